@@ -8,7 +8,7 @@ import { FAIL, sampleApi } from "./support/sample_api.ts";
 const world = sampleApi();
 const { post } = world;
 
-/** The whole answer to a call of the echo with these header lines, byte for byte. */
+/** Returns the raw answer to a call of the echo route with these header lines. */
 async function raw(lines: string): Promise<string> {
   const socket = connect(world.api.server.port, "127.0.0.1");
   const head = `POST /v1/service/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n`;
@@ -22,10 +22,10 @@ describe("every answer", () => {
   test.each([
     ["a success", "POST", "/v1/service/echo"],
     ["a page", "GET", "/dev/mailbox"],
-    ["not found", "GET", "/v1/nothing"],
-    ["not allowed", "GET", "/v1/service/echo"],
-    ["a parameter's route", "GET", "/v1/service/things/7"],
-  ])("has the headers that keep it from being guessed, framed or kept: %s", async (_, method, path) => {
+    ["an unknown path", "GET", "/v1/nothing"],
+    ["a method that is not allowed", "GET", "/v1/service/echo"],
+    ["a route with a parameter", "GET", "/v1/service/things/7"],
+  ])("has headers against type sniffing, framing and caching: %s", async (_, method, path) => {
     const { headers } = await world.api.client().call(method, path, { csrf: false });
     expect(headers.get("x-content-type-options")).toBe("nosniff");
     expect(headers.get("cache-control")).toBe("no-store");
@@ -35,7 +35,7 @@ describe("every answer", () => {
     expect(headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test("asks browsers to keep to https when the service is reached by it, and only then", async () => {
+  test("makes browsers stay on https if the service uses it, and only then", async () => {
     const secure = await startApi({ shares: world.api, config: { BASE_URL: "https://api.example.com" } });
     expect((await secure.client().get("/v1/none")).headers.get("strict-transport-security")).toBe(
       "max-age=31536000",
@@ -54,7 +54,7 @@ describe("every answer", () => {
     '{"id": "7"}',
     "caf\u00e9",
     "tab\there",
-  ])("carries the caller's request id %j as it was sent", async (id) => {
+  ])("returns the caller's request id %j unchanged", async (id) => {
     for (const [method, path] of [
       ["POST", "/v1/service/echo"],
       ["POST", "/v1/none"],
@@ -68,18 +68,18 @@ describe("every answer", () => {
     }
   });
 
-  test("carries the bytes of a request id in UTF-8 as they came", async () => {
+  test("returns the UTF-8 bytes of a request id unchanged", async () => {
     const id = Buffer.from("größer 猫").toString("latin1");
     expect((await post("/v1/service/echo", { "x-request-id": id })).headers.get("x-request-id")).toBe(id);
   });
 
-  test("carries a request id from two headers as their list", async () => {
+  test("joins request ids from two headers", async () => {
     expect(await raw("X-Request-Id: one\r\nX-Request-Id: two\r\n")).toMatch(
       /^HTTP\/1\.1 200 [\s\S]*\r\nx-request-id: one, two\r\n/,
     );
   });
 
-  test("has a new request id where an empty one was sent", async () => {
+  test("gets a new request id instead of an empty one", async () => {
     expect(await raw("X-Request-Id: \r\n")).toMatch(
       /^HTTP\/1\.1 200 [\s\S]*\r\nx-request-id: [0-9a-f-]{36}\r\n/,
     );
@@ -93,14 +93,14 @@ describe("every answer", () => {
     ["with a bare line feed", "X-Request-Id: a\nb\r\n"],
     ["with a bare carriage return", "X-Request-Id: a\rSet-Cookie: x=1\r\n"],
     ["with U+0000", "X-Request-Id: a\u0000b\r\n"],
-  ])("refuses a request id %s, and never with another in its place", async (_, header) => {
+  ])("refuses a request id %s, and never replaces it", async (_, header) => {
     const answer = await raw(header);
     expect(answer).toMatch(/^HTTP\/1\.1 400 [\s\S]*\r\nx-request-id: [0-9a-f-]{36}\r\n/);
     expect(answer).toContain('"code":"invalid_request"');
     expect(answer).not.toMatch(/set-cookie|AAAA/i);
   });
 
-  test("is logged under its request id without control characters, and not at any length", async () => {
+  test("is logged under its request id without control characters, and shortened", async () => {
     world.fail = () => Promise.reject(new Error("broken"));
     const logged = async (id: string) => {
       await post(FAIL, { "x-request-id": id });
@@ -110,7 +110,7 @@ describe("every answer", () => {
     expect(await logged("A".repeat(1024))).toBe("A".repeat(128));
   });
 
-  test("has a request id of its own", async () => {
+  test("has its own request id", async () => {
     const ids = await Promise.all(
       [1, 2, 3].map(async () => (await post("/v1/service/echo")).headers.get("x-request-id")),
     );
@@ -119,7 +119,7 @@ describe("every answer", () => {
 });
 
 describe("a path", () => {
-  test("prefers the route that names it over the one with a parameter, whatever their order", async () => {
+  test("prefers the route that names it over one with a parameter, in any order", async () => {
     expect((await world.api.client().get("/v1/service/things/newest")).body).not.toHaveProperty(
       "params.thing_id",
     );
@@ -128,27 +128,27 @@ describe("a path", () => {
     });
   });
 
-  test("prefers the route with fewer parameters, whatever their order", async () => {
+  test("prefers the route with fewer parameters, in any order", async () => {
     const part = await world.api.client().get("/v1/service/things/7/parts/newest");
     expect(part.body).toMatchObject({ params: { thing_id: "7" } });
     expect(part.body).not.toHaveProperty("params.part_id");
   });
 
-  test("gives its parameters decoded; one that holds what cannot be stored names nothing", async () => {
+  test("decodes its parameters, and one that cannot be stored is not found", async () => {
     expect((await world.api.client().get("/v1/service/things/a%2Fb%20c")).body).toMatchObject({
       params: { thing_id: "a/b c" },
     });
     expect((await world.api.client().get("/v1/service/things/a%00b")).status).toBe(404);
   });
 
-  test("answers HEAD as GET, without the body", async () => {
+  test("answers HEAD like GET, without the body", async () => {
     const answer = await world.api.client().call("HEAD", "/v1/service/things/newest", { csrf: false });
     expect(answer.status).toBe(200);
     expect(Number(answer.headers.get("content-length"))).toBeGreaterThan(2);
     expect(answer.text).toBe("");
   });
 
-  test("may be written with the host in front, as proxies do", async () => {
+  test("may contain the host, as proxies send it", async () => {
     const answer = await new Promise<string>((resolve, reject) => {
       const socket = connect(world.api.server.port, "127.0.0.1", () =>
         socket.write("POST http://any.example/v1/service/echo HTTP/1.1\r\nHost: any.example\r\n\r\n"),
@@ -162,7 +162,7 @@ describe("a path", () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("of any kind gets an answer, and no fault of ours", async () => {
+  test("of random content gets an answer, and never causes an internal error", async () => {
     const segment = fc.oneof(
       fc.constantFrom(
         "v1",
@@ -201,7 +201,7 @@ describe("a path", () => {
   });
 });
 
-/** Sends a request whose target nobody has tidied. */
+/** Sends a request whose target is not normalized. */
 function sendAsWritten(method: string, path: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: "127.0.0.1", port: world.api.server.port, method, path }, (answer) => {

@@ -12,7 +12,7 @@ describe("docs/api.md", () => {
     contract.operations
       .filter(({ path }) => !path.includes("/ext-auth"))
       .map(({ method, path }) => [`${method} ${path}`]),
-  )("tells of %s", (call) => {
+  )("describes %s", (call) => {
     expect(text).toContain(`\`${call}\``);
   });
 
@@ -22,7 +22,7 @@ describe("docs/api.md", () => {
     expect(named.filter((call) => !known.includes(call ?? ""))).toEqual([]);
   });
 
-  test("lists the reasons of decisions that exist, and all of them", () => {
+  test("lists exactly the existing reasons of decisions", () => {
     const rows = text
       .slice(text.indexOf("### What verify answers"))
       .matchAll(/^\| `(allow|deny|indeterminate)` \| (.*) \|$/gm);
@@ -37,11 +37,11 @@ describe("docs/api.md", () => {
     expect(listed.sort()).toEqual(known.sort());
   });
 
-  test("names reasons that a rule or the deciding statement gives", () => {
+  test("names only reasons that a rule or the deciding statement uses", () => {
     const sources = readdirSync(PROOFS, { recursive: true, encoding: "utf8" })
       .filter((file) => file.endsWith(".ts"))
       .map((file) => readFileSync(new URL(file, PROOFS), "utf8"))
-      // The table of reasons gives none itself; what follows it names the ones of the protocol's rules.
+      // The table of reasons uses none of them itself. The text after it names those of the protocol's rules.
       .map((source) => source.slice(Math.max(0, source.indexOf("export const DENIALS"))));
     const places = (reason: string) =>
       sources.reduce((sum, source) => sum + source.split(new RegExp(`["']${reason}["']`)).length - 1, 0);
@@ -63,7 +63,7 @@ describe("docs/api.md", () => {
     expect(named.filter((code) => !(code in errorCodes))).toEqual([]);
   });
 
-  test("lists the error codes as they are", () => {
+  test("lists the error codes with their status and meaning", () => {
     const rows = Object.entries(errorCodes).map(
       ([code, [status, when]]) => `| \`${code}\` | ${status} | ${when} |`,
     );

@@ -43,7 +43,7 @@ const refused = (message: RegExp) => ({
 });
 
 describe("query parameters", () => {
-  test("reach the handler as their schema reads them", async () => {
+  test("reach the handler as their schema parses them", async () => {
     expect((await get("/v1/service/echo")).body).toMatchObject({ query: { limit: 25 } });
     expect((await get("/v1/service/echo?limit=100&cursor=a%20b&more=x")).body).toMatchObject({
       query: { limit: 100, cursor: "a b" },
@@ -61,29 +61,29 @@ describe("query parameters", () => {
     ["empty", "limit=", /^query\.limit: /],
     ["zero", "limit=0", /^query\.limit: /],
     ["given twice", "limit=1&limit=2", /^query: a parameter is repeated$/],
-    ["given twice, though nobody asked for it", "x=1&x=1", /^query: a parameter is repeated$/],
+    ["given twice although unknown", "x=1&x=1", /^query: a parameter is repeated$/],
     ["with U+0000", "cursor=a%00", /^query: must not contain U\+0000$/],
     ["with U+0000 in its name", "a%00=1", /^query: must not contain U\+0000$/],
   ])("%s are refused", async (_, query, message) => {
     expect(await get(`/v1/service/echo?${query}`)).toMatchObject(refused(message));
   });
 
-  test("are refused alike on routes with parameters in their path", async () => {
+  test("are validated in the same way on routes with path parameters", async () => {
     const path = "/v1/service/things/019a0000-0000-7000-8000-000000000000";
     expect((await get(`${path}?verbose=true`)).body).toMatchObject({ query: { verbose: "true" } });
     expect(await get(`${path}?verbose=7`)).toMatchObject(refused(/^query\.verbose: /));
   });
 });
 
-describe("a parameter of the path", () => {
-  test("that has not an id's form names nothing", async () => {
+describe("a path parameter", () => {
+  test("that does not have the form of an id is not found", async () => {
     const answer = await get("/v1/service/things/7");
     expect(answer).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
   });
 });
 
 describe("an answer", () => {
-  test("has the route's status, or the one the handler chose, and the handler's headers", async () => {
+  test("has the route's status, or the one that the handler chose, and the handler's headers", async () => {
     expect((await api.client().post("/v1/service/created")).status).toBe(201);
     const either = await api.client().post("/v1/service/either");
     expect(either.status).toBe(201);
@@ -91,12 +91,12 @@ describe("an answer", () => {
     expect(either.headers.get("etag")).toBe('"1"');
   });
 
-  test("to a call through a trusted proxy knows the client's address", async () => {
+  test("to a call through a trusted proxy contains the client's address", async () => {
     const { body } = await get("/v1/service/echo", { "x-forwarded-for": "6.6.6.6, 203.0.113.7" });
     expect(body).toMatchObject({ ip: "203.0.113.7" });
   });
 
-  test("that succeeds is not logged", async () => {
+  test("to a successful call is not logged", async () => {
     const before = api.lines.length;
     await get("/v1/service/echo");
     await get("/v1/none");
@@ -107,6 +107,6 @@ describe("an answer", () => {
 test.each([
   ["id", [echoRoute({ id: "same", path: "/v1/a" }), echoRoute({ id: "same", path: "/v1/b" })]],
   ["place", [echoRoute({ id: "a", path: "/v1/{x}/a" }), echoRoute({ id: "b", path: "/v1/{y}/a" })]],
-])("two routes with the same %s stop the start", async (_, routes) => {
+])("two routes with the same %s prevent the start", async (_, routes) => {
   await expect(startApi({ shares: api, routes: () => routes })).rejects.toThrow(/^Two routes have the name /);
 });

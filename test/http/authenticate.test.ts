@@ -35,7 +35,7 @@ describe("an API key", () => {
   const call = (headers: Record<string, string>) =>
     api.client().post("/v1/service/keyed", undefined, { headers });
 
-  test("that is known proves its connection", async () => {
+  test("identifies its connection if it is known", async () => {
     expect(await call({ "X-Service-API-Key": "known" })).toMatchObject({ status: 200, body: { caller } });
   });
 
@@ -44,33 +44,33 @@ describe("an API key", () => {
     ["empty", { "x-service-api-key": "" }],
     ["unknown", { "x-service-api-key": "unknown" }],
     ["in another header", { authorization: "Bearer known" }],
-  ])("that is %s is refused", async (_, headers) => {
+  ])("is refused if it is %s", async (_, headers) => {
     expect(await call(headers)).toMatchObject(error(401, "invalid_api_key"));
   });
 
-  test("given twice is not one of the two", async () => {
+  test("is refused if it is sent twice", async () => {
     const headers = new Headers({ "x-service-api-key": "known" });
     headers.append("x-service-api-key", "known");
     const response = await fetch(`${api.url}/v1/service/keyed`, { method: "POST", headers });
     expect(response.status).toBe(401);
   });
 
-  test("is asked for before the body is read or judged", async () => {
+  test("is checked before the body is read or validated", async () => {
     const answer = await api.client().post("/v1/service/keyed", "{not json", { headers: {} });
     expect(answer.status).toBe(401);
   });
 
-  test("does not open what asks for a session", async () => {
+  test("does not open a call that requires a session", async () => {
     const answer = await api.client().get("/v1/service/seen", { headers: { "x-service-api-key": "known" } });
     expect(answer).toMatchObject(error(401, "auth_required"));
   });
 });
 
-describe("what a person and their application may both call", () => {
+describe("a call for people and applications", () => {
   const call = (client: HttpClient, headers: Record<string, string> = {}, csrf = true) =>
     client.post("/v1/service/shared", undefined, { headers, csrf });
 
-  test("knows the application's connection, and none of a person", async () => {
+  test("identifies the application's connection, but no person", async () => {
     const byKey = await call(api.client(), { "x-service-api-key": "known" });
     expect(byKey).toMatchObject({ status: 200, body: { caller: { accountId: "a", connectionId: "c" } } });
     const client = api.client();
@@ -78,14 +78,14 @@ describe("what a person and their application may both call", () => {
     expect((await call(client)).body).toMatchObject({ caller: { accountId, connectionId: null } });
   });
 
-  test("asks a session for its CSRF header, and a key for none", async () => {
+  test("requires the CSRF header from a session, but not with a key", async () => {
     const client = api.client();
     await client.onboard("edsger@example.com");
     expect(await call(client, {}, false)).toMatchObject(error(403, "csrf_failed"));
     expect((await call(client, { "x-service-api-key": "known" }, false)).status).toBe(200);
   });
 
-  test("refuses a wrong key, an empty one too, even beside a good session, and a call with neither", async () => {
+  test("refuses a wrong or empty key even beside a valid session, and a call with neither", async () => {
     const client = api.client();
     await client.onboard("barbara@example.com");
     for (const key of ["unknown", ""]) {
@@ -104,7 +104,7 @@ describe("a session", () => {
     ids = await client.onboard("ada@example.com");
   });
 
-  test("proves its account", async () => {
+  test("identifies its account", async () => {
     expect(await client.get("/v1/service/seen")).toMatchObject({
       status: 200,
       body: { caller: { accountId: ids.account_id, onboardingStep: "complete" } },
@@ -124,7 +124,7 @@ describe("a session", () => {
     ]);
   });
 
-  test("whose onboarding is not complete reaches only what says so", async () => {
+  test("without complete onboarding reaches only calls that allow it", async () => {
     const fresh = api.client();
     await fresh.signIn("fresh@example.com");
     expect(await fresh.get("/v1/service/seen")).toMatchObject(error(403, "onboarding_incomplete"));
@@ -148,14 +148,14 @@ describe("a session", () => {
     },
   );
 
-  test("is not fooled by a CSRF cookie and header that agree but are not its own", async () => {
+  test("is protected from a forged pair of CSRF cookie and header", async () => {
     const forged = api.client();
     forged.setCookie("service_session", client.cookie("service_session") ?? "");
     forged.setCookie("service_csrf", "x".repeat(43));
     expect(await forged.post("/v1/service/changed")).toMatchObject(error(403, "csrf_failed"));
   });
 
-  test("takes no other session's CSRF token", async () => {
+  test("refuses another session's CSRF token", async () => {
     const other = api.client();
     await other.onboard("eve@example.com");
     const mixed = api.client();
@@ -164,7 +164,7 @@ describe("a session", () => {
     expect(await mixed.post("/v1/service/changed")).toMatchObject(error(403, "csrf_failed"));
   });
 
-  test("needs the cookie as well as the header", async () => {
+  test("requires the cookie as well as the header", async () => {
     const bare = api.client();
     bare.setCookie("service_session", client.cookie("service_session") ?? "");
     const headers = { "x-service-csrf": client.cookie("service_csrf") ?? "" };
@@ -173,7 +173,7 @@ describe("a session", () => {
     );
   });
 
-  test("does not open what asks for an API key, or for the operator", async () => {
+  test("does not open calls that require an API key or the operator", async () => {
     expect(await client.post("/v1/service/keyed")).toMatchObject(error(401, "invalid_api_key"));
     const operator = api.operatorClient();
     operator.setCookie("service_session", client.cookie("service_session") ?? "");
@@ -192,7 +192,7 @@ describe("the operator", () => {
 
   const claim = (clusterId: string) => claimLeadership(api, { clusterId });
 
-  test("is known by its token, its cluster and its leader's epoch", async () => {
+  test("is identified by its token, its cluster and its leader's epoch", async () => {
     const epoch = await claim("cluster-1");
     expect(await call(headers(String(epoch)))).toMatchObject({
       status: 200,
@@ -206,7 +206,7 @@ describe("the operator", () => {
     ["a longer token", headers("1", "cluster-1", `${OPERATOR_TOKEN}x`)],
     ["another scheme", { ...headers("1"), authorization: `Basic ${OPERATOR_TOKEN}` }],
     ["no scheme", { ...headers("1"), authorization: OPERATOR_TOKEN }],
-  ])("is not known by %s", async (_, sent) => {
+  ])("is refused with %s", async (_, sent) => {
     expect(await call(sent as Record<string, string>)).toMatchObject(error(401, "operator_unauthorized"));
   });
 
@@ -215,14 +215,14 @@ describe("the operator", () => {
     ["a cluster of other characters", headers("1", "a/b")],
     ["a cluster of 65 characters", headers("1", "a".repeat(65))],
     ["no epoch", { authorization: `Bearer ${OPERATOR_TOKEN}`, "x-deputize-cluster": "cluster-1" }],
-    ["an epoch that is no number", headers("one")],
+    ["an epoch that is not a number", headers("one")],
     ["a negative epoch", headers("-1")],
-    ["an epoch beyond all numbers", headers("9".repeat(16))],
+    ["an epoch that is too large", headers("9".repeat(16))],
   ])("is malformed with %s", async (_, sent) => {
     expect(await call(sent as Record<string, string>)).toMatchObject(error(400, "invalid_request"));
   });
 
-  test("is refused under any other epoch than the newest leader's, by every replica", async () => {
+  test("is refused with any epoch but the newest leader's, on every replica", async () => {
     const other = await startApi({
       shares: api,
       routes: () => [echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" })],
@@ -240,7 +240,7 @@ describe("the operator", () => {
     await other.stop();
   });
 
-  test("is nobody where no token is set", async () => {
+  test("is always refused if no token is set", async () => {
     const { createSharedToken } = await import("../../src/clusters/identify_operator.ts");
     const isOperator = createSharedToken(undefined);
     expect(isOperator("")).toBe(false);
@@ -248,7 +248,7 @@ describe("the operator", () => {
   });
 });
 
-test("an API key reaches only its look-up, never the log", async () => {
+test("an API key never reaches the log", async () => {
   await api
     .client()
     .post("/v1/service/keyed", undefined, { headers: { "x-service-api-key": "very-secret-key" } });

@@ -43,7 +43,7 @@ const refused = (message: string | RegExp) => ({
   },
 });
 
-/** A JSON body of exactly so many bytes. */
+/** Returns a JSON body with exactly this number of bytes. */
 function jsonOf(bytes: number): string {
   return `{"text":"${"x".repeat(bytes - 11)}"}`;
 }
@@ -61,7 +61,7 @@ function inChunks(text: string): ReadableStream<Uint8Array> {
 }
 
 describe("a body's size", () => {
-  test.each(["json", "raw", "none"])("of 262144 bytes is taken by %s routes", async (path) => {
+  test.each(["json", "raw", "none"])("of 262144 bytes is accepted by %s routes", async (path) => {
     expect((await send(path, jsonOf(MAX))).status).toBe(200);
     expect((await send(path, inChunks(jsonOf(MAX)))).status).toBe(200);
   });
@@ -73,12 +73,12 @@ describe("a body's size", () => {
     );
   });
 
-  test("is refused by the length announced, before a byte of it has come", async () => {
+  test("is refused by the announced length, before any byte arrives", async () => {
     const head = `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${MAX + 1}\r\n\r\n`;
     expect(await firstAnswer(head)).toMatch(/^HTTP\/1\.1 400 .*"message":"body: larger than 262144 bytes"/s);
   });
 
-  test("is refused without being asked for, when the client waits for a go-ahead", async () => {
+  test("is refused before the client sends the body, if the client waits for a go-ahead", async () => {
     const head = (length: number) =>
       `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
     expect(await firstAnswer(head(MAX + 1))).toMatch(/^HTTP\/1\.1 400 /);
@@ -86,7 +86,7 @@ describe("a body's size", () => {
   });
 });
 
-/** The first bytes of the answer to a request that is not finished; the connection is then given up. */
+/** Returns the first bytes of the answer to an unfinished request, and then closes the connection. */
 function firstAnswer(head: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(api.server.port, "127.0.0.1", () => socket.write(head));
@@ -101,7 +101,7 @@ function firstAnswer(head: string): Promise<string> {
 describe("a JSON body", () => {
   test.each([
     ["cut short", '{"text":"a"', /^body: invalid_json/],
-    ["no JSON", "text=a", /^body: invalid_json/],
+    ["not JSON", "text=a", /^body: invalid_json/],
     ["followed by more", '{"text":"a"} {}', /^body: invalid_json/],
     ["with a member twice", '{"text":"a","text":"b"}', /^body: duplicate_key/],
     ["with a member twice, once in escapes", '{"text":"a","\\u0074ext":"b"}', /^body: duplicate_key/],
@@ -123,7 +123,7 @@ describe("a JSON body", () => {
     ["with a wrong type", '{"text":7}', /^body\.text: Invalid input: expected string, received number$/],
     ["without a required member", "{}", /^body\.text: Invalid input: expected string, received undefined$/],
     ["with a wrong type further in", '{"text":"a","list":[{"n":1},{"n":1.5}]}', /^body\.list\[1\]\.n: /],
-  ])("that is %s is refused with the place of the fault", async (_, body, message) => {
+  ])("that is %s is refused, and the error names the place", async (_, body, message) => {
     expect(await send("json", body)).toMatchObject(refused(message));
   });
 
@@ -132,12 +132,12 @@ describe("a JSON body", () => {
     expect(await send("json", body)).toMatchObject(refused(/^body: invalid_utf8/));
   });
 
-  test("of 32 levels, with members nobody asked for, is taken", async () => {
+  test("of 32 levels with unknown members is accepted", async () => {
     const body = `{"text":"\\\\u0000","__proto__":{"list":1},"x":${"[".repeat(31)}${"]".repeat(31)}}`;
     expect(await send("json", body)).toEqual({ status: 200, body: { text: "\\u0000" } });
   });
 
-  test("is refused without repeating what was sent", async () => {
+  test("is refused without repeating its content", async () => {
     const secret = "hunter2-hunter2";
     for (const body of [
       `{"text":"${secret}`,
@@ -151,7 +151,7 @@ describe("a JSON body", () => {
     }
   });
 
-  test("of any kind is an object's error or an answer, never a fault of ours", async () => {
+  test("of random content is refused or accepted, but never causes an internal error", async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.json(), fc.string({ unit: "binary" })), async (body) => {
         const { status } = await send("json", body === "" ? " " : body);
@@ -161,7 +161,7 @@ describe("a JSON body", () => {
     );
   });
 
-  test("is needed where the route needs one, and may be left out where it does not", async () => {
+  test("is required where the route requires one, and optional where it does not", async () => {
     expect(await send("json", undefined, {})).toMatchObject(
       refused(/^body: Invalid input: expected object, received undefined/),
     );
@@ -171,20 +171,20 @@ describe("a JSON body", () => {
   });
 });
 
-describe("a body that the route does not take", () => {
+describe("a body on a route without one", () => {
   test.each([
     ["nothing", undefined, {}],
     ["nothing, declared as JSON", undefined, JSON_TYPE],
     ["nothing, sent as chunks", inChunks(""), JSON_TYPE],
     ["JSON", '{"a":1}', JSON_TYPE],
-    ["what claims to be nothing", "{", {}],
-    ["what claims to be text", "{", { "content-type": "text/plain" }],
+    ["text without a content type", "{", {}],
+    ["text declared as plain text", "{", { "content-type": "text/plain" }],
   ])("is ignored when it is %s", async (_, body, headers) => {
     expect((await send("none", body, headers as Record<string, string>)).status).toBe(200);
   });
 
   test.each(["{", "text=a", '{"a":1,"a":2}', '{"a":"\\u0000"}'])(
-    "is refused when it claims to be JSON and is %s",
+    "is refused when it is declared as JSON and is %s",
     async (body) => {
       expect(await send("none", body)).toMatchObject(refused(/^body/));
     },
@@ -197,7 +197,7 @@ describe("a content type", () => {
     "application/json; charset=utf-8",
     "Application/JSON;charset=UTF-8",
     'application/json; charset="utf-8"',
-  ])("of %s is taken", async (type) => {
+  ])("of %s is accepted", async (type) => {
     expect((await send("json", '{"text":"a"}', { "content-type": type })).status).toBe(200);
   });
 
@@ -208,7 +208,7 @@ describe("a content type", () => {
     "application/json; charset=latin1",
     "application/jsonp",
     "text/json",
-    // A web page may send this to another site without asking.
+    // A web page may send this content type to another site without a preflight request.
     "text/plain; application/json",
   ])("of %s is refused", async (type) => {
     for (const path of ["json", "raw"]) {
@@ -217,14 +217,14 @@ describe("a content type", () => {
     }
   });
 
-  test("is asked for only where there is a body", async () => {
+  test("is required only with a body", async () => {
     const answer = await send("json", Buffer.from('{"text":"a"}'), {});
     expect(answer).toMatchObject(refused("content-type: must be application/json"));
     expect((await send("raw", undefined, {})).status).toBe(200);
     expect((await send("none", undefined, JSON_TYPE)).status).toBe(200);
   });
 
-  test("does not save a body that is compressed", async () => {
+  test("does not help a compressed body", async () => {
     const body = gzipSync('{"text":"a"}');
     const answer = await send("json", body, { ...JSON_TYPE, "content-encoding": "gzip" });
     expect(answer).toMatchObject(refused(/^content-encoding: /));
@@ -232,7 +232,7 @@ describe("a content type", () => {
 });
 
 describe("a raw body", () => {
-  test("reaches the handler byte for byte, malformed or not", async () => {
+  test("reaches the handler unchanged, even if it is malformed", async () => {
     const bytes = Buffer.concat([Buffer.from('{"a":1,"a":2}'), Buffer.of(0, 0xff, 0xfe)]);
     const answer = await send("raw", bytes);
     expect(answer.body.body).toEqual({ bytes: bytes.toString("base64") });
@@ -243,13 +243,13 @@ describe("a raw body", () => {
   });
 });
 
-test("a route that takes no body ignores what is sent", async () => {
+test("a route without a body ignores what is sent", async () => {
   const answer = await send("none", "not { json", { "content-type": "text/plain" });
   expect(answer).toMatchObject({ status: 200 });
   expect(answer.body).not.toHaveProperty("body");
 });
 
-test("a body that breaks off ends nothing but its own connection", async () => {
+test("a body that breaks off affects only its own connection", async () => {
   const socket = connect(api.server.port, "127.0.0.1");
   socket.on("error", () => {});
   socket.write(
@@ -261,7 +261,7 @@ test("a body that breaks off ends nothing but its own connection", async () => {
   expect(api.lines.filter((line) => line.includes('"level":50'))).toEqual([]);
 });
 
-test("a body that breaks off leaves its place to the client's next one", async () => {
+test("a body that breaks off frees its place for the client's next one", async () => {
   const bodyLimits = createBodyLimits({ perClient: 1 });
   await expect(bodyLimits.wait("a", () => Promise.reject(new Error("broke off")))).rejects.toThrow(
     "broke off",

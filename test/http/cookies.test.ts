@@ -20,7 +20,7 @@ describe("cookies", () => {
     expect(createCookies(names, baseUrl).write(change).split("; ").includes("Secure")).toBe(secure);
   });
 
-  test("are bound to the base URL's path, the refresh cookie to its one call", () => {
+  test("are limited to the base URL's path, and the refresh cookie to its one call", () => {
     const cookies = createCookies(names, "https://example.com/authority/");
     expect(cookies.write(change)).toBe(
       "service_session=t0ken; Max-Age=900; Path=/authority/; HttpOnly; Secure; SameSite=Lax",
@@ -28,7 +28,7 @@ describe("cookies", () => {
     expect(cookies.write({ ...change, name: "refresh" })).toContain("Path=/authority/v1/auth/refresh;");
   });
 
-  test("can be read by scripts only where that is their purpose", () => {
+  test("are readable for scripts only if that is their purpose", () => {
     const { write } = createCookies(names, "https://example.com");
     expect(write({ ...change, name: "csrf" })).not.toContain("HttpOnly");
     for (const name of ["session", "refresh"] as const) {
@@ -50,7 +50,7 @@ describe("cookies", () => {
     ["service_session", undefined],
     ["", undefined],
     [undefined, undefined],
-  ])("of the header %j read as %j", (header, value) => {
+  ])("of the header %j are read as %j", (header, value) => {
     expect(createCookies(names, "https://example.com").read(header, "session")).toBe(value);
   });
 });

@@ -4,8 +4,8 @@ import { frontPage } from "../../src/http/front_page.ts";
 import { startApi } from "../support/api.ts";
 import { contract } from "./walk/documented.ts";
 
-describe("the API's page", () => {
-  test("shows every operation of the document, under a policy with its own style and nothing else", async () => {
+describe("the API reference page", () => {
+  test("shows every operation, under a policy that allows only its own style", async () => {
     const api = await startApi({ pages: [docsPage(contract.document)] });
     const answer = await fetch(`${api.url}/docs`);
     const text = await answer.text();

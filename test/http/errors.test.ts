@@ -11,7 +11,7 @@ const world = sampleApi();
 const { post } = world;
 
 describe("an error", () => {
-  test("is its code, message and status and nothing else, with the headers it brings", async () => {
+  test("contains exactly its code, message and status, and sets its headers", async () => {
     world.fail = refusal("agent_disabled", "It sleeps", { "retry-after": "7" });
     const answer = await post(FAIL);
     expect(answer.text).toBe('{"error":{"code":"agent_disabled","message":"It sleeps","status":409}}');
@@ -24,11 +24,11 @@ describe("an error", () => {
     ["an unknown path", "GET", "/v1/service/nothing"],
     ["the root", "GET", "/"],
     ["another version", "POST", "/v2/service/echo"],
-    ["a path with a slash too many", "POST", "/v1/service/echo/"],
+    ["a path with an additional slash", "POST", "/v1/service/echo/"],
     ["a path in another case", "POST", "/v1/service/ECHO"],
     ["a path of another word", "POST", "/v1/ratify/echo"],
     ["an encoded path", "POST", "/v1/service/%65cho"],
-    ["a route's own braces", "GET", "/v1/service/things/"],
+    ["an empty path parameter", "GET", "/v1/service/things/"],
   ])("for %s is not_found", async (_, method, path) => {
     const answer = await world.api.client().call(method, path);
     expect(answer).toMatchObject({ status: 404, body: { error: { code: "not_found", status: 404 } } });
@@ -45,7 +45,7 @@ describe("an error", () => {
     ["HEAD", "/v1/service/echo", "POST"],
     ["TRACE", "/v1/service/things/7", "GET, HEAD, PUT"],
     ["OPTIONS", "/v1/service/things/newest", "GET, HEAD"],
-  ])("for %s on %s is method_not_allowed and names what is", async (method, path, allowed) => {
+  ])("for %s on %s is method_not_allowed and names the allowed methods", async (method, path, allowed) => {
     const { port } = world.api.server;
     const answer = await sendRaw(`http://127.0.0.1:${port}`, { method, path, headers: [] });
     expect(answer.status).toBe(405);
@@ -53,7 +53,7 @@ describe("an error", () => {
     expect(answer.headers.get("allow")).toBe(allowed);
   });
 
-  test("of ours is internal, says nothing of itself, and is logged with the request's id", async () => {
+  test("is internal for an unexpected exception, reveals nothing, and is logged with the request's id", async () => {
     world.fail = async () => {
       throw Object.assign(new Error("boom at table x"), {
         code: "23505",
@@ -86,7 +86,7 @@ describe("an error", () => {
     ["undefined", undefined],
     ["a string", "oops"],
     ["null", null],
-  ])("that is %s thrown is internal too", async (_, thrown) => {
+  ])("is also internal if %s is thrown", async (_, thrown) => {
     world.fail = async () => {
       throw thrown;
     };
@@ -94,18 +94,18 @@ describe("an error", () => {
   });
 
   test.each([
-    ["a value of a wrong form", { account_id: "secret-1", email: "secret-2@example.com" }, "22P02"],
+    ["an invalid value", { account_id: "secret-1", email: "secret-2@example.com" }, "22P02"],
     [
-      "a value that is there already",
+      "a duplicate value",
       { account_id: "019a0000-0000-7000-8000-00000000000a", email: "secret-3@example.com" },
       "23505",
     ],
     [
-      "a value that is not allowed",
+      "a forbidden value",
       { account_id: "019a0000-0000-7000-8000-00000000000b", email: "SECRET-4@example.com" },
       "23514",
     ],
-  ])("of a database's statement with %s is logged without it", async (_, row, code) => {
+  ])("from a database statement with %s is logged without that value", async (_, row, code) => {
     const columns = { onboarding_step: "profile" as const, created_at: new Date() };
     world.fail = async () => {
       const taken = { account_id: "019a0000-0000-7000-8000-00000000000a", email: "taken@example.com" };
@@ -126,7 +126,7 @@ describe("an error", () => {
     expect(line).not.toContain("00000000000a");
   });
 
-  test("of the vault is vault_unavailable", async () => {
+  test("is vault_unavailable for an unavailable vault", async () => {
     world.fail = async () => {
       throw new VaultUnavailable("sealed", "sealed");
     };
@@ -139,7 +139,7 @@ describe("an error", () => {
     [3, "3"],
     [undefined, "5"],
   ])(
-    "of a vault that is asked too often is vault_unavailable too, with the time to come again that it told (%s)",
+    "is vault_unavailable for a rate-limited vault too, with its Retry-After (%s)",
     async (seconds, header) => {
       world.fail = async () => {
         throw new VaultRefused("rate_limited", "Too many calls", 429, seconds);
@@ -167,7 +167,7 @@ describe("an error", () => {
     ],
     ["pool timeout", new Error("timeout exceeded when trying to connect")],
     ["statement on a dead connection", new Error("select 1 - Connection terminated unexpectedly")],
-  ])("of a database away (%s) is unavailable", async (_, error) => {
+  ])("is unavailable for an unavailable database (%s)", async (_, error) => {
     world.fail = async () => {
       throw error;
     };
@@ -187,7 +187,7 @@ describe("an error", () => {
     },
   );
 
-  test("that its route does not declare, or an answer other than declared, shows in tests", async () => {
+  test("that is not declared, or an undeclared answer, fails in tests", async () => {
     world.fail = refusal("platform_limit");
     expect((await post(FAIL)).status).toBe(500);
     expect(world.api.lines.at(-1)).toContain("fail does not declare platform_limit");
@@ -196,7 +196,7 @@ describe("an error", () => {
   });
 });
 
-describe("a database that is really away", () => {
+describe("an unavailable database", () => {
   test("makes calls unavailable, and they work again when it is back", async () => {
     const proxy = await startTcpProxy(world.api.databaseUrl);
     const away = await startApi({ shares: world.api, databaseUrl: proxy.url });

@@ -12,7 +12,7 @@ import { refusal } from "./support/sample_routes.ts";
 const EITHER = "/v1/service/either";
 const ASKED = "/v1/service/asked";
 
-/** A call that takes no key. */
+/** Returns a route that accepts no key. */
 function unkeyed(calls: KeyedCalls, access: Route["access"], method: "GET" | "POST"): Route {
   const { idempotent, ...rest } = calls.creation({
     id: `unkeyed_${access}_${method}`,
@@ -44,7 +44,7 @@ const calls = keyedCalls((of) => [
 ]);
 
 describe("an idempotency key", () => {
-  test("gives the first answer again, secrets and headers included, and says that it is a repetition", async () => {
+  test("repeats the first answer with secrets and headers, and marks it as a repetition", async () => {
     const first = await calls.create("k-1");
     const again = await calls.create("k-1");
     expect(first).toMatchObject({ status: 201, body: { id: 1, name: "n", secret: "show-once" } });
@@ -56,7 +56,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("is not needed: each call without one creates", async () => {
+  test("is optional: each call without one creates something", async () => {
     await calls.create(undefined);
     await calls.create(undefined);
     expect(calls.made).toBe(2);
@@ -68,7 +68,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("is another one for another account, route or parameter", async () => {
+  test("is separate for each account, route and parameter", async () => {
     const eve = calls.api.client();
     await eve.onboard(`eve${Date.now()}@example.com`);
     await calls.create("k-1");
@@ -79,7 +79,7 @@ describe("an idempotency key", () => {
     expect(await calls.create("k-1", undefined, calls.ada, `${PATH}/2/parts`)).toMatchObject(conflict);
   });
 
-  test("is another call's with another query", async () => {
+  test("conflicts if the query differs", async () => {
     expect((await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
     expect(await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=2`)).toMatchObject(conflict);
     expect((await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
@@ -92,7 +92,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("gives an answer to nobody but who it was given to: the person, or one connection", async () => {
+  test("repeats an answer only for its own caller: the person, or one connection", async () => {
     const keyed = (apiKey: string | undefined, client = calls.api.client()) =>
       client.post(
         EITHER,
@@ -116,7 +116,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(3);
   });
 
-  test("works with every method that changes something", async () => {
+  test("works with every changing method", async () => {
     const remove = () =>
       calls.ada.call("DELETE", `${PATH}/7`, { body: { name: "n" }, headers: { "idempotency-key": "k-1" } });
     expect((await remove()).headers.get("idempotent-replayed")).toBeNull();
@@ -125,7 +125,7 @@ describe("an idempotency key", () => {
   });
 
   test.each(["public", "session", "api_key", "account", "operator"])(
-    "is refused, not ignored, by a call that takes none (%s)",
+    "is refused, not ignored, by a call that accepts none (%s)",
     async (access) => {
       const credentials = {
         authorization: `Bearer ${OPERATOR_TOKEN}`,
@@ -159,7 +159,7 @@ describe("an idempotency key", () => {
     },
   );
 
-  test("is left alone by a call that passes on other people's headers", async () => {
+  test("is ignored by a call that passes on other people's headers", async () => {
     expect((await calls.create("k-1", undefined, calls.ada, "/v1/service/gateway")).body).toMatchObject({
       id: 1,
     });
@@ -181,7 +181,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("still gives the first answer a millisecond before 24 hours are over, and creates anew after them", async () => {
+  test("repeats the first answer until 24 hours are over, and then creates again", async () => {
     const start = calls.api.clock.now();
     const age = async (milliseconds: number) =>
       calls.api.db("idempotency_keys").update({ created_at: new Date(start.getTime() - milliseconds) });
@@ -193,7 +193,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-1", { name: "other" })).body).toMatchObject({ id: 2 });
   });
 
-  test("of a refused call may be used again, with another body too", async () => {
+  test("of a refused call may be used again, even with another body", async () => {
     calls.before = refusal("platform_limit");
     expect(await calls.create("k-1")).toMatchObject({
       status: 409,
@@ -206,7 +206,7 @@ describe("an idempotency key", () => {
   test.each([
     ["refusal", "is free", 0],
     ["answer", "has it", 1],
-  ])("is settled before the call is answered: after a %s it %s", async (end, _, kept) => {
+  ])("is updated before the call is answered: after a %s it %s", async (end, _, kept) => {
     const { promise: held, resolve: go } = Promise.withResolvers<void>();
     calls.before = async () => {
       await held;
@@ -255,7 +255,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(0);
   });
 
-  test("keeps its answer sealed: the database does not show it, and it fits no other key", async () => {
+  test("encrypts its answer, which then fits no other key", async () => {
     await calls.create("k-1");
     await calls.create("k-2", { name: "m" });
     const { rows } = await calls.api.db.raw(
@@ -269,7 +269,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-2", { name: "m" })).status).toBe(500);
   });
 
-  test("is swept when it is 24 hours old, not before", async () => {
+  test("is deleted when it is 24 hours old, and not before", async () => {
     const idempotency = createIdempotency({ ...calls.api, log: calls.api.log });
     await calls.create("k-1");
     await calls.api

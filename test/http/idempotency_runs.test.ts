@@ -9,7 +9,7 @@ const calls = keyedCalls((made) => [
 ]);
 
 describe("an idempotency key whose first call runs, or has broken off,", () => {
-  test("creates once when it is sent many times concurrently to two replicas, and all get the one answer", async () => {
+  test("creates once when it is sent many times concurrently to two replicas, with one answer for all", async () => {
     for (let round = 0; round < 10; round += 1) {
       calls.made = 0;
       calls.before = () => new Promise((resolve) => setTimeout(resolve, 20));
@@ -24,7 +24,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     }
   });
 
-  test("has eight calls wait for the first at most, and those ask the database nothing", async () => {
+  test("lets at most eight calls wait for the first, without database queries", async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     calls.before = () => held;
     const first = calls.create("k-1");
@@ -47,7 +47,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect(replayed).toEqual([null, ...Array.from({ length: 8 }, () => "true")]);
   });
 
-  test("shows its secret to nobody who waits for it with another sign-in", async () => {
+  test("shows its secret to no waiting call of another sign-in", async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     calls.before = () => held;
     const elsewhere = calls.api.client();
@@ -73,7 +73,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect((await first).status).toBe(201);
   });
 
-  test("waits for a first call that is refused in the end, and then runs itself", async () => {
+  test("lets a waiting call run itself after the first call was refused", async () => {
     let refuse = (_: unknown): void => {};
     calls.before = () => new Promise((_, reject) => (refuse = reject));
     const first = calls.create("k-1");
@@ -86,7 +86,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect(await second).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
-  test("is waited for in vain by who is signed out meanwhile", async () => {
+  test("does not let a waiting call run if its person signed out meanwhile", async () => {
     const gone = calls.api.client();
     await gone.onboard(`gone${Date.now()}@example.com`);
     let refuse = (_: unknown): void => {};
@@ -101,7 +101,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect([(await second).status, calls.made]).toEqual([401, 0]);
   });
 
-  test("of a call that broke after it may have changed something stays locked for a minute", async () => {
+  test("stays locked for a minute after a call that may have changed something failed", async () => {
     calls.before = () => Promise.reject(new Error("broken"));
     const began = calls.api.clock.now().getTime();
     expect((await calls.create("k-1")).status).toBe(500);
@@ -116,16 +116,16 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
   });
 
   test.each([
-    ["is away", new VaultUnavailable("unreachable", "away")],
+    ["is unavailable", new VaultUnavailable("unreachable", "away")],
     ["refuses", new VaultRefused("rate_limited", "Too many calls", 429, 1)],
-  ])("of a call for which the vault did not sign may be used again at once: it %s", async (_, error) => {
+  ])("can be used again immediately after the vault did not sign: it %s", async (_, error) => {
     calls.before = () => Promise.reject(error);
     expect((await calls.create("k-1")).status).toBe(503);
     calls.before = async () => {};
     expect(await calls.create("k-1")).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
-  test("left by a process that died is free again after a minute, for the same body only", async () => {
+  test("becomes free a minute after its process died, for the same body only", async () => {
     const start = calls.api.clock.now();
     await calls.create("k-1");
     const died = async (milliseconds: number) =>
@@ -143,7 +143,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect((await waiting).body).toMatchObject({ id: 3 });
   });
 
-  test("taken over while its first run goes on belongs to the second: the first one's end changes nothing", async () => {
+  test("belongs to the second run after a takeover, and the end of the first run changes nothing", async () => {
     for (const end of ["answer", "refusal"] as const) {
       const key = `k-${end}`;
       const { promise: held, resolve: release } = Promise.withResolvers<void>();
@@ -158,7 +158,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
         .db("idempotency_keys")
         .where({ key })
         .update({ locked_until: new Date(calls.api.clock.now().getTime()) });
-      // Here it is known that the first run goes on; there it is not.
+      // On this replica the first run is known to continue, on the other one it is not.
       const second = await calls.create(key, undefined, calls.adaThere());
       release();
       expect((await first).status).toBe(end === "answer" ? 201 : 409);

@@ -3,7 +3,7 @@ import { conflict, keyedCalls } from "./support/keyed_calls.ts";
 
 const calls = keyedCalls();
 
-test("a key whose first call hangs at another replica is waited for 10 seconds, with few questions", async () => {
+test("a call waits 10 seconds for a first call that hangs on another replica, with few queries", async () => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   calls.before = () => held;
   const first = calls.create("k-1", undefined, calls.adaThere());
@@ -17,7 +17,7 @@ test("a key whose first call hangs at another replica is waited for 10 seconds, 
   const seconds = (performance.now() - begun) / 1000;
   expect(seconds).toBeGreaterThan(9.5);
   expect(seconds).toBeLessThan(15);
-  // Every 50 ms at first, twice a second in the end.
+  // Every 50 ms at first, twice a second at the end.
   expect(asked).toBeLessThan(40);
   release();
   expect((await first).status).toBe(201);

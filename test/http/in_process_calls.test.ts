@@ -67,7 +67,7 @@ async function person() {
 describe("an operation that is called in process", () => {
   const params = { name: "a/b" };
 
-  test("knows its caller, and gets what it is given", async () => {
+  test("knows its caller and receives its input", async () => {
     const { ask, csrf } = await person();
     const answer = await ask("see", {
       params,
@@ -95,7 +95,7 @@ describe("an operation that is called in process", () => {
     expect((await api.client().get("/site")).body).toEqual({ status: 401, code: "auth_required" });
   });
 
-  test("is never called by an API key that the request brings along", async () => {
+  test("ignores an API key in the request", async () => {
     const { ask } = await person();
     expect(await ask("see", { params }, { "x-service-api-key": "dpz_any" })).toEqual({
       status: 403,
@@ -103,7 +103,7 @@ describe("an operation that is called in process", () => {
     });
   });
 
-  test("happens once under an idempotency key", async () => {
+  test("runs once under an idempotency key", async () => {
     const { ask, csrf } = await person();
     const input = { params, csrf, body: { number: 1 }, idempotencyKey: "once" };
     const [one, two] = [await ask("see", input), await ask("see", input)];
@@ -114,7 +114,7 @@ describe("an operation that is called in process", () => {
     });
   });
 
-  test("says nothing of what broke, and has it logged and counted under its own name", async () => {
+  test("reveals nothing of a failure, which is logged and counted under its own name", async () => {
     const { ask } = await person();
     expect(await ask("fail")).toEqual({ status: 500, code: "internal" });
     expect(api.lines.find((line) => line.includes('"route":"fail"'))).toBeDefined();

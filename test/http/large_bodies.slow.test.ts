@@ -23,14 +23,14 @@ async function trickle(first: number) {
   return { answers: answer.match(/HTTP\/1\.1 \d+/g), seconds: (performance.now() - started) / 1000 };
 }
 
-test("a sender of too much is cut off after 30 seconds though a little comes all the time", async () => {
+test("a sender of a too large body is cut off after 30 seconds, although bytes keep arriving", async () => {
   const { answers, seconds } = await trickle(0x50000);
   expect(answers).toEqual(["HTTP/1.1 400"]);
   expect(seconds).toBeGreaterThan(25);
   expect(seconds).toBeLessThan(45);
 });
 
-test("one that was answered late is answered once, though its request runs out of time meanwhile", async () => {
+test("a request that is answered late is answered once, although its time ends meanwhile", async () => {
   let size = 0;
   const { answer } = await sendEndlessly(api, "close", async (socket) => {
     size += 1;

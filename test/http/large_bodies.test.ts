@@ -32,7 +32,10 @@ const urlOf = (path: string) => `${api.url}/v1/service/${path}`;
 
 type Seen = { status: number; text: string };
 
-/** Node's own client, which reads while it sends; `connection` is what becomes of it afterwards. */
+/**
+ * Sends a body with Node's own client, which reads while it sends, and reports the connection's state
+ * afterwards.
+ */
 async function byNode(path: string, body: Buffer, connection: "close" | "keep-alive"): Promise<Seen> {
   const sent = request(urlOf(path), {
     method: "POST",
@@ -63,8 +66,8 @@ function streamOf(body: Buffer): ReadableStream<Uint8Array> {
 }
 
 /**
- * What a program prints when it is given the body on its standard input; `undefined` where there is no such
- * program.
+ * Returns the output of a program with the body on its standard input. `undefined` if the program does not
+ * exist.
  */
 async function run(program: string, args: string[], body: Buffer): Promise<string | undefined> {
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
@@ -103,7 +106,7 @@ import http.client, sys, urllib.error, urllib.parse, urllib.request
 url = urllib.parse.urlparse(sys.argv[1])
 body = sys.stdin.buffer.read()`;
 
-describe("a body of 5 MB is refused with an answer that can be read", () => {
+describe("a refusal of a 5 MB body is readable", () => {
   const body = Buffer.alloc(5_000_000, "x");
   const refused: Seen = { status: 400, text: TOO_LARGE };
 
@@ -138,12 +141,12 @@ describe("a body of 5 MB is refused with an answer that can be read", () => {
     }
   });
 
-  test("and so is one that was not even looked at, because nobody says who calls", async () => {
+  test("even if the body was not examined, because the caller is unknown", async () => {
     const answer = await byNode("guarded", body, "close");
     expect(answer).toMatchObject({ status: 401, text: expect.stringContaining("invalid_api_key") });
   });
 
-  test("and its connection serves the next call", async () => {
+  test("and leaves a connection that serves the next call", async () => {
     const socket = connect(api.server.port, "127.0.0.1");
     let answers = "";
     socket.on("data", (chunk) => {
@@ -179,7 +182,7 @@ describe("a sender that never ends", () => {
     expect(most).toBeLessThan(16 * MIB);
   });
 
-  test("is cut off when nothing comes for five seconds", async () => {
+  test("is cut off when nothing arrives for five seconds", async () => {
     const started = performance.now();
     let isBegun = false;
     const { answer } = await sendEndlessly(api, "close", async (socket) => {

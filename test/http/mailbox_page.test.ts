@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("the development mailbox", () => {
-  test("shows programs its mails, newest first", async () => {
+  test("returns its mails to programs as JSON, newest first", async () => {
     const { body } = await api.client().get(MAILBOX, { headers: { accept: "application/json" } });
     expect(body).toEqual({
       mails: ["two@example.com", "one@example.com"].map((to) => ({
@@ -29,7 +29,7 @@ describe("the development mailbox", () => {
     });
   });
 
-  test("shows people a page that runs nothing", async () => {
+  test("shows people a page without scripts", async () => {
     const answer = await api.client().get(MAILBOX, { headers: { accept: "text/html,*/*" } });
     expect(answer.headers.get("content-type")).toBe("text/html; charset=utf-8");
     expect(answer.headers.get("content-security-policy")).toMatch(/^default-src 'none';/);
@@ -37,7 +37,7 @@ describe("the development mailbox", () => {
     expect(answer.text).toContain("two@example.com");
   });
 
-  test("shows a mail's text as text", async () => {
+  test("escapes the text of a mail", async () => {
     const mail = {
       to: `"'<b>&"@x`,
       subject: "<script>alert(1)</script>",
@@ -52,7 +52,7 @@ describe("the development mailbox", () => {
     expect(text).not.toMatch(/<script|<img|<b>/);
   });
 
-  test("puts each code in the log, and keeps the newest hundred", async () => {
+  test("logs each code, and keeps the newest hundred mails", async () => {
     const lines: string[] = [];
     const log = { info: (line: string) => lines.push(line) } as never;
     const mailbox = createMailbox({ log, clock: steeredClock() });
@@ -65,7 +65,7 @@ describe("the development mailbox", () => {
     expect(lines[0]).toBe("mail for n0@example.com: first 0");
   });
 
-  test("is not there when an SMTP server is set", () => {
+  test("does not exist when an SMTP server is set", () => {
     const made = createMailer(
       { SMTP_URL: "smtp://127.0.0.1:1", MAIL_FROM: "a@example.com" },
       { log: undefined as never, clock: steeredClock() },

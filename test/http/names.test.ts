@@ -7,22 +7,22 @@ import { echoRoute } from "./support/sample_routes.ts";
 describe("names", () => {
   const names = createNames("service", ["ratify", "ratify", "service"]);
 
-  test("serve a path under the word and each alias once", () => {
+  test("serve a path once under the word and each alias", () => {
     expect(names.paths("/v1/service/verify")).toEqual(["/v1/service/verify", "/v1/ratify/verify"]);
     expect(names.paths("/v1/service")).toEqual(["/v1/service", "/v1/ratify"]);
   });
 
-  test("leave paths alone that have no word", () => {
+  test("leave a path without the word unchanged", () => {
     expect(names.paths("/v1/auth/service-account")).toEqual(["/v1/auth/service-account"]);
     expect(names.paths("/v1/myservice/x")).toEqual(["/v1/myservice/x"]);
   });
 
-  test("know a header under the word and each alias", () => {
+  test("accept a header under the word and each alias", () => {
     expect(names.headers("x-service-api-key")).toEqual(["x-service-api-key", "x-ratify-api-key"]);
     expect(names.headers("x-request-id")).toEqual(["x-request-id"]);
   });
 
-  test("call cookies by the word alone", () => {
+  test("name cookies by the word alone", () => {
     expect(names.cookie("csrf")).toBe("service_csrf");
     expect(createNames("acme", ["service"]).cookie("csrf")).toBe("acme_csrf");
   });
@@ -61,7 +61,7 @@ describe("a service with another word and an alias", () => {
     }
   });
 
-  test("refuses a header that is sent under two names with two values: one of them may be the client's", async () => {
+  test("refuses a header with two values under two names, because one may come from the client", async () => {
     const send = (ratify: string) =>
       api.client().post("/v1/acme/echo", undefined, {
         headers: { "x-acme-api-key": "known", "x-ratify-api-key": ratify },
@@ -72,7 +72,7 @@ describe("a service with another word and an alias", () => {
     }
   });
 
-  test("is not reached by the neutral word when that is none of its own", async () => {
+  test("is not reached by the neutral word if that is not one of its own", async () => {
     const headers = { "x-acme-api-key": "known" };
     expect((await api.client().post("/v1/service/echo", undefined, { headers })).status).toBe(404);
     const answer = await api
@@ -81,7 +81,7 @@ describe("a service with another word and an alias", () => {
     expect(answer).toMatchObject({ status: 401, body: { error: { code: "invalid_api_key" } } });
   });
 
-  test("has cookies of its word, and takes the CSRF header of each", async () => {
+  test("names its cookies by its word, and accepts the CSRF header under each name", async () => {
     const client = createClient(api.url, "acme");
     await client.signIn("ada@example.com");
     const token = client.cookie("acme_csrf") ?? "";

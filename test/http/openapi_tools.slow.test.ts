@@ -28,14 +28,14 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Skips, loudly, a test whose tool cannot be had. */
+/** Skips a test, with a warning, if its tool is not available. */
 function need(tool: Tool, skip: (why: string) => never): string {
   if (tool.missing === undefined) return tool.folder;
   console.warn(`SKIPPED: ${tool.missing}`);
   return skip(tool.missing);
 }
 
-/** Holds TypeScript files against the strictest rules that strangers have. */
+/** Compiles TypeScript files under strict settings that users of the API may have. */
 async function compile(): Promise<void> {
   const compilerOptions = {
     strict: true,
@@ -65,7 +65,7 @@ describe("the OpenAPI document", () => {
     expect((await validate(wrong)).said).toContain("is not a 'regex'");
   });
 
-  test("has no more warnings of Redocly's recommended rules than are meant", async ({ skip }) => {
+  test("has only the expected warnings of Redocly's recommended rules", async ({ skip }) => {
     const redocly = join(need(node, skip), "node_modules/.bin/redocly");
     const { printed } = await ran(redocly, ["lint", document, "--format=json", "--max-problems=1000"], {
       cwd: folder,
@@ -79,11 +79,11 @@ describe("the OpenAPI document", () => {
   });
 });
 
-/** Warnings that stay, each with its reason. */
+/** Expected warnings, each with its reason. */
 const MEANT = [
-  // The project has no licence yet.
+  // The info object names no license.
   "info-license #/info",
-  // Fixed segments go before parameters, and no certificate is called "requests".
+  // Fixed segments come before parameters, and no certificate has the id "requests".
   ...["chain", "revoke", "use"].map(
     (last) => `no-ambiguous-paths #/paths/~1v1~1service~1delegations~1{cert_id}~1${last}`,
   ),
@@ -100,7 +100,7 @@ describe("clients generated from the document", () => {
   });
   afterAll(() => api.stop());
 
-  test("openapi-typescript: its types compile, and know right from wrong", async ({ skip }) => {
+  test("compile with openapi-typescript, and reject wrong use", async ({ skip }) => {
     const generate = join(need(node, skip), "node_modules/.bin/openapi-typescript");
     const { code, said } = await ran(generate, [document, "-o", join(folder, "types.ts")]);
     expect([code, said]).toEqual([0, said]);
@@ -108,7 +108,7 @@ describe("clients generated from the document", () => {
     await compile();
   });
 
-  test("@hey-api/openapi-ts: its client compiles, and works with a running API", async ({ skip }) => {
+  test("compile with @hey-api/openapi-ts, and work with a running API", async ({ skip }) => {
     const generate = join(need(node, skip), "node_modules/.bin/openapi-ts");
     const config = join(folder, "openapi-ts.config.mjs");
     const output = { path: join(folder, "client"), module: { extension: ".ts" } };

@@ -13,7 +13,7 @@ const refused = (message: string) => ({
   body: { error: { code: "invalid_callback_url", message } },
 });
 
-describe("a callback URL that leads to another protocol, or that two parsers read differently", () => {
+describe("a callback URL with another protocol, or one that parsers read differently,", () => {
   test.each(hostile)("is refused when a platform is registered: %s", async (callbackUrl, message) => {
     const person = await api.person();
     const answer = await person.client.post("/v1/service/platforms/personal", {

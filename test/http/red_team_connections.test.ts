@@ -44,8 +44,8 @@ async function hold(port: number, count: number, options?: Parameters<typeof con
   return held;
 }
 
-describe("one address that holds connections without end", () => {
-  test("gets no more than its share, and is told so", async () => {
+describe("one address that opens connections endlessly", () => {
+  test("is limited to its number of connections, and is answered with 429", async () => {
     const { port } = await serve({ perClient: 3 });
     const held = await hold(port, 3, { send: GET });
     for (const each of held) await each.until(/200 OK/);
@@ -55,7 +55,7 @@ describe("one address that holds connections without end", () => {
     expect(JSON.parse(answer.split("\r\n\r\n")[1] ?? "")).toMatchObject({ error: { code: "rate_limited" } });
   });
 
-  test("gets nothing done on a connection that is turned away", async () => {
+  test("gets no request served on a refused connection", async () => {
     const { port } = await serve({ perClient: 0 });
     for (let n = 0; n < 20; n += 1) {
       expect(await (await raw(port, { send: GET })).closed).toMatch(/^(HTTP\/1\.1 429 |$)/);
@@ -79,7 +79,7 @@ describe("one address that holds connections without end", () => {
     expect(served).toBe(3);
   });
 
-  test("may connect again from anywhere in its IPv6 /64 as soon as it has closed one", async () => {
+  test("may connect again from any address of its IPv6 /64 as soon as it has closed one", async () => {
     let asked = 0;
     const { port } = await serve({ perClient: 1, clientOf: () => `2001:db8::${++asked % 9}` });
     const first = await raw(port, { send: GET });
@@ -88,7 +88,7 @@ describe("one address that holds connections without end", () => {
     await vi.waitFor(async () => (await raw(port, { send: GET })).until(/200 OK/), 5_000);
   });
 
-  test("gets no more with all of an IPv6 /64", async () => {
+  test("gets no more connections with a whole IPv6 /64", async () => {
     const addresses = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:3"];
     const { port } = await serve({ perClient: 2, clientOf: () => addresses.shift() });
     for (const each of await hold(port, 2, { send: GET })) await each.until(/200 OK/);
@@ -96,20 +96,20 @@ describe("one address that holds connections without end", () => {
     expect([addresses, served]).toEqual([[], 2]);
   });
 
-  test("keeps nobody else out", async () => {
+  test("does not affect other addresses", async () => {
     const { port } = await serve({ perClient: 2 });
     await hold(port, 5);
     expect(await (await raw(port, { from: OTHER, send: GET })).until(/200 OK/)).toContain("ok");
   });
 
-  test("is not a proxy that is trusted: its connections are many clients'", async () => {
+  test("is not limited if it is a trusted proxy, whose connections carry many clients", async () => {
     const { port } = await serve({ perClient: 2, clientOf: createPeerClient(["127.0.0.1"]) });
     for (const each of await hold(port, 5, { send: GET })) await each.until(/200 OK/);
     await hold(port, 2, { from: OTHER, send: GET });
     expect(await (await raw(port, { from: OTHER })).closed).toMatch(/^HTTP\/1\.1 429 /);
   });
 
-  test("is one client with an IPv4 address however it is written, and with all of an IPv6 /64", () => {
+  test("is one client for every spelling of an IPv4 address, and for a whole IPv6 /64", () => {
     const clientOf = createPeerClient(["10.0.0.0/8"]);
     expect(clientOf("::ffff:192.0.2.1")).toBe("192.0.2.1");
     expect(clientOf("::ffff:10.1.2.3")).toBeUndefined();
@@ -124,11 +124,11 @@ describe("one address that holds connections without end", () => {
   });
 });
 
-describe("a connection that is held without being used", () => {
+describe("an unused connection", () => {
   const quick = { headersMs: 200, requestMs: 400, checkMs: 50 };
 
   test.each([
-    ["says nothing", ""],
+    ["sends nothing", ""],
     ["begins its headers", "POST / HTTP/1.1\r\nHost: x\r\nX-Slow:"],
   ])("ends when it %s", async (_, send) => {
     const { port } = await serve(quick);
@@ -136,7 +136,7 @@ describe("a connection that is held without being used", () => {
     expect(served).toBe(0);
   });
 
-  test("ends when its body does not, a byte at a time", async () => {
+  test("ends when its body arrives endlessly, a byte at a time", async () => {
     const server = await startServer(
       (request, response) => request.resume().on("end", () => response.end()),
       {
@@ -151,7 +151,7 @@ describe("a connection that is held without being used", () => {
     expect(await client.closed).toMatch(/^HTTP\/1\.1 400 .*"the request did not arrive in time"/s);
   });
 
-  test("is answered before that, so that no call waits for its body for long", async () => {
+  test("is answered before that, so that no call waits long for its body", async () => {
     const api = await sampleApi({ bodies: { perClient: 9, bodyMs: 200 } });
     const client = await raw(api.server.port, { send: begun("/v1/service/raw", LARGE) });
     drip(client);
@@ -160,7 +160,7 @@ describe("a connection that is held without being used", () => {
     expect(answer).toContain("body: did not arrive within 0.2 seconds");
   });
 
-  test("ends when nobody reads what it was sent", async () => {
+  test("ends when the client does not read the answer", async () => {
     const all = 64 << 20;
     let cutOff: Promise<unknown> = Promise.resolve();
     const server = await startServer(
@@ -202,7 +202,7 @@ async function sampleApi(options: ApiOptions) {
 describe("one address whose bodies never end", () => {
   const slow = { send: begun("/v1/service/raw") };
 
-  test("has no more of them on their way than its share; calls without a body are served", async () => {
+  test("is limited to its number of bodies, while calls without a body are served", async () => {
     const api = await sampleApi({ bodies: { perClient: 3 } });
     const { port } = api.server;
     const held = await hold(port, 3, slow);
@@ -214,7 +214,7 @@ describe("one address whose bodies never end", () => {
     expect(await (await raw(port, { send: `${slow.send}}       ` })).until(/\}/)).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("keeps nobody else out, also where all come through one proxy", async () => {
+  test("does not affect other clients, even behind one proxy", async () => {
     const api = await sampleApi({
       bodies: { perClient: 2 },
       config: { TRUSTED_PROXIES: ["127.0.0.1"] },
@@ -229,7 +229,7 @@ describe("one address whose bodies never end", () => {
     expect(await other.until(/\}/)).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("has no more of them with all of an IPv6 /64", async () => {
+  test("gets no more bodies with a whole IPv6 /64", async () => {
     const api = await sampleApi({ bodies: { perClient: 2 }, config: { TRUSTED_PROXIES: ["127.0.0.1"] } });
     let last = 0;
     const next = () => {
@@ -239,7 +239,7 @@ describe("one address whose bodies never end", () => {
     expect(await untilRefused(api.server.port, next)).toContain("rate_limited");
   });
 
-  /** Until the server has read the heads of those before; ten of them at most. */
+  /** Connects until a call is refused, at most ten times. The server first has to read the earlier heads. */
   async function untilRefused(port: number, next: () => { send: string }): Promise<string> {
     for (let n = 0; n < 10; n += 1) {
       const client = await raw(port, next());
@@ -253,38 +253,35 @@ describe("one address whose bodies never end", () => {
   }
 });
 
-describe("bodies that go on after the answer", () => {
+describe("bodies that continue after the answer", () => {
   const late = (host = "x") => ({
     send: `POST /v1/service/none HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${HUGE}\r\n\r\n`,
   });
 
   test.each([
     ["of unknown paths", "x", 404],
-    ["of a host that is none", "a/b", 400],
-  ])(
-    "are taken in for a client as far as its share goes, then its connection ends (%s)",
-    async (_, host, status) => {
-      const api = await sampleApi({});
-      const { port } = api.server;
-      const first = await hold(port, 16, late(host));
-      for (const each of first) await each.until(/\}\}/);
-      const over = await (await raw(port, late(host))).closed;
-      expect(over).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-      expect(over).toMatch(/\r\nconnection: close\r\n/i);
-      const others = await raw(port, { ...late(host), from: OTHER });
-      await others.until(/\}\}/);
-      expect([...first, others].filter(({ socket }) => socket.destroyed)).toEqual([]);
-      first[0]?.socket.write(Buffer.alloc(HUGE));
-      if (status === 400) {
-        await first[0]?.closed;
-      } else {
-        first[0]?.socket.write(late(host).send);
-      }
-      await (await raw(port, late(host))).until(/\}\}/);
-    },
-  );
+    ["of an invalid host", "a/b", 400],
+  ])("are read up to the client's limit, and then its connection ends (%s)", async (_, host, status) => {
+    const api = await sampleApi({});
+    const { port } = api.server;
+    const first = await hold(port, 16, late(host));
+    for (const each of first) await each.until(/\}\}/);
+    const over = await (await raw(port, late(host))).closed;
+    expect(over).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(over).toMatch(/\r\nconnection: close\r\n/i);
+    const others = await raw(port, { ...late(host), from: OTHER });
+    await others.until(/\}\}/);
+    expect([...first, others].filter(({ socket }) => socket.destroyed)).toEqual([]);
+    first[0]?.socket.write(Buffer.alloc(HUGE));
+    if (status === 400) {
+      await first[0]?.closed;
+    } else {
+      first[0]?.socket.write(late(host).send);
+    }
+    await (await raw(port, late(host))).until(/\}\}/);
+  });
 
-  test("are an IPv6 /64's together, whatever address in it sends them", async () => {
+  test("are counted together for an IPv6 /64", async () => {
     const { port } = await serve({ clientOf: (peer) => `2001:db8::${peer?.at(-1)}` });
     const held: RawClient[] = [];
     for (const n of [1, 2, 3, 4]) {
@@ -296,7 +293,7 @@ describe("bodies that go on after the answer", () => {
     expect(held.filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("of many clients are taken in for sixty-four at a time, then the next connection ends", async () => {
+  test("of many clients are read sixty-four at a time, and then the next connection ends", async () => {
     const { port } = await serve({});
     const held: RawClient[] = [];
     for (const n of [1, 2, 3, 4]) {
@@ -312,7 +309,7 @@ describe("bodies that go on after the answer", () => {
     expect([...held.slice(1), next].filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("are taken in whole when the host is none, so that the answer can be read", async () => {
+  test("are read completely when the host is invalid, so that the client can read the answer", async () => {
     const { port } = await serve({});
     for (let round = 0; round < 10; round += 1) {
       const client = await raw(port);

@@ -19,7 +19,7 @@ function rotate(client: HttpClient, { connectionId }: TestPlatform) {
   return client.post(`/v1/service/connections/${connectionId}/rotate-key`, {}, keyed);
 }
 
-/** The same person, signed in once more: what a stolen or forgotten session is. */
+/** Returns another session of the same person, like a stolen or forgotten one. */
 async function elsewhere({ email }: Person): Promise<HttpClient> {
   const client = api.client();
   await client.signIn(email);
@@ -35,7 +35,7 @@ async function rotated() {
 }
 
 describe("a kept answer that shows a secret", () => {
-  test("is given to the session again that it was given to, also after a refresh", async () => {
+  test("is repeated for its own session, even after a refresh", async () => {
     const { person, platform, answer } = await rotated();
     expect((await person.client.post("/v1/auth/refresh")).status).toBe(200);
     const again = await rotate(person.client, platform);
@@ -43,7 +43,7 @@ describe("a kept answer that shows a secret", () => {
     expect(again.headers.get("idempotent-replayed")).toBe("true");
   });
 
-  test("is shown to no other session of the person, and the key is not rotated once more", async () => {
+  test("is shown to no other session of the person, and the key is not rotated again", async () => {
     const { person, platform, answer } = await rotated();
     const stolen = await rotate(await elsewhere(person), platform);
     expect(stolen).toMatchObject(notKept);
@@ -51,7 +51,7 @@ describe("a kept answer that shows a secret", () => {
     expect((await rotate(person.client, platform)).text).toBe(answer.text);
   });
 
-  test("is shown for ten minutes and not a millisecond more; the call is still not made again", async () => {
+  test("is shown for exactly ten minutes, and the call is still not made again afterwards", async () => {
     const { person, platform, answer } = await rotated();
     api.clock.advance(599.999);
     expect((await rotate(person.client, platform)).text).toBe(answer.text);
@@ -61,7 +61,7 @@ describe("a kept answer that shows a secret", () => {
     expect(keys).toHaveLength(2);
   });
 
-  test("is gone from the database then, and the repeat is still told so", async () => {
+  test("is then deleted from the database, and the repetition gets the same error", async () => {
     const { person, platform } = await rotated();
     const answers = () =>
       api.db("idempotency_keys").where({ account_id: person.accountId }).pluck("answer_sealed");
@@ -81,7 +81,7 @@ describe("a kept answer that shows a secret", () => {
     expect(errorCode(other)).toBe("idempotency_conflict");
   });
 
-  test("is a matter of every call that takes a key and answers with a secret", () => {
+  test("is limited for every call that accepts a key and shows a secret", () => {
     const secret = /"(api_key|signing_secret|webhook_signing_secret)":/;
     const shows = declaredRoutes.filter(
       ({ idempotent, answer }) =>

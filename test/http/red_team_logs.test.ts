@@ -17,13 +17,13 @@ type Line = { level: number; left_out?: number; fault?: { type: string } };
 const faults = () =>
   world.api.lines.map((line): Line => JSON.parse(line)).filter(({ fault }) => fault !== undefined);
 
-describe("a flood of calls that no connection to the database is left for", () => {
+describe("a flood of calls without a free database connection", () => {
   beforeEach(() => {
     world.api.lines.length = 0;
     world.api.clock.advance(120);
   });
 
-  test("fills no log: sixty lines a minute, and then how many were left out", async () => {
+  test("logs at most sixty lines a minute, and then how many were omitted", async () => {
     world.fail = named("KnexTimeoutError");
     await failTimes(100);
     expect(faults()).toHaveLength(60);
@@ -33,7 +33,7 @@ describe("a flood of calls that no connection to the database is left for", () =
     expect(faults().at(-1)?.left_out).toBe(40);
   });
 
-  test("hides no other fault, and none of ours", async () => {
+  test("hides no other fault, and no internal error", async () => {
     world.fail = named("KnexTimeoutError");
     await failTimes(70);
     world.fail = named("TimeoutError");
@@ -44,7 +44,7 @@ describe("a flood of calls that no connection to the database is left for", () =
     expect(faults().filter(({ level }) => level === 50)).toHaveLength(70);
   });
 
-  test("is logged once for each call, and not as a connection that was lost", async () => {
+  test("is logged once for each call, and not as a lost connection", async () => {
     const notices: Error[] = [];
     const onError = (error: Error) => notices.push(error);
     const db = openDatabase({ url: world.api.databaseUrl, name: "full", max: 1, onError });
@@ -56,7 +56,7 @@ describe("a flood of calls that no connection to the database is left for", () =
   }, 15_000);
 });
 
-test("a flood of callers who hang up in their answers fills no log", async () => {
+test("a flood of callers who disconnect during their answers cannot flood the log", async () => {
   world.api.lines.length = 0;
   world.api.clock.advance(120);
   const { port } = new URL(world.api.url);

@@ -11,7 +11,7 @@ afterAll(() => api.stop());
 
 type Read = { status: number; text: string };
 
-/** The mailbox as a client gets it that names `host`, as a browser does with the name in its address bar. */
+/** Reads the mailbox under the host name `host`, as a browser does with the name in its address bar. */
 function readAs(host: string, target = "/dev/mailbox"): Promise<Read> {
   return new Promise((resolve, reject) => {
     request(
@@ -43,12 +43,12 @@ describe("a web page that rebinds its name to this machine", () => {
     expect(text).not.toMatch(/\d{6}/);
   });
 
-  test("reads none by a target that names this machine", async () => {
+  test("reads no code with a request target that names this machine", async () => {
     expect((await readAs("attacker.example", "http://localhost/dev/mailbox")).status).toBe(404);
   });
 
   test.each(["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3", "[::1]:8080"])(
-    "does not keep the developer from it at %s",
+    "does not prevent the developer from reading it at %s",
     async (host) => {
       const { status, text } = await readAs(host);
       expect(status).toBe(200);

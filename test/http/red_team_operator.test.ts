@@ -38,7 +38,7 @@ describe("a stolen operator token", () => {
     expect(errorCode(there)).toBe("operator_unauthorized");
   });
 
-  test("opens at the operator's port nothing but the operator's operations", async () => {
+  test("opens only the operator's operations at the operator's port", async () => {
     const own = new Set(operators.map(({ path }) => path));
     for (const { method, path } of others.filter((other) => !own.has(other.path))) {
       const body = method === "GET" ? undefined : {};
@@ -65,7 +65,7 @@ describe("a stolen operator token", () => {
     },
   );
 
-  test("that leads in its operator's place is followed by whoever claims the lead again", async () => {
+  test("that claims the lead loses it when the real operator claims it again", async () => {
     const claim = async () => {
       const answer = await api
         .operatorClient()
@@ -84,7 +84,7 @@ describe("a stolen operator token", () => {
 test.each([
   ["begins", 0, 2],
   ["ends", 30, 32],
-])("a token whose hash %s like that of the operator's is not the operator's", async (_, from, to) => {
+])("a token whose hash %s like the operator's is refused", async (_, from, to) => {
   const partOf = (token: string) => hash("sha256", token, "buffer").subarray(from, to).toString("hex");
   const right = partOf(OPERATOR_TOKEN);
   let alike = 0;
@@ -94,7 +94,7 @@ test.each([
   expect(isOperator(OPERATOR_TOKEN)).toBe(true);
 });
 
-test("each of many leaders at the same time gets an epoch of its own, and the greatest one counts", async () => {
+test("concurrent leaders each get their own epoch, and only the greatest one is valid", async () => {
   const cluster = { clusterId: "many" };
   const epochs = await Promise.all(Array.from({ length: 16 }, () => claimLeadership(api, cluster)));
   expect(new Set(epochs).size).toBe(16);
@@ -103,7 +103,7 @@ test("each of many leaders at the same time gets an epoch of its own, and the gr
   expect(epochs.filter((_, n) => leaders[n])).toEqual([Math.max(...epochs)]);
 });
 
-test("a leader is told the epoch of the one before, so that a restored cluster can be recognized", async () => {
+test("a new leader receives the previous epoch, so that it can recognize a restored cluster", async () => {
   const claim = async () => {
     const headers = stolen(0, "told");
     const answer = await api
@@ -116,7 +116,7 @@ test("a leader is told the epoch of the one before, so that a restored cluster c
   expect((await claim()).former_epoch).toBe(first.epoch);
 });
 
-test("a leader of before a restore of the database has no epoch that counts after it", async () => {
+test("an epoch from before a database restore is never valid after it", async () => {
   const cluster = { clusterId: "restored" };
   await claimLeadership(api, cluster);
   const backup = await api.db("operator_clusters").where({ cluster_id: "restored" });
@@ -130,7 +130,7 @@ test("a leader of before a restore of the database has no epoch that counts afte
   expect(leader).toBeGreaterThan(Math.max(...former));
 });
 
-describe("the API as it is run", () => {
+describe("the running API", () => {
   let database: TestDatabase;
   let running: Api | undefined;
   beforeAll(async () => {
@@ -161,7 +161,7 @@ describe("the API as it is run", () => {
   const claim = (client: HttpClient) =>
     client.post("/internal/v1/leadership", { holder: "pod-1" }, { headers: stolen() });
 
-  test("answers the operator at its own port, on this machine alone unless it is set otherwise", async () => {
+  test("serves the operator at its own port, by default only on this machine", async () => {
     running = await run({ OPERATOR_TOKEN });
     const at = (port: number | undefined) => createClient(`http://127.0.0.1:${port}`);
     expect((await claim(at(running.operatorPort))).status).toBe(200);
@@ -170,7 +170,7 @@ describe("the API as it is run", () => {
     await running.stop();
   });
 
-  test("believes OPERATOR_TOKEN for the cluster that used it first, and for no other, at every replica", async () => {
+  test("accepts OPERATOR_TOKEN only for the cluster that used it first, on every replica", async () => {
     const fresh = await migratedDatabase();
     const first = await run({ OPERATOR_TOKEN, DATABASE_URL: fresh.url });
     const second = await run({ OPERATOR_TOKEN, DATABASE_URL: fresh.url });
@@ -194,7 +194,7 @@ describe("the API as it is run", () => {
     await fresh.drop();
   });
 
-  test("shows its documents at the public port, and none at the operator's", async () => {
+  test("serves its documents at the public port, and none at the operator's", async () => {
     running = await run({ OPERATOR_TOKEN, SERVICE_WORD: "acme" });
     const at = (port: number | undefined, path: string) => fetch(`http://127.0.0.1:${port}${path}`);
     for (const path of ["/openapi.json", "/asyncapi.json", "/docs"]) {
@@ -209,14 +209,14 @@ describe("the API as it is run", () => {
     await running.stop();
   });
 
-  test("listens for no operator without a token for it", async () => {
+  test("opens no operator port without a token for it", async () => {
     running = await run({});
     expect(running.operatorPort).toBeUndefined();
     expect((await claim(createClient(`http://127.0.0.1:${running.port}`))).status).toBe(404);
     await running.stop();
   });
 
-  test("has port 8081 for it", () => {
+  test("uses port 8081 for the operator", () => {
     const environment = {
       DATABASE_URL: "postgres://localhost/none",
       SEALING_KEY: `${"A".repeat(43)}=`,

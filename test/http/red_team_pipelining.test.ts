@@ -15,8 +15,8 @@ async function raw(port: number, options?: Parameters<typeof connectRaw>[1]): Pr
   return client;
 }
 
-describe("a connection that asks on without waiting for its answers", () => {
-  /** Serves nothing until it is told to. */
+describe("a connection that sends requests without waiting for answers", () => {
+  /** Serves nothing until the test releases it. */
   async function holdBack(pending: number) {
     const held: ServerResponse[] = [];
     let isHeldBack = true;
@@ -35,7 +35,7 @@ describe("a connection that asks on without waiting for its answers", () => {
     return { port: server.port, held, release };
   }
 
-  test("has them served one after the other, and no more of them than its share, is told so and ended", async () => {
+  test("gets them served one after the other up to its limit, then 429 and the end of the connection", async () => {
     const { port, held, release } = await holdBack(3);
     const client = await raw(port, { send: GET.repeat(1_000) });
     await pause();
@@ -48,7 +48,7 @@ describe("a connection that asks on without waiting for its answers", () => {
     expect(held).toHaveLength(3);
   });
 
-  test("has none of them served any more when it is gone", async () => {
+  test("gets none of them served after it is closed", async () => {
     const { port, held, release } = await holdBack(3);
     const client = await raw(port, { send: GET.repeat(3) });
     await pause();
@@ -59,7 +59,7 @@ describe("a connection that asks on without waiting for its answers", () => {
     expect(held).toHaveLength(1);
   });
 
-  test("is not read any further once it has more, whatever it sends", async () => {
+  test("is not read further above its limit, whatever it sends", async () => {
     const { port, held } = await holdBack(3);
     const body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     const client = await raw(port, { send: body.repeat(100) });
@@ -71,7 +71,7 @@ describe("a connection that asks on without waiting for its answers", () => {
     expect(held).toHaveLength(1);
   });
 
-  test("goes on as long as it stays within its share, and keeps no other one out", async () => {
+  test("works within its limit, and does not affect other connections", async () => {
     const { port, held, release } = await holdBack(3);
     const first = await raw(port, { send: GET.repeat(3) });
     await expect.poll(() => held.length).toBe(1);

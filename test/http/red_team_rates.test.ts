@@ -10,7 +10,8 @@ const { application } = world;
 type Bundle = { challenge_sig: { ed25519: string } };
 
 /**
- * Proofs of an application as a stranger forges them: well-formed, over a live challenge, signed by nobody.
+ * Returns a function that verifies forged proofs: well-formed, over a live challenge, with invalid
+ * signatures.
  */
 async function forger(app: Application, changes: Record<string, unknown> = {}) {
   const forged = await forge(app, changes);
@@ -40,8 +41,8 @@ function countsOf(texts: readonly string[]): Record<string, number> {
 
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
 
-describe("one key that presents without end", () => {
-  test("is stopped at its rate, is told so, and may go on as what it used comes back", async () => {
+describe("one key that presents endlessly", () => {
+  test("is stopped at its rate with 429, and may continue as its rate recovers", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
     const refused = await app.present();
@@ -55,14 +56,14 @@ describe("one key that presents without end", () => {
     expect(errorOf(await app.present())).toBe("429 rate_limited");
   });
 
-  test("says with each answer what is left", async () => {
+  test("gets the remaining rate with each answer", async () => {
     const app = await application();
     const { headers } = await app.present();
     expect(headers.get("ratelimit-policy")).toBe('"present";q=6;w=60');
     expect(headers.get("ratelimit")).toBe('"present";r=5;t=10');
   });
 
-  test("leaves other keys alone, also of the same account, until the account has had four times as much", async () => {
+  test("does not affect other keys of the same account, until the account has used four times as much", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
     const stranger = await application();
@@ -71,14 +72,14 @@ describe("one key that presents without end", () => {
     expect((await stranger.present()).status).toBe(200);
   });
 
-  test("uses up nothing of its account's with what was refused", async () => {
+  test("uses up nothing of its account's rate with refused calls", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await application(undefined, person), await application(undefined, person)];
     expect((await repeat(30, app.present)).slice(6)).toEqual(of("429 rate_limited", 24));
     expect((await other.present()).status).toBe(200);
   });
 
-  test("is the connection's: a new key renews nothing", async () => {
+  test("is limited by its connection: a new key changes nothing", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
     const path = `/v1/service/connections/${app.platform.connectionId}`;
@@ -89,7 +90,7 @@ describe("one key that presents without end", () => {
     expect(errorOf(again)).toBe("429 rate_limited");
   });
 
-  test("leaves nothing behind once the challenge's life is over; decisions stay", async () => {
+  test("leaves no rows once the challenge has expired, except for decisions", async () => {
     const app = await application();
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
     await app.present();
@@ -106,7 +107,7 @@ describe("one key that presents without end", () => {
     expect(await types()).toEqual(["proof.verified"]);
   });
 
-  test("leaves nothing that another one's hold, or a process that ends, keeps from going at last", async () => {
+  test("leaves no rows that a lock or a dying process could keep forever", async () => {
     const app = await application();
     await app.present();
     await app.present();
@@ -129,7 +130,7 @@ describe("one key that presents without end", () => {
   });
 });
 
-describe("one key that makes agents without end", () => {
+describe("one key that creates agents endlessly", () => {
   const make = (app: Application, key?: string) => () =>
     app.post(
       `/v1/service/connections/${app.platform.connectionId}/agents`,
@@ -137,7 +138,7 @@ describe("one key that makes agents without end", () => {
       key === undefined ? {} : { "idempotency-key": key },
     );
 
-  test("is stopped at its day's bound; repeats under a key do not count", async () => {
+  test("is stopped at its daily limit, and repetitions under a key do not count", async () => {
     const app = await application([]);
     expect(await repeat(4, make(app, "k-1"))).toEqual(of("201", 4));
     const last = await make(app)();
@@ -150,14 +151,14 @@ describe("one key that makes agents without end", () => {
     expect(await world.api.db("agents").where({ connection_id: app.platform.connectionId })).toHaveLength(3);
   });
 
-  test("may make more when the day is over", async () => {
+  test("may create more when the day is over", async () => {
     const app = await application([]);
     await repeat(3, make(app));
     await world.api.db("rate_limits").update({ expire: Date.now() - 1 });
     expect((await make(app)()).status).toBe(201);
   });
 
-  test("is not charged for an agent that was not made", async () => {
+  test("is not counted for an agent that was not created", async () => {
     const app = await application([]);
     world.api.vault.failure = new Error("away");
     expect(await repeat(5, make(app))).toEqual(of("500 internal", 5));
@@ -167,7 +168,7 @@ describe("one key that makes agents without end", () => {
     expect(await repeat(3, make(app))).toEqual(["201", "201", "429 rate_limited"]);
   });
 
-  test("is bounded over all connections of its account, and a refusal there costs the connection nothing", async () => {
+  test("is limited over all connections of its account, and a refusal there does not count for the connection", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application([], person)));
     for (const app of apps.slice(0, 4)) await repeat(2, make(app));
@@ -178,8 +179,8 @@ describe("one key that makes agents without end", () => {
   });
 });
 
-describe("one key that has forged proofs verified", () => {
-  test("is stopped before their signatures are looked at, and may go on as time passes", async () => {
+describe("one key that verifies forged proofs", () => {
+  test("is stopped before their signatures are checked, and may continue as time passes", async () => {
     const app = await application();
     const forge = await forger(app);
     expect(await repeat(21, forge)).toEqual([...of("400 invalid_proof", 20), "429 rate_limited"]);
@@ -189,7 +190,7 @@ describe("one key that has forged proofs verified", () => {
     expect(errorOf(await forge())).toBe("400 invalid_proof");
   });
 
-  test("gets no further with a hundred at the same time, in one call or in many", async () => {
+  test("gains nothing from a hundred at the same time, in one call or in many", async () => {
     const app = await application();
     const forged = await forge(app);
     const boxed = await app.post("/access/v1/evaluations", {
@@ -206,7 +207,7 @@ describe("one key that has forged proofs verified", () => {
     expect(countsOf(answers.map(errorOf))).toEqual({ "400 invalid_proof": 10, "429 rate_limited": 30 });
   });
 
-  test("keeps no good proof out that comes with many others, however few may be refused", async () => {
+  test("does not exclude valid proofs that arrive with many others, however few may be refused", async () => {
     const app = await application();
     const good = await Promise.all([app.proof(), app.proof(), app.proof()]);
     expect(await repeat(19, await forger(app))).toEqual(of("400 invalid_proof", 19));
@@ -214,7 +215,7 @@ describe("one key that has forged proofs verified", () => {
     expect(answers.map(({ body }) => body.decision)).toEqual(of("allow", 3));
   });
 
-  test("is alone with it: proofs shown to other applications are decided on", async () => {
+  test("affects only itself: other applications still get decisions", async () => {
     const [app, other] = [await application(), await application()];
     expect((await repeat(21, await forger(other))).at(-1)).toBe("429 rate_limited");
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -229,7 +230,7 @@ describe("one key that has forged proofs verified", () => {
     expect((await app.verify(good)).body.decision).toBe("allow");
   });
 
-  test("who names a known agent is stopped sooner, and for that agent alone", async () => {
+  test("is stopped sooner, and only for that agent, if it names a known agent", async () => {
     const app = await application();
     const forge = await forger(app);
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -238,7 +239,7 @@ describe("one key that has forged proofs verified", () => {
     expect(errorOf(await unknown())).toBe("400 invalid_proof");
   });
 
-  test("who names a known agent keeps nothing out that this agent signs", async () => {
+  test("does not exclude proofs that a known agent signed", async () => {
     const app = await application();
     const forge = await forger(app);
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -246,7 +247,7 @@ describe("one key that has forged proofs verified", () => {
     for (let n = 0; n < 3; n += 1) expect((await app.verify(await app.proof())).body.decision).toBe("allow");
   });
 
-  test("who shows a known agent's proofs of long ago or elsewhere, or signs in its name, has none that it signed", async () => {
+  test("gains nothing from a known agent's old proofs, proofs for others, or proofs signed in its name", async () => {
     const [app, other] = [await application(), await application()];
     const [old, elsewhere] = [await app.proof(), await presentFor(app, other)];
     world.api.clock.advance(301);
@@ -258,13 +259,13 @@ describe("one key that has forged proofs verified", () => {
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
   });
 
-  /** A proof of an application's agent over another one's challenge. */
+  /** Returns a proof of an application's agent over another application's challenge. */
   async function presentFor(app: Application, other: Application): Promise<Bundle> {
     const { body } = await other.post("/v1/service/challenge");
     return (await app.present({ challenge: body.challenge })).body.proof_bundle as Bundle;
   }
 
-  test("is bounded over all connections of its account; other accounts go on", async () => {
+  test("is limited over all connections of its account, without affecting other accounts", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
     for (const app of apps.slice(0, 4)) {
@@ -274,7 +275,7 @@ describe("one key that has forged proofs verified", () => {
     expect(errorOf(await (await forger(await application()))())).toBe("400 invalid_proof");
   });
 
-  test("knows an agent for the application that allowed it, and for no other", async () => {
+  test("knows an agent only for the application that allowed it", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await application(undefined, person), await application(undefined, person)];
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -282,14 +283,14 @@ describe("one key that has forged proofs verified", () => {
     expect(await repeat(3, forge)).toEqual(of("400 invalid_proof", 3));
   });
 
-  test("knows no agent that was only denied", async () => {
+  test("does not know an agent that was only denied", async () => {
     const app = await application();
     const denied = await app.verify(await app.proof(), { required_scope: "data:share" });
     expect(denied.body.decision).toBe("deny");
     expect(await repeat(3, await forger(app))).toEqual(of("400 invalid_proof", 3));
   });
 
-  test("spent challenges count as well; decisions never do, however many", async () => {
+  test("is also counted for spent challenges, but never for decisions", async () => {
     const app = await application();
     const proof = await app.proof();
     for (const each of [proof, await app.proof(), await app.proof(), await app.proof()]) {

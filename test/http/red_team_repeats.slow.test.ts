@@ -4,9 +4,7 @@ import { decide, operationOf, prove } from "../proofs/bound.ts";
 
 const world = proofApi({ refusedPerMinute: 20 });
 
-/**
- * An operation that has its decision, and a proof of it that nothing was decided on, so that it stays good.
- */
+/** Returns a decided operation, and another proof of it that is still unspent. */
 async function decidedOperation(app: Application) {
   const operation = operationOf(app);
   expect((await decide(app, await prove(app, operation), operation)).body.replayed).toBe(false);
@@ -24,8 +22,8 @@ async function answersOf(times: number, call: () => ReturnType<Application["veri
 
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
 
-describe("one key that has one operation decided on without end, at no charge", () => {
-  test("is stopped at its rate, and may go on as time passes", async () => {
+describe("one key that repeats a decided operation endlessly without being charged", () => {
+  test("is stopped at its rate, and may continue as time passes", async () => {
     const app = await world.application();
     const { operation, proof } = await decidedOperation(app);
     const again = () => decide(app, proof, operation);
@@ -34,7 +32,7 @@ describe("one key that has one operation decided on without end, at no charge", 
     expect(await answersOf(2, again)).toEqual(["replayed true", "429 rate_limited"]);
   });
 
-  test("is stopped likewise when it names another operation each time", async () => {
+  test("is also stopped if it names another operation each time", async () => {
     const app = await world.application();
     const { operation } = await decidedOperation(app);
     const other = operationOf(app, { resource_id: "order-8", invocation_id: operation.invocation_id ?? "" });
@@ -43,7 +41,7 @@ describe("one key that has one operation decided on without end, at no charge", 
     expect(seen).toEqual([...of("409 invocation_conflict", 20), ...of("429 rate_limited", 2)]);
   });
 
-  test("gets no further with many at the same time", async () => {
+  test("gains nothing from many calls at the same time", async () => {
     const app = await world.application();
     const { operation } = await decidedOperation(app);
     const proofs = await Promise.all(of("", 60).map(() => prove(app, operation)));
@@ -52,7 +50,7 @@ describe("one key that has one operation decided on without end, at no charge", 
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(40);
   });
 
-  test("has its other operations decided on all the same", async () => {
+  test("still gets decisions on its other operations", async () => {
     const app = await world.application();
     const { operation, proof } = await decidedOperation(app);
     expect((await answersOf(21, () => decide(app, proof, operation))).at(-1)).toBe("429 rate_limited");
@@ -63,7 +61,7 @@ describe("one key that has one operation decided on without end, at no charge", 
     });
   });
 
-  test("is bounded over all connections of its account; other accounts go on", async () => {
+  test("is limited over all connections of its account, without affecting other accounts", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(of("", 5).map(() => world.application(undefined, person)));
     const stopped = async (app: Application) => {

@@ -6,7 +6,7 @@ const QUARTER_HOUR = 15 * 60;
 const QUARTERS_A_DAY = 96;
 let api: TestApi;
 
-/** Limits as they are when nothing is set, behind a proxy that vouches for its clients. */
+/** Uses the default limits, behind a proxy that vouches for its clients. */
 beforeAll(async () => {
   api = await startApi({
     perIp: 5,
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 let networks = 0;
-/** A network that was not seen before. */
+/** Returns the header of a new network. */
 const network = () => {
   networks += 1;
   return { "x-forwarded-for": `10.${networks >> 16}.${(networks >> 8) & 255}.${networks & 255}` };
@@ -31,8 +31,8 @@ const verify = (client: HttpClient, email: string, code: string, headers = netwo
   client.post("/v1/auth/email/verify-code", { email, code }, { headers });
 
 /**
- * What a stranger does in a quarter of an hour: three codes asked for, five wrong tries at each, from ever
- * new networks.
+ * Attacks an address as a stranger could in a quarter of an hour: three codes, and five wrong tries for each,
+ * from new networks.
  */
 async function attack(email: string): Promise<void> {
   for (let mails = 0; mails < 3; mails += 1) {
@@ -42,7 +42,7 @@ async function attack(email: string): Promise<void> {
   }
 }
 
-/** Guesses that were compared with a code of six digits. */
+/** Returns the number of guesses that were compared with a code of six digits. */
 async function comparedGuesses(): Promise<number> {
   const { rows } = await api.db.raw(
     "select coalesce(sum(own_tries + shared_tries), 0)::int as tries from sign_in_mails where kind = 'digits'",
@@ -67,23 +67,23 @@ describe("a stranger without an account, from rotating networks, for a day", () 
     }
   }, 120_000);
 
-  test("had 30 of 1,440 guesses compared with a code", async () => {
+  test("gets 30 of 1,440 guesses compared with a code", async () => {
     expect(await comparedGuesses()).toBeLessThanOrEqual(30);
     expect(await comparedGuesses()).toBeGreaterThan(0);
   });
 
-  test("was sent to its victim's mailbox, and there a link of 128 bits in place of six digits", async () => {
+  test("causes a link of 128 bits in the victim's mailbox instead of six digits", async () => {
     const newest = (await mailsTo(email)).find(({ subject }) => subject.startsWith("Your sign-in"));
     expect(newest?.subject).toBe("Your sign-in link");
     expect(newest?.text).toMatch(/^[0-9a-f]{32}$/m);
   });
 
-  test("was told of to the owner, once", async () => {
+  test("causes one notice to the owner", async () => {
     const notices = (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Wrong sign-in codes"));
     expect(notices).toHaveLength(1);
   });
 
-  test("does not keep the owner from signing in while it goes on", async () => {
+  test("does not keep the owner from signing in meanwhile", async () => {
     await attack(email);
     api.clock.advance(2 * QUARTER_HOUR);
     expect((await send(owner, email)).status).toBe(200);
@@ -95,7 +95,7 @@ describe("a stranger without an account, from rotating networks, for a day", () 
 });
 
 describe("one client that tries codes of many addresses", () => {
-  test("is refused after thirty wrong ones; others go on", async () => {
+  test("is refused after thirty wrong ones, without affecting others", async () => {
     const one = network();
     const tried: number[] = [];
     for (let n = 0; n < 31; n += 1) {

@@ -12,22 +12,21 @@ import { startWholeApi, type WholeApi } from "./walk/world.ts";
 const SECONDS = Number(process.env.SCHEMATHESIS_SECONDS ?? 35);
 
 /**
- * Calls after which nothing else would be reached, because they end the caller's own credentials; and the
- * gateways' hook, which answers 503 where others answer 400 or 401.
+ * Calls that are left out: they end the caller's own credentials, so no later call would work. The gateways'
+ * hook is left out because it answers 503 where others answer 400 or 401.
  */
 const LEFT_OUT = /^(logout|refresh_session|remove_connection|ext_auth_.*)$/;
 
-/** Checks that would be wrong here, each with its reason. */
+/** Checks that do not fit this API, each with its reason. */
 const NOT_CHECKED = [
-  // A schema cannot say that a scope is known, a challenge unspent, a proof genuine: these are 400 by their
-  // meaning.
+  // A schema cannot express that a scope is known, a challenge unspent or a proof genuine. Such calls are 400
+  // because of their meaning.
   "positive_data_acceptance",
 ];
 
 /**
- * Findings about Schemathesis's own doing: headers nobody asked for, and a cookie it left out and was given
- * to send, also beside a parameter that the document does not know, which it takes for no finding when that
- * occurs alone.
+ * Findings caused by Schemathesis itself: unexpected headers, and a cookie that it left out although it was
+ * told to send it. It also reports them beside an unknown parameter, although alone they count as no finding.
  */
 const NOT_FINDINGS = [
   /Invalid component: in header - object with unexpected properties/,
@@ -36,7 +35,7 @@ const NOT_FINDINGS = [
   /Invalid component:(\s+- (query|header): violates `additionalProperties`)*\s+- cookie: violates `required` \(was service_\w+\)(?!\s+- )/,
 ];
 
-/** What it found, each finding with how to bring it about. */
+/** Returns the findings in the output, each with the steps to reproduce it. */
 function findingsIn(said: string): string[] {
   const findings = said.split(/^- (?=ST\d+ )/m).slice(1);
   return findings.filter((finding) => !NOT_FINDINGS.some((pattern) => pattern.test(finding)));
@@ -56,7 +55,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** The document about the things of a scene: its examples name what exists. */
+/** Returns the document with the ids of a scene in its examples. */
 function documentOf(scene: Scene): Record<string, unknown> {
   const document = structuredClone(api.contract.document);
   const ids = idsOf(scene);
@@ -73,7 +72,8 @@ function documentOf(scene: Scene): Record<string, unknown> {
 }
 
 /**
- * What Schemathesis says of the operations that `chosen` takes, called as `scene`'s callers in their `way`.
+ * Returns Schemathesis's output for the operations that `chosen` accepts, called as the scene's callers in
+ * their `way`.
  */
 async function check(scene: Scene, way: string, chosen: (operation: Operation) => boolean, python: string) {
   const operations = api.contract.operations.filter(
@@ -99,7 +99,7 @@ async function check(scene: Scene, way: string, chosen: (operation: Operation) =
   );
 }
 
-describe("Schemathesis finds nothing that the document does not say", () => {
+describe("Schemathesis finds no difference from the document", () => {
   const takes = (way: string) => (operation: Operation) => operation.security.some((each) => way in each);
 
   test.each([
@@ -109,7 +109,7 @@ describe("Schemathesis finds nothing that the document does not say", () => {
       "api_key",
       (operation: Operation) => takes("api_key")(operation) || operation.security.length === 0,
     ],
-  ])("of the calls of %s", async (_, way, chosen) => {
+  ])("in calls of %s", async (_, way, chosen) => {
     if (tool.missing !== undefined) return console.warn(`SKIPPED: ${tool.missing}`);
     const scene = await setScene(api, { organization: true });
     const { code, said } = await check(scene, way, chosen, tool.folder);

@@ -28,7 +28,7 @@ describe("a 401", () => {
     ["operator", {}, "operator_unauthorized", 'Bearer realm="acme"'],
     ["operator", { authorization: "Bearer none" }, "operator_unauthorized", 'Bearer realm="acme"'],
   ])(
-    "of a call for %s says what proves the caller, by no scheme for which a browser asks its user",
+    "of a call for %s names the credentials, in no scheme that makes a browser ask for a password",
     async (access, headers, code, challenges) => {
       const client = access === "operator" ? api.operatorClient() : api.client();
       const answer = await client.get(`/v1/acme/${access}`, { headers: headers as Record<string, string> });
@@ -44,13 +44,13 @@ describe("a 401", () => {
     expect(answer.headers.get("www-authenticate")).toBe('Cookie realm="acme", cookie-name="acme_refresh"');
   });
 
-  test("is what no other answer looks like", async () => {
+  test("is sent with no other answer", async () => {
     for (const path of ["/v1/acme/none", "/openapi.json"]) {
       expect((await api.client().get(path)).headers.get("www-authenticate")).toBeNull();
     }
   });
 
-  test("is declared with its challenge by every operation that can answer it", () => {
+  test("is declared by every operation that can answer 401", () => {
     const guarded = contract.operations.filter(({ responses }) => responses[401] !== undefined);
     expect(guarded.length).toBeGreaterThan(20);
     for (const { operationId, responses } of guarded) {

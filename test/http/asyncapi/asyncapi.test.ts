@@ -34,7 +34,7 @@ const ajv = addFormats.default(new Ajv2020({ allErrors: true, allowUnionTypes: t
 const files = Object.entries(currentSchemas());
 
 describe("the AsyncAPI document", () => {
-  test("has the three topics under any prefix, as deputize migrate makes them", () => {
+  test("describes the three topics under any prefix, as deputize migrate creates them", () => {
     const { webhooks, ...topics } = document.channels;
     expect(
       Object.values(topics).map(({ address, bindings }) => [address, bindings?.kafka.partitions]),
@@ -53,12 +53,12 @@ describe("the AsyncAPI document", () => {
     expect(webhooks?.address).toBeNull();
   });
 
-  test("names no host", () => {
+  test("contains no host name", () => {
     expect(Object.values(document.servers).map(({ host }) => host)).toEqual(["{brokers}", "{receiver}"]);
     expect(JSON.stringify(document)).not.toMatch(/localhost|127\.0\.0|:\/\/(?!shop\.example\.com)/);
   });
 
-  test("has an operation for each channel, for the program that receives", () => {
+  test("has an operation for each channel, for the receiving program", () => {
     expect(Object.entries(document.operations)).toMatchObject(
       Object.keys(document.channels).map((name) => [
         `receive_${name}`,
@@ -78,20 +78,23 @@ describe("the AsyncAPI document", () => {
     );
   });
 
-  test.each(files.filter(([name]) => !name.includes("dead_letter")))("says the same as %s", (name, text) => {
-    const { $schema, $id, title, description, examples, $defs, ...schema } = JSON.parse(text);
-    const webhook = name.endsWith(".webhook.schema.json");
-    const message = messages[name.replace(".schema.json", "")];
-    expect(message?.payload).toEqual(schema);
-    if (!webhook) expect(message?.headers).toEqual($defs.headers);
-  });
+  test.each(files.filter(([name]) => !name.includes("dead_letter")))(
+    "has the same content as %s",
+    (name, text) => {
+      const { $schema, $id, title, description, examples, $defs, ...schema } = JSON.parse(text);
+      const webhook = name.endsWith(".webhook.schema.json");
+      const message = messages[name.replace(".schema.json", "")];
+      expect(message?.payload).toEqual(schema);
+      if (!webhook) expect(message?.headers).toEqual($defs.headers);
+    },
+  );
 
-  test("says the same of dead letters as their file", () => {
+  test("describes dead letters like their file", () => {
     const file = JSON.parse(Object.fromEntries(files)["dead_letter.schema.json"] ?? "");
     expect(messages.dead_letter?.headers).toEqual(file.$defs.headers);
   });
 
-  test("says of each record what its key is, and of each message by what it belongs to others", () => {
+  test("describes the key of each record, and how each message relates to others", () => {
     const { webhooks, ...topics } = document.channels;
     for (const name of Object.values(topics).flatMap((topic) => Object.keys(topic.messages))) {
       expect([name, messages[name]?.bindings?.kafka.key]).toMatchObject([
@@ -105,7 +108,7 @@ describe("the AsyncAPI document", () => {
     }
   });
 
-  test("has examples that fit, of every kind of event", () => {
+  test("has valid examples of every kind of event", () => {
     for (const [name, { payload, headers, examples = [] }] of Object.entries(messages)) {
       expect([name, examples.length > 0]).toEqual([name, name !== "dead_letter"]);
       for (const example of examples) {
@@ -115,7 +118,7 @@ describe("the AsyncAPI document", () => {
     }
   });
 
-  test("has a webhook for every kind that a callback gets, with the headers that it comes with", () => {
+  test("has a webhook for every kind of callback event, with its headers", () => {
     const names = Object.keys(document.channels.webhooks?.messages ?? {});
     expect(names).toEqual(Object.keys(eventKinds).map((kind) => `${kind}.webhook`));
     const delivery = { deliveryId: "7d0e1f3c-0000-5000-8000-000000000001", body: "{}" };
@@ -130,7 +133,7 @@ describe("the AsyncAPI document", () => {
     }
   });
 
-  test("is served at its address, as it is", async () => {
+  test("is served at its address, unchanged", async () => {
     const api = await startApi({ pages: [asyncApiPage(document)] });
     const answer = await api.client().get("/asyncapi.json");
     expect(answer.headers.get("content-type")).toMatch(/^application\/json/);

@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-describe("the AsyncAPI document, as AsyncAPI's own parser reads it", () => {
+describe("AsyncAPI's own parser", () => {
   type Read = { problems: unknown[][]; version?: string; messages?: string[]; addresses?: unknown[] };
 
   async function read(document: object, skip: (why: string) => never): Promise<Read> {
@@ -42,7 +42,7 @@ describe("the AsyncAPI document, as AsyncAPI's own parser reads it", () => {
     return JSON.parse(printed);
   }
 
-  test("is accepted, with its channels and messages", async ({ skip }) => {
+  test("accepts the document, with its channels and messages", async ({ skip }) => {
     const document = asyncApiDocument({ word: "service", version: "1.2.3" });
     const { problems, version, messages, addresses } = await read(document, skip);
     expect(problems).toEqual(MEANT);
@@ -57,12 +57,12 @@ describe("the AsyncAPI document, as AsyncAPI's own parser reads it", () => {
     ]);
   });
 
-  test("and is refused when it is wrong", async ({ skip }) => {
+  test("refuses an invalid document", async ({ skip }) => {
     const document = asyncApiDocument({ word: "service", version: "1.2.3" });
     const { problems } = await read({ ...document, operations: { a: { action: "read" } } }, skip);
     expect(problems.filter(([severity]) => severity === 0)).not.toEqual([]);
   });
 });
 
-/** What the parser notes: that 3.1 is newer. */
+/** The parser's expected note: that a version newer than 3.0 exists. */
 const MEANT = [[2, "asyncapi-latest-version", "asyncapi"]];

@@ -58,7 +58,7 @@ const operations = Object.values(document.paths).flatMap((methods) => Object.val
 const named = (id: string) => operations.find(({ operationId }) => operationId === id) as Operation;
 
 describe("the OpenAPI document", () => {
-  test("is version 3.1 and knows where the service is", () => {
+  test("has version 3.1 and the service's URL", () => {
     expect(document).toMatchObject({
       openapi: "3.1.0",
       info: { version: "1.2.3" },
@@ -66,7 +66,7 @@ describe("the OpenAPI document", () => {
     });
   });
 
-  test("has every public operation once, and none of the operator's", () => {
+  test("contains every public operation once, and none of the operator's", () => {
     const ids = operations.map(({ operationId }) => operationId);
     expect(ids.sort()).toEqual(
       routes
@@ -76,7 +76,7 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  test("names paths, headers and cookies by the service's word", () => {
+  test("uses the service's word in paths, headers and cookies", () => {
     expect(Object.keys(document.paths)).toContain("/v1/acme/things/{thing_id}/parts");
     expect(Object.keys(document.paths)).toContain("/v1/auth/refresh");
     expect(document.components.securitySchemes).toMatchObject({
@@ -87,7 +87,7 @@ describe("the OpenAPI document", () => {
     });
   });
 
-  test("tells what proves the caller", () => {
+  test("describes how to authenticate", () => {
     expect(named("send_code").security).toEqual([]);
     expect(named("refresh_session").security).toEqual([{ refresh: [], csrf: [] }]);
     expect(named("get_session").security).toEqual([{ session: [] }]);
@@ -111,13 +111,13 @@ describe("the OpenAPI document", () => {
     ]);
   });
 
-  test("says when a body is needed", () => {
+  test("says whether a body is required", () => {
     expect(named("create_part").requestBody?.required).toBe(true);
     expect(named("keyed").requestBody?.required).toBe(false);
     expect(named("get_session").requestBody).toBeUndefined();
   });
 
-  test("lists every error code that an operation can answer, under its status", () => {
+  test("lists every error code of an operation under its status", () => {
     for (const route of routes.filter(({ access }) => access !== "operator")) {
       const listed = Object.entries(named(route.id).responses).flatMap(([status, response]) =>
         (response["x-error-codes"] ?? []).map((code) => [code, Number(status)]),
@@ -136,7 +136,7 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  test("has schemas that a validator takes, and that real answers fit", async () => {
+  test("has valid schemas that real answers fit", async () => {
     const ajv = addFormats.default(new Ajv2020({ strict: false, allErrors: true }));
     const compiled = operations.flatMap(({ requestBody, responses }) => [
       ...Object.values(requestBody?.content ?? {}),
@@ -158,7 +158,7 @@ describe("the OpenAPI document", () => {
     await api.stop();
   });
 
-  test("has patterns that mean the same without a flag, and leaves out one that needs its own", () => {
+  test("has only patterns that need no flag", () => {
     const patterns = [...JSON.stringify(contract.document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(
       ([, text = ""]) => JSON.parse(text) as string,
     );
@@ -173,7 +173,7 @@ describe("the OpenAPI document", () => {
     expect(schemaOf(z.object({ pattern: z.string() }), "input")).toHaveProperty("properties.pattern");
   });
 
-  test("is served at its address, as it is", async () => {
+  test("is served at its address, unchanged", async () => {
     const api = await startApi({ pages: [openApiPage(document)] });
     const answer = await api.client().get("/openapi.json");
     expect(answer.headers.get("content-type")).toMatch(/^application\/json/);

@@ -10,7 +10,7 @@ const openSocket = () => new EventEmitter() as unknown as Socket;
 const requestOn = (socket: Socket) => ({ socket }) as IncomingMessage;
 const openResponse = () => new EventEmitter() as unknown as ServerResponse;
 
-test("responses are open until they are over, each on its connection", () => {
+test("createPendingResponses lists responses until they end, each on its connection", () => {
   const pending = createPendingResponses(2);
   const [one, other] = [openSocket(), openSocket()];
   const [first, second, third] = [openResponse(), openResponse(), openResponse()];
@@ -24,10 +24,10 @@ test("responses are open until they are over, each on its connection", () => {
   expect(pending.open(openSocket())).toEqual([]);
 });
 
-test("a connection that is closed is held no longer", async () => {
+test("createPendingResponses releases a closed connection", async () => {
   const pending = createPendingResponses(1);
   const closed = new WeakRef(useAndClose());
-  // What a WeakRef was just made of lives until the turn is over.
+  // A new WeakRef keeps its target until the current turn ends.
   await new Promise((resolve) => setImmediate(resolve));
   collectGarbage();
   expect(closed.deref()).toBeUndefined();

@@ -14,12 +14,12 @@ async function start(ready: () => Promise<boolean>, metrics = createMetrics()): 
 }
 
 describe("the health port", () => {
-  test("is live whatever else is not", async () => {
+  test("is live even if other parts are not", async () => {
     const url = await start(() => Promise.reject(new Error("no database")));
     expect((await fetch(`${url}/livez`)).status).toBe(200);
   });
 
-  test("answers under /healthz as under /livez, and no when the process does not work", async () => {
+  test("answers /healthz like /livez, with 503 when the process does not work", async () => {
     let isAlive = true;
     const listener = createHealth({
       metrics: createMetrics(),
@@ -43,7 +43,7 @@ describe("the health port", () => {
     ["not ready", async () => false, 503],
     ["broken", () => Promise.reject(new Error("no database")), 503],
     ["hanging", () => new Promise<boolean>(() => {}), 503],
-  ])("tells when the process is %s", async (_, ready, status) => {
+  ])("reports when the process is %s", async (_, ready, status) => {
     const metrics = createMetrics();
     showReadiness(metrics, "worker", ready);
     const url = await start(ready, metrics);
@@ -53,20 +53,20 @@ describe("the health port", () => {
   });
 
   test.each(["/", "/readyz/", "/metricsx", "/__proto__", "/constructor"])(
-    "knows nothing of %s",
+    "does not serve %s",
     async (path) => {
       const url = await start(async () => true);
       expect((await fetch(`${url}${path}`)).status).toBe(404);
     },
   );
 
-  test("changes nothing: other methods are unknown", async () => {
+  test("answers GET and HEAD only", async () => {
     const url = await start(async () => true);
     expect((await fetch(`${url}/livez`, { method: "POST" })).status).toBe(404);
     expect((await fetch(`${url}/livez?verbose`, { method: "HEAD" })).status).toBe(200);
   });
 
-  test("shows the process's own metrics where that is asked for", async () => {
+  test("includes metrics of the process on request", async () => {
     const url = await start(async () => true, createMetrics({ processMetrics: true }));
     const answer = await fetch(`${url}/metrics`);
     expect(answer.headers.get("content-type")).toMatch(/^text\/plain; version=/);
@@ -74,7 +74,7 @@ describe("the health port", () => {
   });
 });
 
-test("requests are counted by route and status, without an id in a label", async () => {
+test("the API counts requests by route and status, without ids in labels", async () => {
   const api = await startApi({
     routes: () => [
       echoRoute({ id: "get_thing", method: "GET", path: "/v1/service/things/{id}" }),

@@ -17,7 +17,7 @@ async function start(listener: Parameters<typeof startServer>[0]): Promise<Runni
   return server;
 }
 
-/** A server whose first call is held until the test finishes it. */
+/** Starts a server whose first call waits until the test finishes it. */
 async function startHolding() {
   let reach = (_: () => void): void => {};
   const reached = new Promise<() => void>((resolve) => {
@@ -27,7 +27,7 @@ async function startHolding() {
   return { server, reached };
 }
 
-/** Every byte of the answer to `text` until the connection ends. */
+/** Returns every byte of the answer to `text` until the connection ends. */
 async function talk(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let answer = "";
@@ -44,7 +44,7 @@ const headersOf = (bytes: number) =>
   `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${"x".repeat(bytes)}\r\n\r\n`;
 
 describe("the server", () => {
-  test("takes headers that hold a large proof, and refuses larger ones in the form of every error", async () => {
+  test("accepts headers with a large proof, and refuses larger ones in the form of every error", async () => {
     const { port } = await start((_, response) => response.end("ok"));
     expect(await talk(port, headersOf(MAX_HEADER_BYTES - 200))).toMatch(/^HTTP\/1\.1 200 OK/);
     const refused = await talk(port, headersOf(MAX_HEADER_BYTES + 1));
@@ -56,7 +56,7 @@ describe("the server", () => {
   });
 
   test.each([
-    ["no HTTP", "hello\r\n\r\n"],
+    ["text that is not HTTP", "hello\r\n\r\n"],
     ["two lengths", "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na"],
     [
       "a length and chunks",
@@ -73,7 +73,7 @@ describe("the server", () => {
     });
   });
 
-  test("answers what is no HTTP behind a call that still waits by the end of the connection alone", async () => {
+  test("ends the connection without an answer when text that is not HTTP follows a pending call", async () => {
     const { server, reached } = await startHolding();
     const answer = talk(server.port, "GET / HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n");
     (await reached)();
@@ -83,17 +83,17 @@ describe("the server", () => {
   test.each([
     ["no Host in HTTP/1.1", "GET / HTTP/1.1\r\n\r\n"],
     ["an empty Host", "GET / HTTP/1.1\r\nHost:\r\n\r\n"],
-    ["a Host of a port alone", "GET / HTTP/1.1\r\nHost: :80\r\n\r\n"],
+    ["a Host with only a port", "GET / HTTP/1.1\r\nHost: :80\r\n\r\n"],
     ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"],
     ["two Hosts in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a\r\nhost: b\r\n\r\n"],
     ["a Host with a path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"],
     ["a Host with a user", "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n"],
     ["a list of Hosts", "GET / HTTP/1.1\r\nHost: a, b c\r\n\r\n"],
     ["a URL without a host", "GET https:///x HTTP/1.1\r\nHost: a\r\n\r\n"],
-    ["a URL with a port alone", "GET http://:80/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL with only a port", "GET http://:80/x HTTP/1.1\r\nHost: a\r\n\r\n"],
     ["a URL with a user", "GET http://u:p@a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
     ["a URL with a backslash", "GET http://a\\b/x HTTP/1.1\r\nHost: a\r\n\r\n"],
-    ["a URL of another kind", "GET ftp://a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL of another scheme", "GET ftp://a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
   ])("refuses %s before anything is done, and ends the connection", async (_, text) => {
     let called = 0;
     const { port } = await start((_request, response) => {
@@ -108,7 +108,7 @@ describe("the server", () => {
     expect(called).toBe(0);
   });
 
-  test("refuses a request under the id that it has, unless that cannot be sent back", async () => {
+  test("refuses a request under its own id, unless that cannot be returned", async () => {
     const { port } = await start((_, response) => response.end("ok"));
     const refusedUnder = async (id: string) =>
       /\r\nx-request-id: ([^\r]*)\r\n/.exec(
@@ -124,21 +124,21 @@ describe("the server", () => {
     ["a path, with an address as the host", "GET /x HTTP/1.1\r\nHost: [::1]:80", "/x"],
     ["a path, without a host in HTTP/1.0", "GET /x HTTP/1.0", "/x"],
     [
-      "a URL, by its path alone",
+      "a URL, using only its path",
       "GET http://a.example:80/x?y=http://b/ HTTP/1.1\r\nHost: b",
       "/x?y=http://b/",
     ],
     ["a URL without a path", "GET HTTPS://a HTTP/1.1\r\nHost: a", "/"],
-    ["a URL with a query alone", "GET http://a?b HTTP/1.1\r\nHost: a", "/?b"],
+    ["a URL with only a query", "GET http://a?b HTTP/1.1\r\nHost: a", "/?b"],
     ["a path that looks like a host", "GET //a/x HTTP/1.1\r\nHost: a", "//a/x"],
-  ])("takes %s", async (_, head, target) => {
+  ])("accepts %s", async (_, head, target) => {
     const { port } = await start((request, response) => response.end(request.url));
     const answer = await talk(port, `${head}\r\nConnection: close\r\n\r\n`);
     expect(answer).toMatch(/^HTTP\/1\.1 200 OK/);
     expect(answer.split("\r\n\r\n")[1]).toContain(target);
   });
 
-  test("ends a connection that breaks off in the middle of an answer, and puts no other answer into it", async () => {
+  test("ends a connection that breaks off during an answer, and sends no other answer on it", async () => {
     const { port } = await start((_, response) => {
       response.writeHead(200, { "content-length": 9 });
       response.write("half");
@@ -155,7 +155,7 @@ describe("the server", () => {
     expect(answer).toMatch(/\r\n\r\nhalf$/);
   });
 
-  test("cannot be had on an address that is taken", async () => {
+  test("fails to start on an address that is in use", async () => {
     const { port } = await start((_, response) => response.end("ok"));
     await expect(startServer(() => {}, { host: "127.0.0.1", port })).rejects.toMatchObject({
       code: "EADDRINUSE",
@@ -164,7 +164,7 @@ describe("the server", () => {
 });
 
 describe("stopping", () => {
-  test("lets a call under way finish, takes no new connection, and says that this one ends", async () => {
+  test("finishes a pending call, accepts no new connection, and sends Connection: close", async () => {
     const { server, reached } = await startHolding();
     const agent = new Agent({ keepAlive: true });
     const sent = request({ port: server.port, host: "127.0.0.1", agent }).end();
@@ -185,7 +185,7 @@ describe("stopping", () => {
     agent.destroy();
   });
 
-  test("immediately ends connections that are idle", async () => {
+  test("immediately ends idle connections", async () => {
     const server = await start((_, response) => response.end("ok"));
     const socket: Socket = connect(server.port, "127.0.0.1");
     socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -195,7 +195,7 @@ describe("stopping", () => {
     await closed;
   });
 
-  test("cuts off what is not done in time", async () => {
+  test("cuts off calls that do not finish in time", async () => {
     const server = await start(() => {});
     const hanging = fetch(`http://127.0.0.1:${server.port}`);
     const gone = expect(hanging).rejects.toThrow();
@@ -204,7 +204,7 @@ describe("stopping", () => {
     await gone;
   });
 
-  test("asked for twice is done once", async () => {
+  test("can be called twice", async () => {
     const server = await start((_, response) => response.end("ok"));
     await Promise.all([server.stop(), server.stop()]);
   });

@@ -2,8 +2,8 @@ import { connect, type Socket } from "node:net";
 import type { TestApi } from "../../support/api.ts";
 
 /**
- * Begins a body in chunks to `/v1/service/raw` and has `write` go on with it until the other side ends the
- * connection. Resolves with the answer, and with the bytes that were sent.
+ * Begins a chunked body to `/v1/service/raw`, and lets `write` continue it until the other side ends the
+ * connection. Resolves with the answer and the number of sent bytes.
  */
 export async function sendEndlessly(
   api: TestApi,

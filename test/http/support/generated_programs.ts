@@ -1,6 +1,6 @@
 /**
- * A program on the types of `openapi-typescript`. A line that should be refused and is not stops it from
- * compiling.
+ * A program that uses the types of `openapi-typescript`. It does not compile if a line is accepted that
+ * should be refused.
  */
 export const GENERATED_TYPES_PROGRAM = `
 import type { components, operations, paths } from "./types.ts";
@@ -27,7 +27,10 @@ export const keyed: operations["create_agent"]["parameters"]["header"] = { "Idem
 export const unkeyed: operations["verify_proof"]["parameters"]["header"] = { "Idempotency-Key": "k-1" };
 `;
 
-/** A program on the client of `@hey-api/openapi-ts`: an application that proves, verifies and is refused. */
+/**
+ * A program that uses the client of `@hey-api/openapi-ts`: an application that proves, verifies and is
+ * refused.
+ */
 export const GENERATED_CLIENT_PROGRAM = `
 import { createClient } from "./client/client/index.ts";
 import { createAgent, createChallenge, listScopes, presentProof, verifyProof } from "./client/index.ts";

@@ -4,7 +4,7 @@ import { type Route, route } from "../../../src/route.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpClient } from "../../support/http.ts";
 
-/** The path of a call that makes something and takes a key. */
+/** The path of a call that creates something and accepts a key. */
 export const PATH = "/v1/service/things";
 export const conflict = { status: 409, body: { error: { code: "idempotency_conflict", status: 409 } } };
 const caller = {
@@ -15,18 +15,18 @@ const caller = {
   registryAnswers: false,
 };
 
-/** Two replicas with calls that take a key, and a person who is signed in. */
+/** Two replicas with calls that accept a key, and a person who is signed in. */
 export class KeyedCalls {
   api!: TestApi;
   other!: TestApi;
   ada!: HttpClient;
   adaId = "";
-  /** How many were made. */
+  /** The number of created things. */
   made = 0;
-  /** What each making waits for. */
+  /** Awaited before each creation. */
   before: () => Promise<unknown> = async () => {};
 
-  /** A route that makes something. */
+  /** Returns a route that creates something. */
   creation(overrides: Partial<Route> = {}): Route {
     return route({
       id: "create_thing",
@@ -59,7 +59,7 @@ export class KeyedCalls {
     return client.post(path, body, { headers: key === undefined ? {} : { "idempotency-key": key } });
   }
 
-  /** The same person at the other replica. */
+  /** Returns a client of the same person at the other replica. */
   adaThere(): HttpClient {
     const client = this.other.client();
     for (const name of ["service_session", "service_csrf"]) {
@@ -69,7 +69,7 @@ export class KeyedCalls {
   }
 }
 
-/** Keyed calls for a file's tests; `more` are routes besides {@link PATH}. */
+/** Creates keyed calls for a file's tests. `more` adds routes to {@link PATH}. */
 export function keyedCalls(more: (calls: KeyedCalls) => Route[] = () => []): KeyedCalls {
   const calls = new KeyedCalls();
   beforeAll(async () => {

@@ -5,7 +5,7 @@ import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import { echoRoute, failingRoute, refusal } from "./sample_routes.ts";
 
-/** The path of the operation that does what `fail` says. */
+/** The path of the operation that runs `fail`. */
 export const FAIL = "/v1/service/fail";
 
 /** An API with sample operations. */

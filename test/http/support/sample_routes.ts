@@ -5,7 +5,7 @@ import { type Route, route } from "../../../src/route.ts";
 const anything = z.record(z.string(), z.unknown());
 const done = { status: 200, schema: anything, description: "done" } as const;
 
-/** A route that reports what its handler was given. */
+/** Returns a route that reports its handler's input. */
 export function echoRoute(overrides: Partial<Route> = {}): Route {
   return {
     id: "echo",
@@ -23,7 +23,7 @@ export function echoRoute(overrides: Partial<Route> = {}): Route {
   } as Route;
 }
 
-/** A route that takes `{text, list?}` and gives it back. */
+/** Returns a route that accepts `{text, list?}` and returns it. */
 export function jsonRoute(): Route {
   return route({
     id: "json",
@@ -38,7 +38,7 @@ export function jsonRoute(): Route {
   });
 }
 
-/** A route that fails as `fail` does. */
+/** Returns a route that fails with the error of `fail`. */
 export function failingRoute(fail: () => Promise<never>, id = "fail", path = "/v1/service/fail"): Route {
   return route({
     id,
@@ -52,7 +52,7 @@ export function failingRoute(fail: () => Promise<never>, id = "fail", path = "/v
   });
 }
 
-/** Refuses with a code and headers. */
+/** Returns a function that refuses with a code and headers. */
 export function refusal(...parts: ConstructorParameters<typeof ApiError>): () => Promise<never> {
   return async () => {
     throw new ApiError(...parts);

@@ -11,13 +11,13 @@ export type Draft = {
   query: [name: string, value: string][];
   /** Sent as JSON. */
   body?: unknown;
-  /** Sent instead of `body`, as it is. */
+  /** Sent unchanged instead of `body`. */
   raw?: string | Buffer;
   /** Pairs, so that a name may be repeated. */
   headers: [name: string, value: string][];
 };
 
-/** The scene's own value of every name that refers to something with an id. */
+/** Returns the scene's value for every member name that refers to an id. */
 export function idsOf(scene: Scene): Record<string, string> {
   return {
     connection_id: scene.platform.connectionId,
@@ -50,8 +50,8 @@ export function idsOf(scene: Scene): Record<string, string> {
 }
 
 /**
- * The documented example of a call, about the things of a scene. Throws for a path parameter that scenes do
- * not have.
+ * Returns the documented example of a call, with the ids of a scene. Throws for a path parameter that scenes
+ * do not have.
  */
 export function draftOf(operation: Operation, scene: Scene): Draft {
   const ids = idsOf(scene);
@@ -71,7 +71,7 @@ export function draftOf(operation: Operation, scene: Scene): Draft {
   };
 }
 
-/** The same value with the scene's ids in it, wherever their names are. */
+/** Returns the same value with the scene's ids in all members that refer to one. */
 function withIds(value: unknown, ids: Record<string, string>): unknown {
   if (Array.isArray(value)) return value.map((each) => withIds(each, ids));
   if (typeof value !== "object" || value === null) return value;
@@ -83,7 +83,10 @@ function withIds(value: unknown, ids: Record<string, string>): unknown {
   );
 }
 
-/** The headers that prove a caller to an operation in its `choice`-th way; none for a public one. */
+/**
+ * Returns the headers that authenticate the `choice`-th kind of caller of an operation. Empty for a public
+ * operation.
+ */
 export function credentialsOf({ path, security }: Operation, scene: Scene, choice = 0): Draft["headers"] {
   if (path.startsWith("/internal/")) return operatorHeaders(scene.epoch);
   const { client } = scene.person;
@@ -113,7 +116,7 @@ function operatorHeaders(epoch: number): Draft["headers"] {
   ];
 }
 
-/** Sends a draft with these headers besides its own. */
+/** Sends a draft with additional headers. */
 export async function send(url: string, draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
   const path = draft.operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(draft.params[name] ?? ""),
@@ -133,7 +136,7 @@ export async function send(url: string, draft: Draft, headers: Draft["headers"])
   });
 }
 
-/** One request exactly as it is written. */
+/** Sends one request exactly as it is written. */
 export async function sendRaw(
   url: string,
   asked: { method: string; path: string; headers: Draft["headers"]; body?: string | Buffer | undefined },
@@ -158,7 +161,7 @@ export async function sendRaw(
   return { status: response.statusCode, headers: seen, text: Buffer.concat(chunks).toString() };
 }
 
-/** Status and code of an answer that is an error; its status alone for any other. */
+/** Returns the status and code of an error, or the status alone of any other answer. */
 export function errorOf({ status, text }: SeenAnswer): string {
   const code = text.startsWith('{"error"') ? JSON.parse(text).error.code : undefined;
   return code === undefined ? String(status) : `${status} ${code}`;

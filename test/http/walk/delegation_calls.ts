@@ -2,11 +2,11 @@ import type { SeenAnswer } from "./openapi_document.ts";
 import { SCOPE, type Scene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 
-/** The path of the scene's agent. */
+/** Returns the path of the scene's agent. */
 export const agentPath = ({ platform, agentId }: Scene) =>
   `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
 
-/** The ordinary calls about agents, what they are lent, and the history of that. */
+/** The ordinary calls about agents, their delegations, and their history. */
 export const delegationCalls: Record<string, (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   create_agent: async (_, scene) => [
     await scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {

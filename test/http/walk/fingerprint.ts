@@ -1,11 +1,11 @@
 import type { Database } from "../../../src/db/database.ts";
 
-/** What every table holds, as a number of rows and a hash of them. */
+/** For every table, its number of rows and a hash of them. */
 export type Fingerprint = Record<string, string>;
 
 /**
- * Takes the fingerprint of a database, except for the tables of migrations and what organizations' members
- * did, which has refusals too.
+ * Takes the fingerprint of a database, without the migrations' tables and the organizations' activity, which
+ * also records refusals.
  */
 export async function fingerprintOf(db: Database): Promise<Fingerprint> {
   const { rows: tables } = await db.raw<{ rows: { name: string }[] }>(
@@ -21,12 +21,14 @@ export async function fingerprintOf(db: Database): Promise<Fingerprint> {
   return Object.fromEntries(rows.map(({ name, print }) => [name, print]));
 }
 
-/** The tables that differ between two fingerprints. */
+/** Returns the tables that differ between two fingerprints. */
 function changedTables(before: Fingerprint, after: Fingerprint): string[] {
   return Object.keys(after).filter((name) => before[name] !== after[name]);
 }
 
-/** Grows with every transaction that writes anything, in any database of the server, kept or not. */
+/**
+ * Returns a number that grows with every writing transaction in any database of the server, committed or not.
+ */
 async function writesSoFar(db: Database): Promise<string> {
   const { rows } = await db.raw<{ rows: { next: string }[] }>(
     "select pg_snapshot_xmax(pg_current_snapshot())::text as next",
@@ -34,10 +36,10 @@ async function writesSoFar(db: Database): Promise<string> {
   return rows[0]?.next ?? "";
 }
 
-/** Reports the tables that have changed since the last question. */
+/** Reports the tables that have changed since the last call. */
 export type DatabaseWatch = { changes(): Promise<string[]> };
 
-/** Watches a database from now on. */
+/** Starts to watch a database. */
 export async function watchDatabase(db: Database): Promise<DatabaseWatch> {
   let [before, written] = [await fingerprintOf(db), await writesSoFar(db)];
   return {

@@ -8,7 +8,7 @@ const api = wholeApi();
 
 const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31));
 
-test("600 calls from the document get documented answers, none fails, and no refusal changes the database", async () => {
+test("600 random calls get documented answers, none fails, and no refusal changes the database", async () => {
   const report = await fuzz(api, { count: 600, seed });
   console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
   expect(report.faults).toEqual([]);
@@ -17,17 +17,17 @@ test("600 calls from the document get documented answers, none fails, and no ref
   expect(report.statuses[400] ?? 0).toBeGreaterThan(60);
 }, 300_000);
 
-test("so do 300 of the operator's calls", async () => {
+test("300 random calls of the operator do the same", async () => {
   const report = await fuzz(api, { count: 300, seed, operations: internalOperations });
   expect(report.faults).toEqual([]);
   console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
   expect(report.statuses[200] ?? 0).toBeGreaterThan(0);
 }, 120_000);
 
-test("finds a fault that is planted", async () => {
-  api.vault.failure = new Error("something nobody thought of");
+test("the fuzzer finds a planted fault", async () => {
+  api.vault.failure = new Error("an unexpected error");
   const { faults } = await fuzz(api, {
-    // One call in sixty gets as far as the vault.
+    // One call in sixty reaches the vault.
     count: 1_200,
     ...{ seed, most: 1 },
     operations: [contract.operation("create_agent")],

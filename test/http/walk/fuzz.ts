@@ -4,23 +4,21 @@ import { contract } from "./documented.ts";
 import { STRANGE } from "./mutations.ts";
 import type { Operation, Schema } from "./openapi_document.ts";
 
-/**
- * How a call is spoiled, drawn once for a whole call; what it is about is filled in when there is a scene.
- */
+/** How a call is spoiled. Drawn once for a whole call; a scene later provides the ids. */
 export type Wish = {
   operation: Operation;
-  /** 0: nobody; 1: the caller of the first way; 2: garbage. */
+  /** 0: nobody; 1: the operation's first kind of caller; 2: garbage. */
   caller: 0 | 1 | 2;
-  /** Replaces the draft's body: a JSON value, or bytes as they are. */
+  /** Replaces the draft's body by a JSON value, or by raw bytes. */
   body?: { json: unknown } | { raw: Buffer };
-  /** Members put into the draft's body. */
+  /** Members to set in the draft's body. */
   members: [path: string[], value: unknown][];
   params: [place: number, text: string][];
   query: [name: string, value: string][];
   headers: [name: string, value: string][];
 };
 
-/** Text that is hard on readers, none of it long. */
+/** Short text that often breaks parsers. */
 const hardText = fc.oneof(
   fc.constantFrom(
     ...[
@@ -84,7 +82,9 @@ const { hard } = fc.letrec<{ hard: unknown }>((tie) => ({
   ),
 }));
 
-/** Every member's name of the document, so that random objects say something now and then. */
+/**
+ * Returns the name of every member in the document, so that random objects sometimes contain known members.
+ */
 function knownNames(): string[] {
   const names = new Set<string>();
   const collect = ({ properties = {}, ...schema }: Schema): void => {
@@ -128,7 +128,7 @@ const raw = fc.oneof(
     .map((text) => Buffer.from(text)),
 );
 
-/** Header text that HTTP itself allows. */
+/** Header text that HTTP allows. */
 const headerText = fc.oneof(
   fc.constantFrom("", "a", "x".repeat(300), "a, b", '"', "=", "é", "application/json", "*/*", "none"),
   fc.string({ maxLength: 30 }).map((text) => text.replaceAll(/[^\t\x20-\x7e]/g, "?")),
@@ -154,7 +154,7 @@ const headerNames = fc.constantFrom(
   ...["authorization", "accept-encoding", "x-http-method-override", "range", "expect-ct", "host"],
 );
 
-/** Wishes about one of these operations. */
+/** Returns wishes for one of these operations. */
 export function wishes(operations: readonly Operation[]): fc.Arbitrary<Wish> {
   return fc.constantFrom(...operations).chain((operation) => {
     const places = placesOf(operation.requestBody?.content["application/json"]?.schema ?? {});
@@ -191,7 +191,7 @@ function placesOf(schema: Schema, depth = 3): string[][] {
   );
 }
 
-/** A draft spoiled as wished. */
+/** Returns a draft spoiled as described by a wish. */
 export function spoil(draft: Draft, wish: Wish): Draft {
   const params = { ...draft.params };
   const names = Object.keys(params);

@@ -9,7 +9,7 @@ import type { Operation } from "./openapi_document.ts";
 import { type Scene, setScene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 
-/** Tables that a refused call of an operation may change, since refusing is counted there. */
+/** Tables that a refused call of an operation may change, because refusals are counted there. */
 const COUNTED: Record<string, readonly string[]> = {
   send_code: ["rate_limits"],
   verify_code: ["rate_limits", "sign_in_mails"],
@@ -18,12 +18,12 @@ const COUNTED: Record<string, readonly string[]> = {
   recover_deliveries: ["rate_limits"],
 };
 
-/** Calls in a run, their results by status, and what was wrong with any. */
+/** The calls of a run, their results by status, and the faults found. */
 export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
 
 /**
- * Sends `count` calls drawn from the document under `seed`. Reports every answer that is a 5xx or not as
- * documented, and every refused call that changed the database. Stops at ten faults.
+ * Sends `count` calls drawn from the document under `seed`. Reports every 5xx, every undocumented answer, and
+ * every refused call that changed the database. Stops after ten faults.
  */
 export async function fuzz(
   api: WholeApi,
@@ -57,7 +57,7 @@ export async function fuzz(
   return report;
 }
 
-/** A scene, for which the vault works whatever is planted there. */
+/** Sets a scene with a working vault, whatever fault is planted there. */
 async function setSafely(api: WholeApi): Promise<Scene> {
   const { failure } = api.vault;
   api.vault.failure = undefined;
@@ -78,8 +78,8 @@ async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
 }
 
 /**
- * What is not as documented. A path that is spoiled may be another operation's, or none; then the form of
- * errors is kept.
+ * Returns the undocumented parts of an answer. A spoiled path may belong to another operation, or to none.
+ * Then only the form of errors is checked.
  */
 function faultsOf({ operation, params }: Wish, answer: Awaited<ReturnType<typeof send>>): string[] {
   const isElsewhere = params.length > 0;
@@ -96,7 +96,7 @@ const GARBAGE: Draft["headers"] = [
   ["x-service-api-key", `dpz_${"a".repeat(8)}_${"b".repeat(43)}_000000`],
 ];
 
-/** Without lone surrogates in the path, which no URL can carry. */
+/** Replaces lone surrogates in the path, which no URL can carry. */
 function wellFormed(draft: Draft): Draft {
   const params = Object.entries(draft.params).map(([name, text]) => [name, text.toWellFormed()]);
   return { ...draft, params: Object.fromEntries(params) };
@@ -108,8 +108,8 @@ function uncounted({ operation }: Wish, tables: string[]): string[] {
 }
 
 /**
- * Whether the scene is still usable: somebody may have signed out, removed the connection or its agent, or
- * have had another operator lead.
+ * Whether the scene is still usable. A call may have signed out, removed the connection or agent, or claimed
+ * another leadership.
  */
 async function isWhole(api: WholeApi, { person, keyed, platform, agentId, epoch }: Scene): Promise<boolean> {
   if ((await leaderOf(api, "c1")) !== epoch) return false;

@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { declaredRoutes } from "./documented.ts";
 
-/**
- * Calls of an account that change something, or seem to, and take no `Idempotency-Key`, each with its reason.
- */
+/** Changing calls of an account that accept no `Idempotency-Key`, each with its reason. */
 const WITHOUT: Record<string, string> = {
   logout: "its answer clears cookies, which are not kept; ending a session twice ends it once",
   create_challenge: "a kept challenge would be a spent one",
@@ -17,13 +15,13 @@ const WITHOUT: Record<string, string> = {
 const isAccounts = ({ access }: { access: string }) => ["session", "api_key", "account"].includes(access);
 
 describe("an Idempotency-Key", () => {
-  test("is taken by every call of an account that changes something", () => {
+  test("is accepted by every changing call of an account", () => {
     const changing = declaredRoutes.filter((route) => isAccounts(route) && route.method !== "GET");
     const without = changing.filter(({ idempotent }) => idempotent !== true).map(({ id }) => id);
     expect(without.sort()).toEqual(Object.keys(WITHOUT).sort());
   });
 
-  test("is taken by no call that reads, that has no account, or that sets cookies", () => {
+  test("is not accepted by calls that read, have no account, or set cookies", () => {
     const taking = declaredRoutes.filter(({ idempotent }) => idempotent === true);
     expect(taking.filter((route) => route.method === "GET" || !isAccounts(route))).toEqual([]);
     const cookies = taking.filter(({ answer }) =>
@@ -32,7 +30,7 @@ describe("an Idempotency-Key", () => {
     expect(cookies).toEqual([]);
   });
 
-  test("is the application's own where a gateway passes it on", () => {
+  test("belongs to the application where a gateway passes it on", () => {
     const foreign = declaredRoutes.filter(({ idempotent }) => idempotent === "foreign").map(({ id }) => id);
     expect(foreign.length).toBeGreaterThan(0);
     expect(foreign.filter((id) => !id.startsWith("ext_auth_"))).toEqual([]);

@@ -10,7 +10,7 @@ import { wholeApi } from "./world.ts";
 const api = wholeApi();
 const takeScene = shareScenes(api);
 let watch: DatabaseWatch;
-/** Whose things are reached for. */
+/** The scene whose things the others try to reach. */
 let victim: Scene;
 /** Another account. */
 let stranger: Scene;
@@ -28,7 +28,7 @@ const places = contract.operations.flatMap((operation) =>
   idPlacesOf(operation).map((id) => [`${operation.operationId} ${id.place}`, operation, id] as const),
 );
 
-/** The id of a scene's thing that belongs at a place. */
+/** Returns the id of a scene's thing for a place. */
 function idAt({ place, name }: IdPlace, scene: Scene): string {
   if (place.endsWith("subject.id")) return scene.agentId;
   if (place.endsWith("resource.id")) return scene.platform.connectionId;
@@ -39,7 +39,7 @@ function unknown(place: string): never {
   throw new Error(`${place}: scenes have no such thing; give them one, so that isolation is tested`);
 }
 
-/** A call about a scene's own things that would succeed. */
+/** Returns a call about a scene's own things that would succeed. */
 async function wellFounded(operation: Operation, scene: Scene, place: string): Promise<Draft> {
   const draft = draftOf(operation, scene);
   const bound = scene.operation();
@@ -71,8 +71,8 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
 }
 
 /**
- * Another account's root, accepted at a scene's platform; the victim's own, of which there is no acceptance,
- * is left.
+ * Accepts another account's root at a scene's platform. Leaves out the victim's own root, which cannot be
+ * accepted.
  */
 async function acceptPrincipal({ person, platform }: Scene, humanId: string): Promise<void> {
   if (person.humanId === humanId) return;
@@ -88,7 +88,7 @@ const questionOf = async ({ agentId, platform, proof }: Scene) => ({
   context: { proof_ref: (await proof()).proof_ref },
 });
 
-/** The draft with an id at a place. */
+/** Returns the draft with an id at a place. */
 function withId(draft: Draft, { place, name }: IdPlace, id: string): Draft {
   const [part, ...path] = place.split(".");
   if (part === "path") return { ...draft, params: { ...draft.params, [name]: id } };
@@ -102,7 +102,7 @@ function changed(value: unknown, [name = "", ...rest]: string[], id: string): un
   return { ...object, [name]: rest.length === 0 ? id : changed(object[name], rest, id) };
 }
 
-/** An answer in the words of the table of exceptions. */
+/** Returns an answer in the words of the table of exceptions. */
 function toldBy(answer: SeenAnswer): string {
   if (answer.status === 404) return "404";
   if (answer.status !== 200) return errorOf(answer);
@@ -116,16 +116,16 @@ const choicesOf = ({ security }: Operation, scene: Scene) =>
     scene === sibling && !("api_key" in way) ? [] : [choice],
   );
 
-/** An answer to somebody else, whole, and what it is to be. */
+/** One attempt to use another caller's id, and the expected answer. */
 type Attempt = { operation: Operation; id: IdPlace; attacker: Scene; expected: string };
 
-/** Who may call an operation, and how: each of its ways, for the sibling with an API key only. */
+/** Returns the attackers of an operation with each of their credentials. The sibling has only an API key. */
 const attemptsAt = (operation: Operation, { name }: IdPlace) =>
   [stranger, sibling]
     .filter((attacker) => attacker !== sibling || name !== "workspace_id")
     .flatMap((attacker) => choicesOf(operation, attacker).map((choice) => ({ attacker, choice })));
 
-/** Reaches for the victim's thing with everything else the attacker's own. */
+/** Calls an operation with the victim's id and everything else of the attacker. */
 async function attempt({ operation, id, attacker, expected }: Attempt, credentials: Draft["headers"]) {
   const draft = await wellFounded(operation, attacker, id.place);
   await watch.changes();
@@ -135,15 +135,15 @@ async function attempt({ operation, id, attacker, expected }: Attempt, credentia
   return { draft, answer };
 }
 
-describe("what belongs to somebody else", () => {
-  test("has a place in every exception that is made here", () => {
+describe("things of another account", () => {
+  test("every exception refers to an existing place", () => {
     const known = places.map(([place]) => place as string);
     expect(Object.keys(otherwise).filter((place) => !known.includes(place))).toEqual([]);
     expect(places.length).toBeGreaterThan(50);
   });
 
   test.each(places)(
-    "%s: another account's and another connection's look like nothing",
+    "%s: ids of another account and another connection look like unknown ids",
     async (key, operation, id) => {
       const expected = otherwise[key]?.answers ?? "404";
       for (const { attacker, choice } of attemptsAt(operation, id)) {
@@ -158,7 +158,7 @@ describe("what belongs to somebody else", () => {
     },
   );
 
-  test.each(places)("%s: one's own does not", async (key, operation, id) => {
+  test.each(places)("%s: the caller's own id is accepted", async (key, operation, id) => {
     const { answers: expected = "404", own: expectedOfOwn } = otherwise[key] ?? {};
     const own = await takeScene({ isSpent: spends(operation) });
     const draft = await wellFounded(operation, own, id.place);

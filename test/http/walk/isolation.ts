@@ -1,12 +1,11 @@
 import type { Operation, Schema } from "./openapi_document.ts";
 
 /**
- * Where an operation takes something that may name what is somebody's: `path.cert_id`,
- * `body.operation.agent_id`.
+ * A place in an operation's input that may name somebody's thing: `path.cert_id`, `body.operation.agent_id`.
  */
 export type IdPlace = { place: string; name: string };
 
-/** Every place of an operation where an id may be, from the document alone. */
+/** Returns every place of an operation that may contain an id, derived from the document. */
 export function idPlacesOf(operation: Operation): IdPlace[] {
   const parameters = operation.parameters
     .filter((parameter) => parameter.in !== "header" && isId(parameter.name))
@@ -16,7 +15,7 @@ export function idPlacesOf(operation: Operation): IdPlace[] {
   return places.filter(({ place }) => !givenNames.includes(`${operation.operationId} ${place}`));
 }
 
-/** Names that a caller gives its own thing, rather than ids of what is there. */
+/** Names that callers give to their own things, which are not ids of existing things. */
 const givenNames: readonly string[] = ["change_connection body.verifier_id"];
 
 function idsIn(schema: Schema, at: string): IdPlace[] {
@@ -40,8 +39,8 @@ function isId(name: string): boolean {
 }
 
 /**
- * What happens to somebody else's id where it is not 404: the answer, and why it reveals nothing; and of
- * one's own, where that is refused too.
+ * The answers to another account's id where it is not 404, and why they reveal nothing. `own` is the answer
+ * to the caller's own id, where that is refused too.
  */
 export const otherwise: Record<string, { answers: string; own?: string; why: string }> = {
   "accept_principal path.human_id": {

@@ -1,10 +1,10 @@
 import type { Schema } from "./openapi_document.ts";
 
-/** What no refusal may repeat, as text and as a number. */
+/** Text and a number that no refusal may repeat. */
 export const MARKER = "zqsecretqz";
 export const MARKED_NUMBER = "4815162342";
 
-/** Values of every kind that JSON has, and some that are hard on readers. */
+/** Values of every JSON type, including some that often break parsers. */
 export const STRANGE: readonly unknown[] = [
   null,
   true,
@@ -22,12 +22,12 @@ export const STRANGE: readonly unknown[] = [
   { constructor: { prototype: { polluted: MARKER } } },
 ];
 
-/** A change of a body: what was done, and the body as it then is. */
+/** A changed body, and a description of the change. */
 export type Mutation = { what: string; body: unknown };
 
 /**
- * Bodies that differ from `example` in one place: each member left out, and each replaced by every strange
- * value, down to members of members. Members that the example does not show are put in.
+ * Returns bodies that differ from `example` in one place: each member left out, and each replaced by every
+ * strange value, including nested members. Adds members that the example does not show.
  */
 export function mutationsOf(schema: Schema, example: unknown, depth = 3): Mutation[] {
   const places = placesIn(schema, depth);

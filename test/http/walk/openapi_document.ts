@@ -28,7 +28,7 @@ type Response = {
   "x-error-codes"?: string[];
 };
 
-/** One operation of the document, with where it is found. */
+/** One operation of the document, with its method and path. */
 export type Operation = {
   operationId: string;
   method: string;
@@ -44,13 +44,13 @@ export type Operation = {
 /** An answer as a caller sees it. */
 export type SeenAnswer = { status: number; headers: Headers; text: string };
 
-/** The published document as a judge of answers. */
+/** The published document, which checks answers. */
 export type OpenApiDocument = {
   document: Record<string, unknown>;
   operations: Operation[];
-  /** The operation with that id; throws when there is none. */
+  /** Returns the operation with that id. Throws if there is none. */
   operation(id: string): Operation;
-  /** In what an answer differs from what the document says of its operation; nothing when it fits. */
+  /** Returns the differences between an answer and the declarations of its operation. */
   violations(operation: Operation, answer: SeenAnswer): string[];
   /** Whether a value fits a schema of the document. */
   fits(schema: Schema, value: unknown): boolean;
@@ -62,11 +62,11 @@ const SECURITY_HEADERS = {
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 };
 
-/** Headers that say something of this answer: each is declared. */
+/** Headers that must be declared if an answer has them. */
 const TELLING =
   /^(etag|retry-after|set-cookie|location|allow|www-authenticate|idempotent-replayed|x-service-.*)$/;
 
-/** Reads a document. Schemas are compiled once, when they are first needed. */
+/** Reads a document. Schemas are compiled once, on first use. */
 export function readOpenApiDocument(document: Record<string, unknown>): OpenApiDocument {
   const paths = document.paths as Record<string, Record<string, Omit<Operation, "method" | "path">>>;
   const components = document.components as { headers: Record<string, Response["headers"]> };

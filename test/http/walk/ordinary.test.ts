@@ -11,7 +11,7 @@ const takeScene = shareScenes(api);
 
 const all = contract.operations.map((operation) => [operation.operationId, operation] as const);
 
-/** The statuses of an operation that are not errors only. */
+/** Returns the statuses of an operation that are not only errors. */
 function ownStatuses({ responses }: Operation): number[] {
   return Object.entries(responses)
     .filter(([, { "x-error-codes": codes, content }]) => {
@@ -22,22 +22,19 @@ function ownStatuses({ responses }: Operation): number[] {
 }
 
 describe("the document", () => {
-  test("is what the running API is made of", () => {
+  test("matches the running API", () => {
     const withoutServer = (document: Record<string, unknown>) => JSON.parse(JSON.stringify(document));
     expect(withoutServer(api.contract.document)).toEqual(withoutServer(contract.document));
     expect(Object.keys(ordinaryCalls).sort()).toEqual(all.map(([id]) => id).sort());
   });
 
-  test.each(all)(
-    "%s gives each of its own answers, and each is as the document says",
-    async (id, operation) => {
-      const answers = (await ordinaryCalls[id]?.(api, await takeScene({ isSpent: spends(operation) }))) ?? [];
-      for (const answer of answers) {
-        expect([answer.status, contract.violations(operation, answer)]).toEqual([answer.status, []]);
-      }
-      expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual(ownStatuses(operation));
-    },
-  );
+  test.each(all)("%s produces each of its own answers, as documented", async (id, operation) => {
+    const answers = (await ordinaryCalls[id]?.(api, await takeScene({ isSpent: spends(operation) }))) ?? [];
+    for (const answer of answers) {
+      expect([answer.status, contract.violations(operation, answer)]).toEqual([answer.status, []]);
+    }
+    expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual(ownStatuses(operation));
+  });
 
   test.each(all)("the examples of %s fit its schemas", (_, operation) => {
     const contents = [operation.requestBody, ...Object.values(operation.responses)].map(
@@ -54,17 +51,14 @@ describe("the document", () => {
     }
   });
 
-  test.each(all)(
-    "the example request of %s, about things that exist, is no malformed call",
-    async (_, operation) => {
-      const scene = await takeScene({ isSpent: spends(operation) });
-      const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
-      expect(contract.violations(operation, answer)).toEqual([]);
-      expect(errorOf(answer)).not.toBe("400 invalid_request");
-    },
-  );
+  test.each(all)("the example request of %s, with existing ids, is well-formed", async (_, operation) => {
+    const scene = await takeScene({ isSpent: spends(operation) });
+    const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
+    expect(contract.violations(operation, answer)).toEqual([]);
+    expect(errorOf(answer)).not.toBe("400 invalid_request");
+  });
 
-  test("a contract tells what does not fit it", () => {
+  test("a contract reports an answer that does not fit it", () => {
     const operation = contract.operation("get_session");
     const headers = new Headers({ "content-type": "application/json; charset=utf-8" });
     const odd = { status: 200, headers, text: "{}" };

@@ -20,7 +20,7 @@ const question = (scene: Scene) => ({
 const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
   person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
 
-/** A path of what is sent to the scene's callback URL. */
+/** Returns a path below the scene's connection. */
 const sentPath = ({ platform: { connectionId } }: Scene, suffix: string) =>
   `/v1/service/connections/${connectionId}/${suffix}`;
 
@@ -33,14 +33,16 @@ const adoption = ({ person }: Scene, method: "PUT" | "DELETE", path: string) => 
 
 const principalsPath = (scene: Scene) => `${platformPath(scene)}/accepted-principals`;
 
-/** Accepts a fresh account's root at the scene's platform. */
+/** Accepts a new account's root at the scene's platform. */
 async function acceptPrincipal(api: WholeApi, scene: Scene) {
   const path = `${principalsPath(scene)}/${(await api.person()).humanId}`;
   const body = { scopes: ["data:*", SCOPE], accepted_until: "2099-01-01T00:00:00Z" };
   return { path, answer: await scene.person.client.call("PUT", path, { body }) };
 }
 
-/** The same calls with each method, as gateways make them: allowed, refused, and without a decision. */
+/**
+ * Returns the same calls with each method, as gateways make them: allowed, refused, and without a decision.
+ */
 function hook(method: string, suffix: string): Calls {
   return async (_, scene) => {
     const path = `/v1/service/ext-auth${suffix}`;
@@ -62,7 +64,7 @@ const hooks = Object.fromEntries(
   ]),
 );
 
-/** Calls of every operation that together give each of its own answers, errors aside. */
+/** Calls of every operation that together produce each of its answers, except for errors. */
 export const ordinaryCalls: Record<string, Calls> = {
   get_installation_part: async (_, { person }) =>
     Promise.all(partNames.map((part) => person.client.get(`/v1/service/installation/parts/${part}`))),

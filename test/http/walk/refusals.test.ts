@@ -10,7 +10,7 @@ import { wholeApi } from "./world.ts";
 
 const api = wholeApi();
 let scene: Scene;
-/** Somebody whose onboarding is not complete. */
+/** A person whose onboarding is not complete. */
 let beginner: Scene;
 
 beforeAll(async () => {
@@ -20,10 +20,10 @@ beforeAll(async () => {
   beginner = { ...scene, person: { ...scene.person, client } };
 });
 
-/** Codes whose messages name scopes, so that a person sees which of them the API refuses. */
+/** Codes whose messages name scopes, so that a person sees which scopes the API refuses. */
 const NAMING_SCOPES = /"code":"(invalid_scopes|ceiling_exceeded|ceiling_widened|scope_not_requested)"/;
 
-/** Sends a draft. Its answer is as documented, and a refusal repeats nothing of the call. */
+/** Sends a draft, and checks that its answer is documented and that a refusal repeats nothing of the call. */
 async function call(draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
   const answer = await send(api.url, draft, headers);
   expect(contract.violations(draft.operation, answer)).toEqual([]);
@@ -44,11 +44,11 @@ const where = (holds: (operation: Operation) => boolean) =>
 const isGuarded = ({ security }: Operation) => security.length > 0;
 const isHook = ({ operationId }: Operation) => operationId.startsWith("ext_auth_");
 
-/** A question in a batch that is malformed is answered `false` among the others. */
+/** A malformed question in a batch is answered `false` among the others. */
 const isOfItems = ({ operationId }: Operation, { status, text }: SeenAnswer) =>
   operationId === "access_evaluations" && status === 200 && text.includes('"decision":false');
 
-describe("without what proves the caller", () => {
+describe("without credentials", () => {
   test.each(where((operation) => isGuarded(operation) && !isHook(operation)))(
     "%s is 401",
     async (_, operation) => {
@@ -67,7 +67,7 @@ describe("without what proves the caller", () => {
   );
 
   test.each(where((operation) => declares(operation, "csrf_failed")))(
-    "%s needs the CSRF header",
+    "%s requires the CSRF header",
     async (_, operation) => {
       const choice = operation.security.findIndex((way) => "csrf" in way);
       const credentials = credentialsOf(operation, scene, choice);
@@ -79,7 +79,7 @@ describe("without what proves the caller", () => {
   );
 
   test.each(where((operation) => declares(operation, "onboarding_incomplete")))(
-    "%s needs a complete onboarding",
+    "%s requires a complete onboarding",
     async (_, operation) => {
       const choice = operation.security.findIndex((way) => "session" in way);
       const answer = await call(draftOf(operation, scene), credentialsOf(operation, beginner, choice));
@@ -88,7 +88,7 @@ describe("without what proves the caller", () => {
   );
 });
 
-describe("bodies that do not fit", () => {
+describe("invalid bodies", () => {
   test.each(where((operation) => operation.requestBody !== undefined))(
     "%s refuses each with 400",
     async (_, operation) => {
@@ -111,7 +111,7 @@ describe("bodies that do not fit", () => {
   );
 
   test.each(where(({ requestBody }) => requestBody?.required === true))(
-    "%s needs a body",
+    "%s requires a body",
     async (_, operation) => {
       const { body, ...draft } = draftOf(operation, scene);
       expect(errorOf(await call(draft, credentialsOf(operation, scene)))).toBe("400 invalid_request");
@@ -119,12 +119,12 @@ describe("bodies that do not fit", () => {
   );
 
   const MALFORMED: [string, string | Buffer][] = [
-    ["no JSON", `{"${MARKER}`],
+    ["not JSON", `{"${MARKER}`],
     ["a bare word", MARKER],
     ["two values", `{"${MARKER}":"${MARKER}"}{}`],
-    ["a member twice", `{"${MARKER}":1,"${MARKER}":2}`],
+    ["a repeated member", `{"${MARKER}":1,"${MARKER}":2}`],
     ["nested too deeply", `{"${MARKER}":${"[".repeat(5000)}"${MARKER}"${"]".repeat(5000)}}`],
-    ["no UTF-8", Buffer.concat([Buffer.from(`{"${MARKER}`), Buffer.from([0xff]), Buffer.from('":1}')])],
+    ["not UTF-8", Buffer.concat([Buffer.from(`{"${MARKER}`), Buffer.from([0xff]), Buffer.from('":1}')])],
     ["a lone surrogate", `{"${MARKER}":"${MARKER}\\ud800"}`],
     ["a NUL in a name", `{"${MARKER}\\u0000":1}`],
     ["a number that is too large", `{"${MARKER}":1e${MARKED_NUMBER}}`],
@@ -133,7 +133,7 @@ describe("bodies that do not fit", () => {
     ["over 256 kB", JSON.stringify({ [MARKER]: MARKER.repeat(26_215) })],
   ];
   test.each(where((operation) => operation.method !== "GET" && !isHook(operation)))(
-    "%s refuses what is no JSON, whether it takes a body or not",
+    "%s refuses a body that is not JSON, whether or not it reads one",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       const credentials = credentialsOf(operation, scene);
@@ -167,14 +167,14 @@ describe("bodies that do not fit", () => {
   );
 });
 
-describe("parameters that do not fit", () => {
+describe("invalid parameters", () => {
   test.each(where((operation) => declares(operation, "not_found")))(
-    "%s is 404 for what cannot be an id, and for an id of nothing",
+    "%s is 404 for a malformed id, and for an unknown id",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       for (const name of Object.keys(draft.params)) {
         const free = name === "invocation_id" ? [] : ["0".repeat(32), "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846"];
-        // The name of a cluster and its namespace is whatever the caller says.
+        // Cluster and namespace names are free text, so every value is valid.
         const unknown = ["cluster", "namespace"].includes(name) ? [] : [MARKER, ...free];
         for (const id of ["\0", "%00", "..", "../..", "é", MARKER.repeat(100), ...unknown]) {
           const changed = { ...draft, params: { ...draft.params, [name]: id } };
@@ -186,7 +186,7 @@ describe("parameters that do not fit", () => {
   );
 
   test.each(where(({ parameters }) => parameters.some((parameter) => parameter.in === "query")))(
-    "%s refuses values that its schema refuses, and a parameter twice",
+    "%s refuses values that its schema refuses, and a repeated parameter",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       const credentials = credentialsOf(operation, scene);
@@ -208,14 +208,14 @@ describe("parameters that do not fit", () => {
   );
 
   test.each(where(({ requestBody }) => requestBody !== undefined))(
-    "%s refuses a content encoding that it does not know",
+    "%s refuses an unknown content encoding",
     async (_, operation) => {
       const draft: Draft = { ...draftOf(operation, scene), headers: [["content-encoding", MARKER]] };
       expect((await call(draft, credentialsOf(operation, scene))).status).toBe(400);
     },
   );
 
-  test.each(where(isHook))("%s refuses a proof and a scope that it cannot read", async (_, operation) => {
+  test.each(where(isHook))("%s refuses a malformed proof and scope", async (_, operation) => {
     for (const name of ["x-service-proof", "x-service-required-scope"]) {
       const draft: Draft = { ...draftOf(operation, scene), headers: [[name, `${MARKER} ${MARKER}`]] };
       expect((await call(draft, credentialsOf(operation, scene))).status).toBeGreaterThanOrEqual(400);
@@ -243,10 +243,10 @@ describe("parameters that do not fit", () => {
   );
 });
 
-describe("what is no operation", () => {
+describe("paths and methods without an operation", () => {
   const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
-  test("other methods of an operation's path are 405 and tell which there are; paths that do not exist are 404", async () => {
+  test("another method of a known path is 405 and names the allowed ones, and an unknown path is 404", async () => {
     for (const path of new Set(contract.operations.map((operation) => operation.path))) {
       const known = contract.operations.filter((operation) => operation.path === path);
       const [first] = known as [Operation];
@@ -264,8 +264,8 @@ describe("what is no operation", () => {
   });
 });
 
-describe("bodies of any form", () => {
-  test("no refusal repeats any of them", async () => {
+describe("random bodies", () => {
+  test("no refusal repeats any of their values", async () => {
     const leaf = fc.constantFrom(MARKER, Number(MARKED_NUMBER), -Number(MARKED_NUMBER), true, null);
     const { value } = fc.letrec<{ value: unknown }>((tie) => ({
       value: fc.oneof(

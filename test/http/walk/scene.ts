@@ -16,45 +16,45 @@ import {
 import type { Operation } from "./openapi_document.ts";
 import type { WholeApi } from "./world.ts";
 
-/** The scope that scenes lend. */
+/** The scope that scenes use. */
 export const SCOPE = "payments:send";
 
-/** A person's platform with everything that has an id, each thing real. */
+/** A person's platform with one real thing of every kind that has an id. */
 export type Scene = {
   person: Person;
   platform: TestPlatform;
   agentId: string;
-  /** Still pending. */
+  /** Pending. */
   requestId: string;
   certId: string;
   receiptId: string;
-  /** Decided; no outcome is reported yet. */
+  /** Decided, without a reported outcome. */
   invocationId: string;
   approverId: string;
-  /** The account of an organization's auditor; nobody's for a personal account. */
+  /** The account of an organization's auditor, or an unused id for a personal account. */
   memberId: string;
-  /** An invitation of the organization that waits. */
+  /** A pending invitation of the organization. */
   invitationId: string;
-  /** A domain of the organization that is not verified yet. */
+  /** A domain of the organization that is not verified. */
   domain: string;
-  /** Failed, and may be sent again. */
+  /** Failed, and can be sent again. */
   deliveryId: string;
   /** Finished. */
   recoveryId: string;
-  /** Of the leader of the cluster c1. */
+  /** The epoch of the leader of the cluster c1. */
   epoch: number;
-  /** Good for five minutes, and not to be spent. */
+  /** Valid for five minutes. Do not spend it. */
   sparedChallenge: string;
-  /** A call with the platform's API key. */
+  /** Calls the API with the platform's API key. */
   keyed(method: string, path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   challenge(): Promise<string>;
-  /** A fresh proof; bound to `operation` when there is one. */
+  /** Returns a new proof, bound to `operation` if there is one. */
   proof(operation?: Record<string, string>): Promise<{ proof_bundle: unknown; proof_ref: string }>;
-  /** An operation of this platform and agent. */
+  /** Returns an operation of this platform and agent. */
   operation(invocationId?: string): Record<string, string>;
 };
 
-/** Sets a scene; for a person who is there already when given. */
+/** Sets a scene, for an existing person if one is given. */
 export async function setScene(
   api: WholeApi,
   given: { person?: Person; organization?: boolean } = {},
@@ -97,7 +97,7 @@ export async function setScene(
   };
 }
 
-/** Takes a scene for a test. `isSpent`: the test may use things of the scene up. */
+/** Returns a scene for a test. With `isSpent`, the test may use up things of the scene. */
 export type TakeScene = (use: { isSpent: boolean }) => Promise<Scene>;
 
 /** Lets tests share an organization's scene until one of them spends it. The next test gets a fresh scene. */
@@ -110,7 +110,7 @@ export function shareScenes(api: WholeApi): TakeScene {
   };
 }
 
-/** Operations that change something, but use nothing of a scene up. */
+/** Operations that change something, but use up nothing of a scene. */
 const HARMLESS = new Set([
   ...["send_code", "verify_code", "set_profile", "set_account_type", "refresh_session", "read_invitation"],
   ...["accept_invitation", "invite_organization_member", "add_organization_domain", "register_platform"],
@@ -129,12 +129,12 @@ const HARMLESS = new Set([
   ...["access_evaluation", "access_evaluations"],
 ]);
 
-/** Whether a successful call of an operation may use things of its scene up. */
+/** Whether a successful call of an operation may use up things of its scene. */
 export function spends({ method, operationId }: Operation): boolean {
   return method !== "GET" && !operationId.startsWith("ext_auth_") && !HARMLESS.has(operationId);
 }
 
-/** An organization's auditor, an invitation, and a domain. */
+/** Creates an organization's auditor, an invitation, and a domain. */
 async function peopleOf(api: WholeApi, owner: Person) {
   const { accountId: memberId } = await addMember(api, owner.accountId, "auditor");
   const wish = { email: `${randomUUID()}@example.test`, role: "developer" };
@@ -144,7 +144,7 @@ async function peopleOf(api: WholeApi, owner: Person) {
   return { memberId, domain, invitationId: String(body.invitation_id) };
 }
 
-/** A failed delivery of a platform, and a recovery that has ended. */
+/** Creates a failed delivery of a platform, and a finished recovery. */
 async function sent({ db, clock }: WholeApi, { connectionId }: TestPlatform) {
   const now = clock.now();
   const since = addSeconds(now, -60);

@@ -39,12 +39,12 @@ import { migratedDatabase } from "../../support/postgres.ts";
 import { type OpenApiDocument, readOpenApiDocument } from "./openapi_document.ts";
 
 /**
- * The whole API, with every operation that production mounts, and the document it publishes. Everybody
- * administers its service.
+ * The whole API with every operation of production, and its published document. Everybody is a service
+ * administrator in it.
  */
 export type WholeApi = {
   url: string;
-  /** Where the operator's operations are. */
+  /** URL of the operator's operations. */
   operatorUrl: string;
   db: Database;
   databaseUrl: string;
@@ -55,22 +55,22 @@ export type WholeApi = {
   routes: Route[];
   contract: OpenApiDocument;
   client(): HttpClient;
-  /** A client signed in to a fresh account. */
+  /** Returns a client signed in to a new account. */
   person(type?: { organization_name: string }): Promise<Person>;
   stop(): Promise<void>;
 };
 
 export type WholeApiOptions = {
-  /** Another way to the database. */
+  /** Another connection to the database. */
   databaseUrl?: string;
   perIp?: number;
   alphaCredits?: number;
   deadlineMs?: number;
-  /** Default: every record is there, but of names with `missing`. */
+  /** Default: finds every record, except for names that contain `missing`. */
   lookupTxt?: TxtLookup;
-  /** Default: none hold. */
+  /** Default: no limits. */
   organizationRates?: (db: Database) => OrganizationRates;
-  /** What becomes of a mail before the mailbox has it; default: nothing. */
+  /** Runs before the mailbox stores a mail. Default: does nothing. */
   beforeMail?: (mail: Mail) => Promise<void>;
 };
 
@@ -80,7 +80,7 @@ const noRates: OrganizationRates = {
   takeLookup: async () => {},
 };
 
-/** Starts the whole API on a database of its own, or on another's. */
+/** Starts the whole API on its own database, or on another one. */
 export async function startWholeApi(options: WholeApiOptions = {}): Promise<WholeApi> {
   const database = options.databaseUrl === undefined ? await migratedDatabase() : undefined;
   const url = options.databaseUrl ?? database?.url ?? "";
