@@ -3,7 +3,7 @@ import { canonicalEmail } from "../../src/accounts/email.ts";
 import { startApi } from "../support/api.ts";
 import { mailerTo, type SmtpReceiver, startSmtp } from "../support/smtp.ts";
 
-describe("an address", () => {
+describe("canonicalEmail", () => {
   test.each([
     ["Ada@Example.COM", "ada@example.com"],
     ["a.b+c'd_e-f@sub.example.co", "a.b+c'd_e-f@sub.example.co"],
@@ -20,21 +20,21 @@ describe("an address", () => {
     ["straße@example.de", "straße@example.de"],
     ["ada@faß.de", "ada@xn--fa-hia.de"],
     ["ada@p\u0430ypal.com", "ada@xn--pypal-4ve.com"],
-  ])("%s is %s", (text, address) => {
+  ])("turns %s into %s", (text, address) => {
     expect(canonicalEmail(text)).toBe(address);
     expect(canonicalEmail(address)).toBe(address);
   });
 
   test.each([
-    ["without a domain", "ada"],
-    ["without a name", "@example.com"],
-    ["of a host", "ada@localhost"],
+    ["an address without a domain", "ada"],
+    ["an address without a local part", "@example.com"],
+    ["an address at a host without a dot", "ada@localhost"],
     ["with two dots", "a..b@example.com"],
-    ["that ends with a dot", "ada.@example.com"],
+    ["a local part that ends with a dot", "ada.@example.com"],
     ["with a dot at the domain's end", "ada@example.com."],
-    ["of a number", "ada@127.1"],
-    ["in brackets", "ada@[127.0.0.1]"],
-    ["that is quoted", '"a b"@example.com'],
+    ["an IP address as domain", "ada@127.1"],
+    ["a domain in brackets", "ada@[127.0.0.1]"],
+    ["a quoted local part", '"a b"@example.com'],
     ["with a space", "a b@example.com"],
     ["with another one", "ada@example.com, eve@example.com"],
     ["with a display name", "Ada <ada@example.com>"],
@@ -48,14 +48,14 @@ describe("an address", () => {
     ["with a soft hyphen in its domain", "ada@exa\u00admple.com"],
     ["with a bidi control", "ada\u202e@example.com"],
     ["with a joiner", "a\u200dda@example.com"],
-    ["in wide letters", "\uff41da@example.com"],
+    ["full-width letters", "\uff41da@example.com"],
     ["with a ligature", "o\ufb03ce@example.com"],
     ["with a Cyrillic letter among Latin ones", "\u0430dmin@example.com"],
     ["with a Greek letter among Latin ones", "admin\u03bf@example.com"],
-    ["that begins with a mark", "\u0301ada@example.com"],
+    ["a local part that begins with a combining mark", "\u0301ada@example.com"],
     ["with a lone surrogate", "ada\ud800@example.com"],
     ["with 65 bytes before the @", `${"ö".repeat(32)}o@example.com`],
-    ["of 255 bytes", `ö@${`${"a".repeat(60)}.`.repeat(4)}examples`],
+    ["an address of 255 bytes", `ö@${`${"a".repeat(60)}.`.repeat(4)}examples`],
     ["with an emoji", "\u{1F600}@example.com"],
     ["with a grapheme joiner", "a\u034fda@example.com"],
     ["with a variation selector", "ada\ufe0f@example.com"],
@@ -68,11 +68,11 @@ describe("an address", () => {
     ["with a joiner between letters that join", "\u0915\u094d\u200d\u0937@example.com"],
     ["with a grapheme joiner in its domain", "ada@exa\u034fmple.com"],
     ["with a variation selector in its domain", "ada@example\ufe0f.com"],
-  ])("%s is none", (_, text) => {
+  ])("rejects %s", (_, text) => {
     expect(canonicalEmail(text)).toBeUndefined();
   });
 
-  test("is one account however it is written, and shown in the form that is compared", async () => {
+  test("finds the same account for every spelling, and shows the canonical form", async () => {
     const api = await startApi();
     try {
       const [one, two] = [api.client(), api.client()];
@@ -93,7 +93,7 @@ describe("an address", () => {
   });
 });
 
-describe("mail to an address beyond ASCII", () => {
+describe("mail to a non-ASCII address", () => {
   let smtp: SmtpReceiver;
   let asciiOnly: SmtpReceiver;
   beforeAll(async () => {
@@ -121,7 +121,7 @@ describe("mail to an address beyond ASCII", () => {
   });
 
   test.each([false, true])(
-    "goes by STARTTLS and a login too, with SMTPUTF8 or not at all: ascii %s",
+    "uses SMTPUTF8 after STARTTLS and login, or is not sent: ASCII-only server %s",
     async (ascii) => {
       const secured = await startSmtp({ ascii, password: "pass-word" });
       try {
@@ -143,14 +143,14 @@ describe("mail to an address beyond ASCII", () => {
     },
   );
 
-  test("needs no SMTPUTF8 when only the domain is beyond ASCII", async () => {
+  test("needs no SMTPUTF8 when only the domain is not ASCII", async () => {
     await mailerTo(asciiOnly).send({ to: "info@xn--bcher-kva.example", subject: "s", text: "t" });
     const mail = asciiOnly.mails.at(-1);
     expect(mail).toMatchObject({ smtpUtf8: false });
     expect(canonicalEmail(mail?.to[0] ?? "")).toBe("info@xn--bcher-kva.example");
   });
 
-  test("is 503 with a server that has no SMTPUTF8, which is never handed the mail, and nothing is counted", async () => {
+  test("answers 503 for a server without SMTPUTF8, sends it nothing and counts nothing", async () => {
     const api = await startApi({ mailer: mailerTo(asciiOnly) });
     try {
       const answer = await api.client().post("/v1/auth/email/send-code", { email: "jörg@example.com" });

@@ -84,7 +84,7 @@ function busEvent(accountId: string, changes: Partial<BusEvent> = {}): BusEvent 
 const take = (...events: BusEvent[]) =>
   consume({ database: home.database, clock, log }, createNoticeConsumer({ clock }), events);
 
-/** An account, and an event of it that was consumed. */
+/** Creates an account with a consumed event. */
 async function notified() {
   const { accountId } = await insertRecords(home.database, 0);
   const event = busEvent(accountId);
@@ -121,7 +121,7 @@ describe("a notice", () => {
     expect(lines.join("")).not.toContain(email);
   });
 
-  test("goes to the longest owner of an organization whose own address has left it", async () => {
+  test("goes to the oldest owner of an organization if the person who opened it has left", async () => {
     const { accountId, email } = await notified();
     const owners = [await notified(), await notified(), await notified()];
     const [longest] = owners;
@@ -145,7 +145,7 @@ describe("a notice", () => {
     expect(await told()).toEqual([longest?.email]);
   });
 
-  test("is none again when its event comes once more after the inbox has forgotten it", async () => {
+  test("is not sent again when its event comes again after the inbox has forgotten it", async () => {
     const { event } = await notified();
     await sender().step();
     const sent = await stateOf(event);
@@ -161,14 +161,14 @@ describe("a notice", () => {
     expect(await claimNotices(home.database, 1, clock.now())).toEqual([]);
   });
 
-  test("is mailed once by several processes", async () => {
+  test("is mailed once when several processes send", async () => {
     await Promise.all(Array.from({ length: 6 }, notified));
     const [one, two, three] = [sender(), createSenderOnly(), createSenderOnly()];
     await Promise.all([one, two, three].flatMap(({ step }) => [step(), step()]));
     expect(smtp.mails).toHaveLength(6);
   });
 
-  test("is claimed by one process, while the other one's claim is not yet committed too", async () => {
+  test("is claimed by one process, even before the other process commits its claim", async () => {
     const { event } = await notified();
     const first = await home.database.transaction();
     expect(await claimNotices(first, 8, clock.now())).toMatchObject([{ event_id: event.eventId }]);
@@ -177,7 +177,7 @@ describe("a notice", () => {
     await committed;
   });
 
-  test("is no business any more of a process whose claim has ended", async () => {
+  test("is not changed by a process whose claim has ended", async () => {
     const { event } = await notified();
     const claim = async () => (await claimNotices(home.database, 1, clock.now()))[0] as ClaimedNotice;
     const late = await claim();
@@ -189,7 +189,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toEqual(claimed);
   });
 
-  test("is written as sent before the next step", async () => {
+  test("is recorded as sent before the next step", async () => {
     const { event } = await notified();
     const holder = await home.database.transaction();
     const mailer = {
@@ -204,7 +204,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toMatchObject({ state: "sent" });
   });
 
-  test("whose mail is never taken nor refused is given up in time", async () => {
+  test("counts as failed in time when the server neither accepts nor refuses its mail", async () => {
     const { event } = await notified();
     const mailer = { send: () => new Promise<void>(() => {}) };
     const step = sender({ mailer, attemptMs: 50 }).step();
@@ -217,7 +217,7 @@ describe("a notice", () => {
     return sender();
   }
 
-  test("survives a mail server that is away for hours, and is mailed when it is back", async () => {
+  test("waits through an outage of hours, and is mailed when the mail server is back", async () => {
     const { event } = await notified();
     const { step } = sender();
     smtp.behave("refuse");
@@ -237,7 +237,7 @@ describe("a notice", () => {
     expect(text).toContain('deputize_notice_attempts_total{outcome="sent"} 1');
   });
 
-  test("is given up after twelve attempts over three days, and the log says so without the address", async () => {
+  test("fails after twelve attempts over three days, and the log omits the address", async () => {
     const { event, email } = await notified();
     const { step } = sender();
     smtp.behave("reject");
@@ -254,7 +254,7 @@ describe("a notice", () => {
     expect(await registry.metrics()).toContain('deputize_notice_attempts_total{outcome="failed"} 1');
   });
 
-  test("that a process died with is mailed by another when the claim is over, and not for ever", async () => {
+  test("is mailed by another process after its claimant died, but not endlessly", async () => {
     const { event } = await notified();
     const { step } = sender();
     const claimed = { attempts: 1, next_attempt_at: new Date(clock.now().getTime() + 60_000) };
@@ -268,7 +268,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toMatchObject({ state: "failed" });
   });
 
-  test("gives a mail server that does not answer up in time, and is tried again", async () => {
+  test("does not wait for a silent mail server, and is tried again", async () => {
     const { createServer } = await import("node:net");
     const silent = createServer(() => {}).listen(0, "127.0.0.1");
     await new Promise((resolve) => silent.once("listening", resolve));
@@ -279,7 +279,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 1 });
   });
 
-  test("does not hold up others when it cannot be written", async () => {
+  test("does not delay other notices when its text cannot be created", async () => {
     const { event: bad } = await notified();
     await home.database("notices").where({ event_id: bad.eventId }).update({ payload: "{}" });
     const { event: good } = await notified();
@@ -288,7 +288,7 @@ describe("a notice", () => {
     expect(await stateOf(good)).toMatchObject({ state: "sent" });
   });
 
-  test("is counted while it waits, and its age with it", async () => {
+  test("is counted while it waits, with its age", async () => {
     await notified();
     smtp.behave("refuse");
     await sender().step();
@@ -298,7 +298,7 @@ describe("a notice", () => {
   });
 });
 
-test("an event of an unknown kind makes no notice, a payload of another kind is put aside, and the rest is taken", async () => {
+test("the notice consumer ignores unknown event types, puts invalid payloads aside, and stores the rest", async () => {
   const { accountId } = await insertRecords(home.database, 0);
   const strange = busEvent(accountId, { type: "account.renamed" });
   const broken = busEvent(accountId, { payload: '{"event":"credits.low"}' });
@@ -311,7 +311,7 @@ test("an event of an unknown kind makes no notice, a payload of another kind is 
   expect(aside).toEqual([broken.eventId]);
 });
 
-test("the text says what happened, what follows and what to do, in numbers that are exact", () => {
+test("noticeText states what happened, its consequences and what to do, with exact numbers", () => {
   const accountId = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
   const low = noticeText(eventOf(accountId, "low"), place);
   expect(low.text).toContain("at 2026-05-01 10:20 UTC it came to 1.998 USD");
@@ -332,7 +332,7 @@ test("the text says what happened, what follows and what to do, in numbers that 
 test.each([
   ["gone" as const, "it answered 410"],
   ["failing" as const, "it has accepted nothing for 120 hours"],
-])("says of a suspended endpoint that it is %s, what follows, and what to do", (reason, why) => {
+])("noticeText says of a suspended callback that %s, its consequences and what to do", (reason, why) => {
   const connectionId = randomUUID();
   const fields = { account_id: randomUUID(), connection_id: connectionId, reason, occurred_at: AT };
   const { subject, text } = noticeText({ type: "webhook.suspended", ...fields }, place);

@@ -41,7 +41,7 @@ const ledger = (accountId: string) =>
   api.db.raw("select * from ledger_entries where account_id = ?", [accountId]);
 
 describe("the profile step", () => {
-  test("keeps the names, trimmed, and goes on to the account's type", async () => {
+  test("stores the trimmed names, and continues with the account's type", async () => {
     const { client, accountId } = await signedIn();
     const answer = await client.post(PROFILE, { first_name: "  Ada ", last_name: "Lovelace-Ő" });
     expect(answer).toMatchObject({ status: 200, text: '{"onboarding_step":"account_type"}' });
@@ -52,7 +52,7 @@ describe("the profile step", () => {
     });
   });
 
-  test("is taken once", async () => {
+  test("can be done once", async () => {
     const { client, accountId } = await atAccountType();
     expect(await client.post(PROFILE, { first_name: "Eve", last_name: "E" })).toMatchObject(wrongStep);
     expect(await account(accountId)).toMatchObject({ first_name: "Ada" });
@@ -66,7 +66,7 @@ describe("the profile step", () => {
     ["with U+0000", "Ada\0"],
     ["half a surrogate pair", "\ud800"],
     ["with a letter that shows nothing", "Love\u200blace"],
-    ["turned around", "Love\u202elace"],
+    ["with a character that reverses text", "Love\u202elace"],
     ["a number", 7],
     ["missing", undefined],
   ])("refuses a name that is %s", async (_, name) => {
@@ -85,7 +85,7 @@ describe("the profile step", () => {
 });
 
 describe("the account-type step", () => {
-  test("makes a personal account with a root identity in the vault and its alpha credits", async () => {
+  test("creates a personal account with a root identity in the vault and alpha credits", async () => {
     const { client, accountId } = await atAccountType();
     const answer = await client.post(TYPE, { account_type: "individual" });
     expect(answer).toMatchObject({
@@ -106,7 +106,7 @@ describe("the account-type step", () => {
     });
   });
 
-  test("posts the alpha credits so that the books balance and the account's book is its balance", async () => {
+  test("posts the alpha credits, so that the books balance and the credit book equals the balance", async () => {
     const { client, accountId } = await atAccountType();
     await client.post(TYPE, { account_type: "individual" });
     const { rows } = await ledger(accountId);
@@ -122,7 +122,7 @@ describe("the account-type step", () => {
     ]);
   });
 
-  test("makes an organization account with its name", async () => {
+  test("creates an organization account with its name", async () => {
     const { client, accountId } = await atAccountType();
     const answer = await client.post(TYPE, {
       account_type: "organization",
@@ -137,7 +137,10 @@ describe("the account-type step", () => {
     ["missing", {}],
     ["an organization without a name", { account_type: "organization" }],
     ["an organization with a blank name", { account_type: "organization", organization_name: " " }],
-    ["an organization that hides a part", { account_type: "organization", organization_name: "Sh\u200bop" }],
+    [
+      "an organization whose name has a hidden character",
+      { account_type: "organization", organization_name: "Sh\u200bop" },
+    ],
     [
       "an organization with a name of 201 characters",
       { account_type: "organization", organization_name: "x".repeat(201) },
@@ -150,7 +153,7 @@ describe("the account-type step", () => {
     });
   });
 
-  test("cannot be taken before the profile or twice", async () => {
+  test("is refused before the profile, and a second time", async () => {
     const early = await signedIn();
     expect(await early.client.post(TYPE, { account_type: "individual" })).toMatchObject(wrongStep);
     const { client, accountId } = await atAccountType();
@@ -159,7 +162,7 @@ describe("the account-type step", () => {
     expect(await account(accountId)).toMatchObject({ human_id: first.body.human_id });
   });
 
-  test("stays while the vault is away, with nothing written, and may be repeated", async () => {
+  test("changes nothing while the vault is unavailable, and can be repeated", async () => {
     const { client, accountId } = await atAccountType();
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     expect(await client.post(TYPE, { account_type: "individual" })).toMatchObject({
@@ -176,7 +179,7 @@ describe("the account-type step", () => {
     expect((await client.post(TYPE, { account_type: "individual" })).status).toBe(200);
   });
 
-  test("repeated after breaking off behind the vault, uses the key that was made, and the other type wins nothing", async () => {
+  test("uses the existing key when it is repeated after a failure behind the vault, also with another type", async () => {
     const { client, accountId } = await atAccountType();
     await api.db.raw(
       `create function break_off() returns trigger language plpgsql as $$ begin raise exception 'broken'; end $$;
@@ -193,7 +196,7 @@ describe("the account-type step", () => {
     expect([...api.vault.keys].filter(([, { tenant }]) => tenant === accountId)).toHaveLength(1);
   });
 
-  test("is completed once when it is sent many times concurrently, to two replicas", async () => {
+  test("is completed once when it is sent many times concurrently to two replicas", async () => {
     const { client, accountId } = await atAccountType();
     const onOther = other.client();
     for (const name of ["service_session", "service_csrf"]) {

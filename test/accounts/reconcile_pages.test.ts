@@ -20,7 +20,7 @@ beforeEach(clear);
 type Rows = {
   accountId: string;
   balance: number | undefined;
-  /** Moments of its charges and of its charged decisions. */
+  /** Moments of the account's charges and charged decisions. */
   charges: Date[];
   decisions: Date[];
   credits: { at: Date; amount: number }[];
@@ -62,7 +62,7 @@ async function insert({ accountId, balance, charges, decisions, credits }: Rows)
   if (decisions.length > 0) await db("audit_events").insert(decisions.map((at) => decision(accountId, at)));
 }
 
-/** The differences in such rows, computed without a database. */
+/** Returns the expected differences of such rows, computed without a database. */
 function expectedOf({ accountId, balance = 0, charges, decisions, credits }: Rows) {
   const lone = (mine: Date[], theirs: Date[]) => {
     const left = theirs.map((date) => date.getTime());
@@ -100,7 +100,7 @@ const ledgers = fc.array(
   { maxLength: 5 },
 );
 
-/** A look that calls `after` when each of its statements has answered, and says how many there were. */
+/** Reconciles the ledger, calls `after` after each statement, and returns the number of statements. */
 async function look(
   pageRows: number,
   after: (statement: number) => Promise<unknown>,
@@ -132,8 +132,8 @@ const sound = (moments: Date[]): Rows => ({
 });
 const seconds = (count: number) => Array.from({ length: count }, (_, n) => addSeconds(old, n));
 
-describe("reading the ledger in pages", () => {
-  test("finds what reading it in one go finds, and what there is", async () => {
+describe("reconciling the ledger in pages", () => {
+  test("finds the same differences as one large read, and the ones that exist", async () => {
     await fc.assert(
       fc
         .asyncProperty(ledgers, async (drawn) => {
@@ -157,7 +157,7 @@ describe("reading the ledger in pages", () => {
     );
   }, 120_000);
 
-  test("keeps no snapshot from one statement to the next, within one account neither", async () => {
+  test("keeps no snapshot between statements, even within one account", async () => {
     for (let n = 0; n < 3; n += 1) await insert(sound(seconds(9)));
     const held: number[] = [];
     const { seen, statements } = await look(3, async () => {
@@ -172,7 +172,7 @@ describe("reading the ledger in pages", () => {
     expect(held).toEqual(held.map(() => 0));
   });
 
-  test("finds nothing where decisions are written behind it, before it and at its place, whenever they come", async () => {
+  test("finds no difference while decisions are written before, at and after its position", async () => {
     const rows = sound(seconds(9));
     await insert(rows);
     const account_id = rows.accountId;
@@ -197,7 +197,7 @@ describe("reading the ledger in pages", () => {
     }
   });
 
-  test("reports an account that differs as it is at one moment, in the midst of decisions too", async () => {
+  test("reports the state of a differing account at one moment, even while decisions are made", async () => {
     const rows = { ...sound(seconds(9)), balance: 17 };
     await insert(rows);
     const account_id = rows.accountId;

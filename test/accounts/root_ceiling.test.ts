@@ -20,7 +20,7 @@ const rootOf = async (accountId: string) => {
   return { noted: row?.root_ceiling, recorded: bounded.vault.keys.get(row?.root_key_id ?? "")?.ceiling };
 };
 
-test("an account's root key is made with the service's ceiling of that day", async () => {
+test("an account's root key is created with the current ceiling setting", async () => {
   const { account_id } = await bounded.client().onboard("bounded@example.com");
   const ceiling = ["data:read", "custom:*"];
   expect(await rootOf(account_id)).toEqual({ noted: ceiling, recorded: ceiling });
@@ -30,7 +30,7 @@ test("an account's root key is made with the service's ceiling of that day", asy
   expect(await rootOf(unbounded.account_id)).toEqual({ noted: null, recorded: null });
 });
 
-test("a step that broke off is repeated with the ceiling it began with, whatever the setting is by then", async () => {
+test("an interrupted onboarding step is repeated with its first ceiling, even if the setting has changed", async () => {
   const client = bounded.client();
   await client.signIn("broken@example.com");
   await client.post("/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Byron" });

@@ -30,7 +30,7 @@ async function mailsTo(email: string): Promise<{ subject: string; text: string }
   return (body.mails as { to: string; subject: string; text: string }[]).filter(({ to }) => to === email);
 }
 
-/** The newest code for an address, short or long. */
+/** Returns the newest code for an address, short or long. */
 async function newestCode(email: string): Promise<string> {
   const [mail] = (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Your sign-in"));
   return /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(mail?.text ?? "")?.[0] ?? "";
@@ -39,7 +39,7 @@ async function newestCode(email: string): Promise<string> {
 const wrong = (code: string) => (code === "000000" ? "000001" : "000000");
 
 /**
- * Asks `times` times for a code to an address, each time as somebody new, and tries `tries` wrong ones
+ * Requests a code for an address `times` times, each time as a new client, and tries `tries` wrong codes
  * without a cookie.
  */
 async function attack(email: string, { times = 3, tries = 5 } = {}): Promise<void> {
@@ -48,8 +48,8 @@ async function attack(email: string, { times = 3, tries = 5 } = {}): Promise<voi
   for (let n = 0; n < tries; n += 1) await verify(api.client(), email, wrong(code));
 }
 
-describe("a stranger who asks for codes to an address and tries wrong ones", () => {
-  test("neither replaces nor uses up the code that a browser was sent before", async () => {
+describe("a stranger who requests codes for an address and tries wrong ones", () => {
+  test("neither replaces nor uses up the code that a browser received before", async () => {
     const [owner, email] = [api.client(), fresh()];
     await send(owner, email);
     const code = await newestCode(email);
@@ -57,7 +57,7 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     expect((await verify(owner, email, code)).status).toBe(200);
   });
 
-  test("does not keep the owner from signing in later, in a new browser or without any cookie", async () => {
+  test("does not keep the owner from signing in later, in a new browser or without a cookie", async () => {
     for (const verifier of ["same", "plain"] as const) {
       const [owner, email] = [api.client(), fresh()];
       await attack(email, { times: 6 });
@@ -71,7 +71,7 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     }
   });
 
-  test("does not replace what the browser asks for again, nor does the browser replace the stranger's", async () => {
+  test("does not replace the browser's next code, and the browser does not replace the stranger's", async () => {
     const [owner, email] = [api.client(), fresh()];
     await send(owner, email);
     const first = await newestCode(email);
@@ -84,7 +84,7 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     expect((await verify(api.client(), email, strangers)).status).toBe(200);
   });
 
-  test("cannot use the browser's code without its cookie once another was asked for without one", async () => {
+  test("cannot use the browser's code without its cookie after a code was requested without one", async () => {
     const [owner, email] = [api.client(), fresh()];
     await send(owner, email);
     const code = await newestCode(email);
@@ -98,7 +98,7 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     }
   });
 
-  test("gets twelve mails sent in a day with six digits, then one with a long code in half an hour", async () => {
+  test("causes at most twelve mails with six digits a day, then one with a long code every half an hour", async () => {
     const email = fresh();
     for (let n = 0; n < 24 * 6; n += 1) {
       await send(api.client(), email);
@@ -111,7 +111,7 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     expect(mails.length - digits.length).toBeGreaterThanOrEqual(40);
   }, 120_000);
 
-  test("has 30 tries a day and 75 in 30 days, however many browsers it plays and codes it asks for", async () => {
+  test("has 30 tries a day and 75 in 30 days, with any number of browsers and codes", async () => {
     const email = fresh();
     const triesOfDays: number[] = [];
     for (let day = 0; day < 5; day += 1) {
@@ -136,7 +136,7 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     expect(await triesOf(email)).toBeLessThanOrEqual(75);
   }, 120_000);
 
-  test("has no more of them with codes that are valid at the same time, with a cookie and without one", async () => {
+  test("gets no additional tries from codes that are valid at the same time, with and without a cookie", async () => {
     const [email, anonymous] = [fresh(), api.client()];
     const browsers = Array.from({ length: 8 }, (_, n) => {
       const browser = api.client();
@@ -171,7 +171,7 @@ describe("the long code", () => {
     return { email, code };
   }
 
-  test("signs in once, from wherever it is entered, and wrong ones do not use it up", async () => {
+  test("signs in once, from any browser, and wrong codes do not use it up", async () => {
     const { email, code } = await underAttack();
     for (let n = 0; n < 40; n += 1) await verify(api.client(), email, code.replaceAll(/./g, "0"));
     expect((await verify(api.client(), "else@example.com", code)).status).toBe(400);
@@ -182,7 +182,7 @@ describe("the long code", () => {
     });
   });
 
-  test("is good for an hour", async () => {
+  test("is valid for an hour", async () => {
     const [one, two] = [await underAttack(), await underAttack()];
     api.clock.advance(3600);
     expect((await verify(api.client(), one.email, one.code)).status).toBe(200);
@@ -190,7 +190,7 @@ describe("the long code", () => {
     expect((await verify(api.client(), two.email, two.code)).status).toBe(400);
   });
 
-  test("is followed by no other mail for half an hour, with the same answer; used, by the next one immediately", async () => {
+  test("holds back other mails for half an hour with the same answer, but not once it was used", async () => {
     const { email, code } = await underAttack();
     const mails = (await mailsTo(email)).length;
     const answer = await send(api.client(), email);
@@ -201,7 +201,7 @@ describe("the long code", () => {
     expect(await newestCode(email)).not.toBe(code);
   });
 
-  test("that was planned and never mailed keeps others back for a minute only", async () => {
+  test("holds back other mails for only a minute if its own mail was never sent", async () => {
     const email = fresh();
     await attack(email, { times: 3, tries: 0 });
     const planned = await planMail(
@@ -232,7 +232,7 @@ describe("the long code", () => {
     expect(await newestCode(email)).toMatch(/^\d{6}$/);
   });
 
-  test("comes in a link to the page that is set, after #, and without one as a code alone", async () => {
+  test("comes in a link after # if a page is set, otherwise as a code alone", async () => {
     const { email, code } = await underAttack();
     expect((await mailsTo(email))[0]?.text).not.toContain("http");
     const linked = await startApi({ perAddress: 0, signInUrl: "https://console.example.com/sign-in" });
@@ -246,8 +246,8 @@ describe("the long code", () => {
   });
 });
 
-describe("codes that were used", () => {
-  test("count for nothing: a person who signs in is sent six digits each time", async () => {
+describe("used codes", () => {
+  test("do not count, so a person who signs in always receives six digits", async () => {
     const email = fresh();
     for (let n = 0; n < 16; n += 1) {
       const client = api.client();
@@ -260,7 +260,7 @@ describe("codes that were used", () => {
 });
 
 describe("the sign-in cookie", () => {
-  test("is sent to the calls of codes alone, kept 30 days, and the same from call to call", async () => {
+  test("is sent only to the calls about codes, for 30 days, and stays the same", async () => {
     const [client, email] = [api.client(), fresh()];
     const answer = await send(client, email);
     const [set = "", ...more] = answer.headers.getSetCookie();
@@ -280,7 +280,7 @@ describe("the sign-in cookie", () => {
     expect(rows[0].text).not.toContain(Buffer.from(value ?? "").toString("hex"));
   });
 
-  test.each(["", "short", "x".repeat(44), "%%%"])("of the form %j is none, and replaced", async (value) => {
+  test.each(["", "short", "x".repeat(44), "%%%"])("is replaced if its value is %j", async (value) => {
     const client = api.client();
     client.setCookie(COOKIE, value);
     const email = fresh();
@@ -294,7 +294,7 @@ describe("repeated wrong codes", () => {
   const notices = async (email: string) =>
     (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Wrong"));
 
-  test("are reported to the address once a day, alike whether it has an account", async () => {
+  test("are reported to the address once a day, whether or not it has an account", async () => {
     const [known, unknown] = [fresh(), fresh()];
     await api.client().signIn(known);
     for (const email of [known, unknown]) {
@@ -313,7 +313,7 @@ describe("repeated wrong codes", () => {
     expect(await notices(known)).toHaveLength(2);
   });
 
-  test("are reported once when several processes reach them at the same time", async () => {
+  test("are reported once when several processes notice them at the same time", async () => {
     const email = fresh();
     await attack(email, { times: 1, tries: 5 });
     const address = createCodeHashes(api.sealingKey).address(email);
@@ -329,9 +329,9 @@ describe("repeated wrong codes", () => {
   });
 
   test.each([
-    ["is due again with the next wrong code", {}, 1],
-    ["counts when the server may have taken it", { inDoubt: true }, 0],
-  ])("whose report could not be mailed: it %s", async (_, fault, more) => {
+    ["is repeated with the next wrong code", {}, 1],
+    ["counts if the server may have accepted it", { inDoubt: true }, 0],
+  ])("whose report could not be mailed: the report %s", async (_, fault, more) => {
     const mailed: string[] = [];
     let fails = true;
     const mailer = {
@@ -359,7 +359,7 @@ describe("the rate of tries", () => {
   test.each([
     ["203.0.113.1", "203.0.113.2"],
     ["2001:db8:1::7", "2001:db8:2::7"],
-  ])("holds for %s over all addresses and replicas; right codes do not count", async (ip, stranger) => {
+  ])("limits %s over all addresses and replicas, and does not count right codes", async (ip, stranger) => {
     const one = await startApi({ triesPerIp: 3, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
     const other = await startApi({
       shares: one,
@@ -408,7 +408,7 @@ describe("the rate of tries", () => {
       return { owner, code: await owner.codeFor(email) };
     }
 
-    test("it signs in where others have used the network's tries up", async () => {
+    test("lets the browser sign in after others have used up the network's tries", async () => {
       const { owner, code } = await ownCode();
       for (let n = 0; n < 2; n += 1) expect((await guess()).status).toBe(400);
       expect(await guess()).toMatchObject(limited);
@@ -417,7 +417,7 @@ describe("the rate of tries", () => {
       expect((await owner.post(VERIFY, { email, code })).status).toBe(200);
     });
 
-    test("its tries are none of the network's, right or wrong; once they are used up, further ones are", async () => {
+    test("does not count tries of the browser's own code until they are used up", async () => {
       const { owner, code } = await ownCode();
       for (let n = 0; n < 5; n += 1) {
         expect((await owner.post(VERIFY, { email, code: wrong(code) })).status).toBe(400);
@@ -429,14 +429,14 @@ describe("the rate of tries", () => {
       expect(row).toMatchObject({ own_tries: 5, shared_tries: 0 });
     });
 
-    test("a right one gives nothing back that it did not take", async () => {
+    test("returns no try for a right own code, which took none", async () => {
       await guess();
       const { owner, code } = await ownCode();
       expect((await owner.post(VERIFY, { email, code })).status).toBe(200);
       expect(await triesLeft()).toBe(1);
     });
 
-    test("a long code that is right gives back the try that it took", async () => {
+    test("returns the try of a right long code", async () => {
       const { owner } = await ownCode();
       for (let n = 0; n < 2; n += 1) await owner.post(SEND, { email });
       const code = await owner.codeFor(email);
@@ -445,7 +445,7 @@ describe("the rate of tries", () => {
       expect(await triesLeft()).toBe(2);
     });
 
-    test("long codes, and codes that are good without the cookie, are the network's also in a browser", async () => {
+    test("counts long codes and codes for other browsers, even in a browser with its own code", async () => {
       const { owner } = await ownCode();
       expect((await owner.post(VERIFY, { email, code: "0".repeat(32) })).status).toBe(400);
       expect((await owner.post(VERIFY, { email: "else@example.com", code: "000000" })).status).toBe(400);

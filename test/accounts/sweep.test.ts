@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test("deletes codes, limits, sessions and families once they can have no effect, and not before", async () => {
+test("sweepAccounts deletes codes, limits, sessions and families once they have no effect, and not before", async () => {
   const client = api.client();
   await client.signIn("ada@example.com");
   await client.post(SEND, { email: "ada@example.com" });
@@ -49,7 +49,7 @@ test.each([
   ["by its browser", true],
   ["without its cookie", false],
 ])(
-  "keeps a code that was tried wrong %s for 30 days after its end, since it counts so long",
+  "sweepAccounts keeps a code that was tried wrong %s while its tries count, for 30 days after its end",
   async (_, isOwn) => {
     const client = api.client();
     const email = "tried@example.com";
@@ -65,7 +65,7 @@ test.each([
   },
 );
 
-test("keeps an old family that is still refreshed", async () => {
+test("sweepAccounts keeps an old family that is still refreshed", async () => {
   const client = api.client();
   await client.signIn("eve@example.com");
   for (let n = 0; n < 4; n += 1) {

@@ -7,7 +7,7 @@ import { findChromium, startChromium } from "../support/chromium.ts";
 const program = await findChromium();
 const EMAIL = "ada@example.com";
 
-/** An empty page of the API's origin that may call it. */
+/** An empty page of the API's origin, whose scripts may call the API. */
 const blank: Koa.Middleware = async (ctx, next) => {
   if (ctx.path !== "/blank") return next();
   ctx.set("content-security-policy", "default-src 'none'; connect-src 'self'");
@@ -27,7 +27,7 @@ describe.skipIf(program === undefined)("two tabs of one browser (needs Debian's 
     await api?.stop();
   });
 
-  /** Calls the API from a tab as a page would, with the CSRF cookie as it is then. */
+  /** Calls the API from a tab as a page would, with the current CSRF cookie. */
   function call(tab: Page, method: string, path: string, body?: unknown): Promise<number> {
     const request = JSON.stringify({ method, ...(body !== undefined && { body: JSON.stringify(body) }) });
     return tab.evaluate<number>(`(async () => {
@@ -37,7 +37,7 @@ describe.skipIf(program === undefined)("two tabs of one browser (needs Debian's 
     })()`);
   }
 
-  /** How many statements wait for a row of this API's database. */
+  /** Returns how many statements wait for a lock in this API's database. */
   async function waiting(): Promise<number> {
     const { rows } = await api.db.raw(
       "select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -45,7 +45,7 @@ describe.skipIf(program === undefined)("two tabs of one browser (needs Debian's 
     return rows[0].n;
   }
 
-  test("that refresh at the same moment both go on, with the session and the CSRF cookie that the browser keeps", async () => {
+  test("both keep working after a simultaneous refresh, with the session and CSRF cookie that the browser keeps", async () => {
     const context = await browser.newContext();
     const [one, two] = [await context.newPage(), await context.newPage()];
     for (const tab of [one, two]) await tab.goto(`${api.url}/blank`);

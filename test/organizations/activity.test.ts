@@ -10,8 +10,8 @@ const ACTIVITY = "/v1/service/organization/activity";
 const organization = () => api.person({ organization_name: "Analytical Engines" });
 const activityOf = async ({ client }: Person, query = "") => (await client.get(`${ACTIVITY}${query}`)).body;
 
-describe("the activity", () => {
-  test("says by e-mail which member got another role, was removed, and whose invitation was withdrawn", async () => {
+describe("the activity list", () => {
+  test("names a member by e-mail when their role changed, they were removed, or their invitation was withdrawn", async () => {
     const owner = await organization();
     const member = await addMember(api, owner.accountId, "developer");
     const path = `${MEMBERS}/${member.accountId}`;
@@ -29,7 +29,7 @@ describe("the activity", () => {
     ]);
   });
 
-  test("names nobody by an id alone that an owner tries", async () => {
+  test("names nobody for an id that an owner merely tried", async () => {
     const [owner, stranger] = [await organization(), await api.person()];
     await owner.client.call("DELETE", `${MEMBERS}/${stranger.accountId}`);
     const activity = await activityOf(owner);
@@ -39,7 +39,7 @@ describe("the activity", () => {
     expect(JSON.stringify(activity)).not.toContain(stranger.email);
   });
 
-  test("says what was made, and no answer does", async () => {
+  test("shows what was created, while the answers do not contain these notes", async () => {
     const owner = await organization();
     const platform = await registerPlatform(owner, { name: "Shop" }, "/v1/service/platforms");
     const agent = await createAgent(owner.client, platform);
@@ -52,7 +52,7 @@ describe("the activity", () => {
     expect(platform.answer.body).not.toHaveProperty("told");
   });
 
-  test("lists all who ever did something, once, whatever the filters, and nobody of another one", async () => {
+  test("lists every actor of the organization once, regardless of the filters", async () => {
     const [owner, another] = [await organization(), await organization()];
     const member = await addMember(api, owner.accountId, "developer");
     const acting = actingFor(member, owner.accountId);

@@ -39,7 +39,7 @@ const recheck = () =>
     signal: new AbortController().signal,
   });
 
-/** Puts the record into DNS that an answer asks for. */
+/** Publishes the record from an answer in DNS. */
 function publishRecord({ body }: HttpAnswer): { name: string } {
   const record = body.record as { name: string; value: string };
   dns.records.set(record.name, [[record.value]]);
@@ -58,14 +58,14 @@ async function shownOf({ client }: Person, domain: string) {
   return (body.domains as Record<string, unknown>[]).find((each) => each.domain === domain);
 }
 
-/** Later, signed in again. */
+/** Advances the clock, and signs in again. */
 async function later(seconds: number, ...people: Person[]) {
   api.clock.advance(seconds);
   for (const { client, email } of people) await client.signIn(email);
 }
 
 describe("a domain", () => {
-  test("is verified by its TXT record, one among others, in however many chunks", async () => {
+  test("is verified by its TXT record among others, in any number of chunks", async () => {
     const [owner, domain] = [await organization(), fresh()];
     const added = await add(owner, domain);
     const { name, value, type } = added.body.record as Record<string, string>;
@@ -97,7 +97,7 @@ describe("a domain", () => {
     expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
   });
 
-  test("asks DNS for that one record and nothing else", async () => {
+  test("causes a DNS question for that one record only", async () => {
     const { owner, domain } = await verified();
     dns.asked.length = 0;
     await verify(owner, domain);
@@ -106,21 +106,24 @@ describe("a domain", () => {
     );
   });
 
-  test.each([2, 5, "nothing"] as const)("stays unverified when DNS answers %s: try again", async (fault) => {
-    const [owner, domain] = [await organization(), fresh()];
-    publishRecord(await add(owner, domain));
-    dns.fault = fault;
-    const answer = await verify(owner, domain);
-    expect([answer.status, errorCode(answer)]).toEqual([503, "unavailable"]);
-    expect(await shownOf(owner, domain)).toMatchObject({ verified_at: null });
-  });
+  test.each([2, 5, "nothing"] as const)(
+    "stays unverified and answers 503 when DNS answers %s",
+    async (fault) => {
+      const [owner, domain] = [await organization(), fresh()];
+      publishRecord(await add(owner, domain));
+      dns.fault = fault;
+      const answer = await verify(owner, domain);
+      expect([answer.status, errorCode(answer)]).toEqual([503, "unavailable"]);
+      expect(await shownOf(owner, domain)).toMatchObject({ verified_at: null });
+    },
+  );
 
   test.each([
     ["Example.COM", "example.com"],
     ["shop.example.co.uk", "shop.example.co.uk"],
     ["Bücher.example.com", "xn--bcher-kva.example.com"],
     ["somebody.github.io", "somebody.github.io"],
-  ])("%s is %s", (text, domain) => {
+  ])("has the canonical form: %s becomes %s", (text, domain) => {
     expect(readDomain(text)).toBe(domain);
   });
 
@@ -129,7 +132,7 @@ describe("a domain", () => {
     ...["[::1]", "2130706433.com.", "example.com.", "*.example.com", "_x.example.com", "a..example.com"],
     ...["example.com/x", "user@example.com", "example.com:53", "http://example.com", "exa mple.com"],
     ...["ex\u200bample.com", "1.2.3.4.in-addr.arpa", `${"a".repeat(64)}.com`],
-  ])("%j cannot be verified", async (text) => {
+  ])("is refused if it is %j", async (text) => {
     expect(() => readDomain(text)).toThrow(expect.objectContaining({ code: "invalid_domain" }));
   });
 
@@ -150,7 +153,7 @@ test("domains are looked up 20 times in 15 minutes for an organization", async (
 });
 
 describe("two organizations with one domain", () => {
-  test("have each a record of its own; who verified first keeps it while that is there", async () => {
+  test("have separate records, and the first one keeps the domain while its record is there", async () => {
     const { owner, domain, record } = await verified();
     const other = await organization();
     const added = await add(other, domain);
@@ -164,7 +167,7 @@ describe("two organizations with one domain", () => {
     expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
   });
 
-  test("that verify it at the same time do not both have it", async () => {
+  test("cannot both verify it at the same time", async () => {
     const domain = fresh();
     const owners = await Promise.all([organization(), organization(), organization()]);
     const added = await Promise.all(owners.map((owner) => add(owner, domain)));
@@ -179,7 +182,7 @@ describe("two organizations with one domain", () => {
 });
 
 describe("a verified domain", () => {
-  test("is looked up that day all the same when its owner had it looked up in vain", async () => {
+  test("still has its daily look-up after its owner's own look-up failed", async () => {
     const { owner, domain, record } = await verified();
     await later(DAY, owner);
     dns.records.delete(record.name);
@@ -188,7 +191,7 @@ describe("a verified domain", () => {
     expect(await shownOf(owner, domain)).toMatchObject({ failing_since: api.clock.now().toISOString() });
   });
 
-  test("is looked up once a day, and lapses when its record was gone for 7 days", async () => {
+  test("is looked up once a day, and lapses when its record was missing for 7 days", async () => {
     const { owner, domain, record } = await verified();
     dns.asked.length = 0;
     await recheck();
@@ -228,7 +231,7 @@ describe("a platform", () => {
     client.post(`${PLATFORMS}/${id}/publish`, body);
   const seen = (id: string) => api.client().get(`/v1/registry/platforms/${id}`);
 
-  test("is published under a verified domain only, and seen by everybody until it is a draft again", async () => {
+  test("is published only under a verified domain, and visible to everybody until it is a draft again", async () => {
     const owner = await organization();
     const { platformId } = await registerPlatform(owner, {}, PLATFORMS);
     const domain = fresh();
@@ -255,7 +258,7 @@ describe("a platform", () => {
     expect(errorCode(await seen(platformId))).toBe("not_found");
   });
 
-  test("is suspended when its domain lapses, is removed or goes to another organization", async () => {
+  test("is suspended when its domain lapses, is removed or moves to another organization", async () => {
     const { owner, domain } = await verified();
     const platform = await registerPlatform(owner, {}, PLATFORMS);
     const state = async () =>
@@ -285,7 +288,7 @@ describe("a platform", () => {
     expect(errorCode(await publish(owner, platform.platformId))).toBe("domain_not_verified");
   });
 
-  test("of a personal account is not published, another's is not found", async () => {
+  test("of a personal account cannot be published, and another account's is not found", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person);
     expect(errorCode(await publish(person, platformId))).toBe("not_available");

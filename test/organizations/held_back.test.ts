@@ -9,7 +9,7 @@ const MEMBERS = "/v1/service/organization/members";
 
 type Sent = { method: string; path: string; body: object };
 
-/** Sends a call for an organization but for the last byte of its body; `finish` sends that. */
+/** Sends a call for an organization without the last byte of its body. `finish` sends that byte. */
 async function heldBack({ client }: Person, organizationId: string, { method, path, body }: Sent) {
   const cookie = ["session", "csrf"].map((name) => `service_${name}=${client.cookie(`service_${name}`)}`);
   const text = JSON.stringify(body);
@@ -37,7 +37,7 @@ async function organization() {
   return { owner, id: owner.accountId };
 }
 
-test("a call whose body is held back does nothing once its caller was removed", async () => {
+test("a call with a delayed body does nothing after its caller was removed", async () => {
   const { owner, id } = await organization();
   const [second, other] = [await addMember(api, id, "owner"), await addMember(api, id, "auditor")];
   const path = `${MEMBERS}/${other.accountId}`;
@@ -48,7 +48,7 @@ test("a call whose body is held back does nothing once its caller was removed", 
   expect((body.members as { role: string }[]).map(({ role }) => role)).toEqual(["owner", "auditor"]);
 });
 
-test("a call whose body is held back does nothing once its caller's role allows it no more", async () => {
+test("a call with a delayed body does nothing after its caller's role no longer allows it", async () => {
   const { owner, id } = await organization();
   const developer = await addMember(api, id, "developer");
   const { connectionId } = await registerPlatform(owner, { name: "Shop" }, "/v1/service/platforms");
@@ -58,7 +58,7 @@ test("a call whose body is held back does nothing once its caller's role allows 
   expect(await finish()).toBe(403);
 });
 
-test("a call whose body is held back does nothing once its caller signed out everywhere", async () => {
+test("a call with a delayed body does nothing after its caller signed out everywhere", async () => {
   const { owner, id } = await organization();
   const path = "/v1/service/organization";
   const finish = await heldBack(owner, id, { method: "PATCH", path, body: { organization_name: "Other" } });
@@ -66,7 +66,7 @@ test("a call whose body is held back does nothing once its caller signed out eve
   expect(await finish()).toBe(401);
 });
 
-test("of two owners who demote each other at once one stays, whoever else is an owner", async () => {
+test("exactly one of two owners who demote each other at the same time remains an owner", async () => {
   for (let round = 0; round < 5; round += 1) {
     const { owner, id } = await organization();
     const other = await addMember(api, id, "owner");

@@ -62,7 +62,7 @@ describe("an invitation", () => {
     ]);
   });
 
-  test("is good once", async () => {
+  test("can be accepted once", async () => {
     const { person, token, owner } = await invited();
     const answers = await Promise.all([1, 2, 3].map(() => accept(person, token)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400]);
@@ -70,7 +70,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
   });
 
-  test("is refused to every account but that of its address, and stays good for that", async () => {
+  test("is refused for every other account, and stays valid for the account of its address", async () => {
     const { owner, person, token } = await invited();
     for (const other of [await api.person(), await organization(), owner]) {
       expect(errorCode(await accept(other, token))).toBe("invalid_invitation");
@@ -79,13 +79,13 @@ describe("an invitation", () => {
     expect((await accept(person, token)).status).toBe(200);
   });
 
-  test("is for the one account of an address, however that is written", async () => {
+  test("belongs to the one account of an address, in any spelling", async () => {
     const [owner, person] = [await organization(), await api.person()];
     await invite(owner, person.email.toUpperCase());
     expect((await accept(person, await tokenTo(person.email))).status).toBe(200);
   });
 
-  test("is read by the account of its address before it is accepted, and by no other", async () => {
+  test("can be read before acceptance by the account of its address, and by no other", async () => {
     const { owner, person, token } = await invited("developer");
     const read = ({ client }: Person, sent = token) =>
       client.post(`${INVITATIONS}/read`, { token: ` ${sent} ` });
@@ -109,7 +109,7 @@ describe("an invitation", () => {
     expect((await mailsTo(person.email))[0]).toContain(`\nhttps://console.test/accept#code=${token}\n`);
   });
 
-  test("may come before the account", async () => {
+  test("can be accepted by an account that is opened later", async () => {
     const owner = await organization();
     const email = `${randomUUID()}@example.test`;
     const { body } = await invite(owner, email);
@@ -121,7 +121,7 @@ describe("an invitation", () => {
     expect((await accept(person, token)).status).toBe(200);
   });
 
-  test("answers alike whether the address has an account or not, and shows the code to nobody", async () => {
+  test("gets the same answer for known and unknown addresses, and the answer never contains the code", async () => {
     const owner = await organization();
     const known = await invite(owner, (await api.person()).email);
     const unknown = await invite(owner, `${randomUUID()}@example.test`);
@@ -133,7 +133,7 @@ describe("an invitation", () => {
     expect(JSON.stringify(rows)).not.toContain(token);
   });
 
-  test("ends after 7 days, to the millisecond, and is swept", async () => {
+  test("ends after exactly 7 days, and is then deleted", async () => {
     const { person, token } = await invited();
     const another = await invited();
     api.clock.advance(WEEK - 0.001);
@@ -146,7 +146,7 @@ describe("an invitation", () => {
     expect(await api.db("organization_invitations").where({ email: person.email })).toEqual([]);
   });
 
-  test("is withdrawn by an owner of the organization and nobody else's", async () => {
+  test("can be withdrawn by an owner of the organization, and by no other organization", async () => {
     const { owner, person, token, invitationId } = await invited();
     const path = `${INVITATIONS}/${invitationId}`;
     expect(errorCode(await (await organization()).client.call("DELETE", path))).toBe("not_found");
@@ -155,7 +155,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
   });
 
-  test("made again replaces the one before, role and code", async () => {
+  test("replaces an earlier one for the same address, with its role and code", async () => {
     const { owner, person, token } = await invited("owner");
     await invite(owner, person.email, "auditor");
     expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
@@ -163,7 +163,7 @@ describe("an invitation", () => {
     expect(errorCode(await invite(owner, person.email, "owner"))).toBe("already_member");
   });
 
-  test("of an owner who is one no more is good no more", async () => {
+  test("becomes invalid when its sender is no longer an owner", async () => {
     const owner = await organization();
     const leaving = await addMember(api, owner.accountId, "owner");
     const person = await api.person();
@@ -173,7 +173,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, await tokenTo(person.email)))).toBe("invalid_invitation");
   });
 
-  test("brings who opened the organization's account back to it", async () => {
+  test("can bring the person who opened the organization's account back to it", async () => {
     const owner = await organization();
     const heir = await addMember(api, owner.accountId, "owner");
     await owner.client.post("/v1/service/organization/leave");
@@ -186,7 +186,7 @@ describe("an invitation", () => {
 });
 
 describe("mails of invitations", () => {
-  test("are 3 a day of an organization to an address, and 10 by all organizations", async () => {
+  test("are limited to 3 a day from an organization to an address, and 10 from all organizations", async () => {
     await api.db("rate_limits").delete();
     const email = `${randomUUID()}@example.test`;
     const [first, honest, ...others] = await Promise.all([1, 2, 3, 4, 5].map(organization));
@@ -209,7 +209,7 @@ describe("mails of invitations", () => {
     expect(ofAll.headers.get("retry-after")).toMatch(/^[0-9]+$/);
   });
 
-  test("that an outage kept back count for nothing, nor does an invitation that is refused", async () => {
+  test("do not count if an outage stopped them or the invitation was refused", async () => {
     await api.db("rate_limits").delete();
     const [owner, email] = [await organization(), `${randomUUID()}@example.test`];
     const counts = async () => (await api.db("rate_limits").where("key", "like", "invite%")).map(points);
@@ -225,7 +225,7 @@ describe("mails of invitations", () => {
     expect(await counts()).toEqual([3, 3, 3, 3]);
   });
 
-  test("that the mail server refuses for good count, so that nobody tries addresses by them", async () => {
+  test("count if the mail server refuses them permanently, so that nobody can probe addresses", async () => {
     await api.db("rate_limits").delete();
     const [owner, email] = [await organization(), `${randomUUID()}@example.test`];
     smtp = await startSmtp();
@@ -235,7 +235,7 @@ describe("mails of invitations", () => {
     expect(statuses).toEqual([503, 503, 503, 429]);
   });
 
-  test("are 30 a day of an organization", async () => {
+  test("are limited to 30 a day for an organization", async () => {
     await api.db("rate_limits").delete();
     const owner = await organization();
     const statuses = [];
@@ -244,7 +244,7 @@ describe("mails of invitations", () => {
     expect(statuses[30]).toBe(429);
   });
 
-  test("are 60 a day of a network, however many organizations are made there", async () => {
+  test("are limited to 60 a day for a network, with any number of organizations", async () => {
     await api.db("rate_limits").delete();
     const owners = await Promise.all([organization(), organization(), organization()]);
     const statuses = [];
@@ -274,7 +274,7 @@ describe("mails of invitations", () => {
     ["evil.\ufeffexample", false],
     ["w\u200bww evil", false],
     ["x".repeat(81), false],
-  ])("carry the name %s: %s", (organizationName, isShown) => {
+  ])("contain the name %s: %s", (organizationName, isShown) => {
     const { text } = invitationMail({
       ...{ to: "b@example.test", by: "a@example.test", role: "auditor", token: "t" },
       ...{

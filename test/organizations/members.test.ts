@@ -22,7 +22,7 @@ async function withMember(role: MemberRole) {
 }
 
 describe("the header X-Service-Account", () => {
-  test("names whom a call is for; without it, and with one's own account, it is for oneself", async () => {
+  test("names the account of a call, which is the caller's own by default", async () => {
     const { owner, id, member, acting } = await withMember("developer");
     await registerPlatform(owner, { name: "Theirs" }, "/v1/service/platforms");
     const names = async (of: { get(path: string): Promise<{ body: Record<string, unknown> }> }) =>
@@ -33,7 +33,7 @@ describe("the header X-Service-Account", () => {
     expect(await names(actingFor(owner, id))).toEqual(["Theirs"]);
   });
 
-  test("that names no account of one's own is 404, whatever it is", async () => {
+  test("is answered with 404 for every account that is not the caller's, whatever it is", async () => {
     const { member } = await withMember("owner");
     const { id: another } = await organization();
     for (const account of [another, randomUUID(), "none", "", "' or true --", "\u00e9"]) {
@@ -42,7 +42,7 @@ describe("the header X-Service-Account", () => {
     }
   });
 
-  test("counts for nothing with an API key", async () => {
+  test("has no effect with an API key", async () => {
     const { owner, id } = await organization();
     const scene = await setScene(api);
     const headers = { "x-service-account": id };
@@ -52,7 +52,7 @@ describe("the header X-Service-Account", () => {
     expect(body.items).toEqual([]);
   });
 
-  test("still needs the CSRF token, and comes before any look at the body", async () => {
+  test("requires the CSRF token, and is checked before the body", async () => {
     const { id, member } = await withMember("developer");
     const options = { headers: { "x-service-account": id }, csrf: false };
     expect(errorCode(await member.client.post("/v1/service/platforms", {}, options))).toBe("csrf_failed");
@@ -61,7 +61,7 @@ describe("the header X-Service-Account", () => {
   });
 });
 
-test("the session says for which accounts one may act, and with which role", async () => {
+test("the session lists the accounts that a person may act for, with their role", async () => {
   const { id, member } = await withMember("approver");
   const { body } = await member.client.get("/v1/auth/session");
   expect(body.accounts).toEqual([
@@ -71,7 +71,7 @@ test("the session says for which accounts one may act, and with which role", asy
 });
 
 describe("a member", () => {
-  test("who is removed is out with the next call, in every session", async () => {
+  test("who is removed loses access with the next call, in every session", async () => {
     const { owner, id, member, acting } = await withMember("developer");
     const other = createClient(api.url);
     await other.signIn(member.email);
@@ -85,7 +85,7 @@ describe("a member", () => {
     expect((await member.client.get("/v1/auth/session")).body.accounts).toHaveLength(1);
   });
 
-  test("whose role changes has it with the next call", async () => {
+  test("with a changed role has it with the next call", async () => {
     const { owner, member, acting } = await withMember("auditor");
     const path = `${MEMBERS}/${member.accountId}`;
     expect(errorCode(await acting.patch(path, { role: "owner" }))).toBe("forbidden");
@@ -94,13 +94,13 @@ describe("a member", () => {
     expect(errorCode(await acting.patch(path, { role: "owner" }))).toBe("forbidden");
   });
 
-  test("leaves by themselves, whatever the role", async () => {
+  test("can leave, whatever the role", async () => {
     const { acting } = await withMember("auditor");
     expect((await acting.post("/v1/service/organization/leave")).body.member).toBe(false);
     expect((await acting.get(MEMBERS)).status).toBe(404);
   });
 
-  test("of one organization is nobody in another, and cannot be changed from there", async () => {
+  test("of one organization has no rights in another, and cannot be changed from there", async () => {
     const { member } = await withMember("owner");
     const { owner } = await organization();
     const path = `${MEMBERS}/${member.accountId}`;
@@ -108,7 +108,7 @@ describe("a member", () => {
     expect(errorCode(await owner.client.call("PATCH", path, { body: { role: "owner" } }))).toBe("not_found");
   });
 
-  test("gets no other person's kept answer, secrets least of all", async () => {
+  test("receives no other person's kept answer, especially no secrets", async () => {
     const { owner, id, acting, member } = await withMember("developer");
     const key = { "idempotency-key": "same" };
     const body = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: [SCOPE] };
@@ -124,7 +124,7 @@ describe("a member", () => {
 });
 
 describe("an organization always has an owner", () => {
-  test("so the last one can neither leave, be demoted nor be removed", async () => {
+  test("so the last owner can neither leave, be demoted nor be removed", async () => {
     const { owner, id } = await organization();
     await addMember(api, id, "approver");
     const path = `${MEMBERS}/${id}`;
@@ -136,7 +136,7 @@ describe("an organization always has an owner", () => {
     expect(refused.map(errorCode)).toEqual(["last_owner", "last_owner", "last_owner"]);
   });
 
-  test("also when all of them leave at the same time", async () => {
+  test("even if all owners leave at the same time", async () => {
     const { owner, id } = await organization();
     const others = await Promise.all([1, 2, 3, 4].map(() => addMember(api, id, "owner")));
     const answers = await Promise.all(
@@ -145,7 +145,7 @@ describe("an organization always has an owner", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 409]);
   });
 
-  test("and the address that opened it may go: it signs in, and can do nothing", async () => {
+  test("and the person who opened it may leave: they can sign in, but do nothing", async () => {
     const { owner, id } = await organization();
     const heir = await addMember(api, id, "owner");
     expect((await owner.client.post("/v1/service/organization/leave")).status).toBe(200);
@@ -179,7 +179,7 @@ describe("a delegation of an organization", () => {
       approved_scope: [SCOPE],
     });
 
-  test("says who asked, who approved and who revoked", async () => {
+  test("shows who requested, who approved and who revoked it", async () => {
     const { id } = await begin();
     const [developer, approver] = [
       await addMember(api, id, "developer"),
@@ -201,7 +201,7 @@ describe("a delegation of an organization", () => {
     });
   });
 
-  test("takes another pair of eyes where the organization says so, and only there", async () => {
+  test("needs a second person if the organization requires two, and only then", async () => {
     const { owner, id } = await begin();
     const approver = await addMember(api, id, "approver");
     expect((await approve(owner, id, await asked(owner, id))).status).toBe(200);
@@ -214,7 +214,7 @@ describe("a delegation of an organization", () => {
     expect(errorCode(await approve(approver, id, unknown))).toBe("four_eyes_required");
   });
 
-  test("is not approved by who is removed while the vault signs", async () => {
+  test("is not approved by a person who is removed while the vault signs", async () => {
     const { id, owner } = await begin();
     const approver = await addMember(api, id, "approver");
     const requestId = await asked(owner, id);
@@ -233,8 +233,8 @@ describe("a delegation of an organization", () => {
   });
 });
 
-describe("the activity", () => {
-  test("tells who changed what, refusals included, and nothing that was only read", async () => {
+describe("the activity list", () => {
+  test("shows who changed what, including refusals, but no reads", async () => {
     const { owner, id, member, acting } = await withMember("developer");
     const path = `${MEMBERS}/${member.accountId}`;
     await acting.get(MEMBERS);
@@ -262,7 +262,7 @@ describe("the activity", () => {
     expect(filtered.body.items).toEqual([]);
   });
 
-  test("has its row before the change, so that a call that dies half-way is in it", async () => {
+  test("contains a call before its change, so that a call that dies half-way is listed", async () => {
     const { owner, id } = await organization();
     await api.db.raw("alter table platforms add constraint broken check (name <> 'Broken')");
     try {
@@ -275,7 +275,7 @@ describe("the activity", () => {
     expect(body.items).toMatchObject([{ operation: "register_platform", status: "begun" }]);
   });
 
-  test("and all else of organizations is not there for a personal account", async () => {
+  test("is unavailable to a personal account, like everything about organizations", async () => {
     const { client } = await api.person();
     for (const path of ["", "/members", "/activity"]) {
       expect(errorCode(await client.get(`/v1/service/organization${path}`))).toBe("not_available");

@@ -19,7 +19,7 @@ test.each([
   [2_000_000, "low"],
   [2_000, "low"],
   [1_999, "exhausted"],
-])("a member knows how the credit of each account is: %d micro-dollars are %s", async (balance, level) => {
+])("a member sees the credit level of each account: %d micro-dollars are %s", async (balance, level) => {
   const { id, member } = await withMember("auditor");
   await api
     .db("balances")

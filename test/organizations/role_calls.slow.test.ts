@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Calls an operation with a person's session for a scene's organization, about the scene's things. */
+/** Calls an operation with a person's session for the organization of a scene, with the ids of the scene. */
 async function callAs(operationId: string, person: Person, scene: Scene): Promise<string> {
   const operation = contract.operation(operationId);
   const bySession = operation.security.findIndex((way) => "session" in way);
@@ -33,7 +33,7 @@ describe.each(documentedRows().map((row) => [row.operation, row.roles] as const)
   (operation, roles) => {
     const mayCall = (role: MemberRole) => roles === "person" || roles.includes(role);
 
-    test("refuses roles that it is not for, strangers and former members, and changes nothing", async () => {
+    test("refuses other roles, strangers and former members, and changes nothing", async () => {
       const scene = await setScene(api, { organization: true });
       const { accountId } = scene.person;
       const refused = memberRoles.filter((role) => !mayCall(role));
@@ -48,7 +48,7 @@ describe.each(documentedRows().map((row) => [row.operation, row.roles] as const)
       expect(await fingerprintOf(api.db)).toEqual(before);
     });
 
-    test.each(memberRoles.filter(mayCall))("lets %s call it", async (role) => {
+    test.each(memberRoles.filter(mayCall))("accepts a call by role %s", async (role) => {
       const scene = await setScene(api, { organization: true });
       const person = await addMember(api, scene.person.accountId, role);
       expect(await callAs(operation, person, scene)).not.toMatch(/^401|forbidden|no member|csrf/);

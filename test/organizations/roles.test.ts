@@ -4,11 +4,11 @@ import { declaredTable, documentedRows, documentedTable } from "./role_table.ts"
 
 // role_calls.slow.test.ts makes every one of these calls.
 describe("the table of docs/organizations.md", () => {
-  test("is what the operations declare", () => {
+  test("matches the declarations of the operations", () => {
     expect(documentedTable()).toEqual(declaredTable());
   });
 
-  test("has what each role is for", () => {
+  test("contains the typical operations of each role", () => {
     const roles = new Map(documentedRows().map((row) => [row.operation, row.roles]));
     expect(roles.get("approve_delegation_request")).toEqual(["owner", "approver"]);
     expect(roles.get("rotate_api_key")).toEqual(["owner", "developer"]);

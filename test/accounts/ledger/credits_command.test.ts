@@ -47,7 +47,7 @@ const json = ({ out }: Ended) => JSON.parse(out);
 
 type Owner = Records & { email: string };
 
-/** An account with ten dollars. */
+/** Creates an account with ten dollars. */
 async function owner(): Promise<Owner> {
   const records = await insertRecords(home.database, 0);
   const own = { account_id: records.accountId };
@@ -62,7 +62,7 @@ const grant = (options: Partial<GrantOptions> & { account: string }, url?: strin
   call((commands) => commands.grant({ amount: "2.5", reason: "invoice paid", ...options }), url);
 
 describe("deputize credits", () => {
-  test("grants by e-mail address, and again by id under the same reference once", async () => {
+  test("grants by e-mail address, and not again by id under the same reference", async () => {
     const { accountId, email } = await owner();
     const first = await grant({ account: email.toUpperCase(), reference: "inv-7", json: true });
     expect([first.status, first.err]).toEqual([0, ""]);
@@ -90,7 +90,7 @@ describe("deputize credits", () => {
     });
   });
 
-  test("shows what an account has, and lists its postings page by page", async () => {
+  test("shows the balance of an account, and lists its postings page by page", async () => {
     const { accountId, email } = await owner();
     const made = json(await grant({ account: email, json: true }));
     expect(made.reference).toMatch(/^[0-9a-f-]{36}$/);
@@ -129,7 +129,7 @@ describe("deputize credits", () => {
     ["reason", "two\nlines"],
     ["reference", "with space"],
     ["account", "nobody"],
-  ])("refuses --%s %j in one line that names it, and grants nothing", async (option, value) => {
+  ])("refuses --%s %j in one line that names the option, and grants nothing", async (option, value) => {
     const { accountId, email } = await owner();
     const { status, out, err } = await grant({ account: email, [option]: value });
     expect([status, out]).toEqual([1, ""]);
@@ -137,7 +137,7 @@ describe("deputize credits", () => {
     expect(await home.database("ledger_postings").where({ account_id: accountId })).toHaveLength(1);
   });
 
-  test("refuses accounts that are not there or not complete, and pages that are none", async () => {
+  test("refuses unknown and incomplete accounts, and invalid pages", async () => {
     const { accountId } = await owner();
     const nobody = randomUUID();
     expect(await call((commands) => commands.show({ account: nobody }))).toEqual({
@@ -156,7 +156,7 @@ describe("deputize credits", () => {
     expect((await grant({ account: accountId })).err).toContain("has not completed its onboarding");
   });
 
-  test("without a database it ends with 2 and names the reference to repeat with", async () => {
+  test("exits with 2 without a database, and names the reference with which to repeat the grant", async () => {
     const nowhere = new URL(home.url);
     nowhere.pathname = "/none";
     const away = await grant({ account: randomUUID() }, nowhere.href);
@@ -169,7 +169,7 @@ describe("deputize credits", () => {
   });
 });
 
-test("the program takes the options as they are typed, and ends with the commands' exit status", async () => {
+test("deputize credits accepts its options, and exits with the status of the command", async () => {
   const { accountId, email } = await owner();
   const options = ["--account", email, "--reason", "invoice paid"];
   const granted = await run(home.url, "grant", ...options, "--amount", "2.5", "--json");

@@ -15,7 +15,7 @@ const world = decisionWorld();
 const CREDIT = 10 * price;
 const now = new Date("2026-05-01T10:00:00.000Z");
 
-/** An account as onboarding leaves it. */
+/** Creates an account as onboarding leaves it. */
 async function account(credit = CREDIT): Promise<Records> {
   const records = await insertRecords(world.db, 0);
   await world.db("balances").where({ account_id: records.accountId }).delete();
@@ -43,11 +43,11 @@ const stateOf = async ({ accountId }: Records) => {
   };
 };
 
-/** What the reconciliation says of an account. */
+/** Returns the differences that the reconciliation finds in an account. */
 const differencesOf = async ({ accountId }: Records) =>
   (await reconcileLedger(world.db)).differences.filter(({ account_id }) => account_id === accountId);
 
-test("a grant is one posting from grants to credit, with its reason and reference, and agrees with the ledger", async () => {
+test("a grant creates one posting from grants to credit, with its reason and reference, and the ledger agrees", async () => {
   const records = await account();
   const grant = grantOf(records);
   const posted = await grantCredits(world.db, grant, now);
@@ -70,7 +70,7 @@ test("a grant is one posting from grants to credit, with its reason and referenc
   expect(await differencesOf(records)).toEqual([]);
 });
 
-test("a grant posting that no recorded grant is of, or of another amount, is found by the reconciliation", async () => {
+test("the reconciliation finds a grant posting without a recorded grant, or with another amount", async () => {
   const records = await account();
   const { postingId, reference } = await grantCredits(world.db, grantOf(records), now);
   const difference = [{ account_id: records.accountId, kind: "grant_without_record", expected: 0, found: 1 }];
@@ -88,7 +88,7 @@ test("a grant posting that no recorded grant is of, or of another amount, is fou
   expect(differences).toEqual(expect.arrayContaining(difference));
 });
 
-test("a grant that is not in the balance, or between other books, is found by the reconciliation", async () => {
+test("the reconciliation finds a grant that is missing in the balance, or between wrong books", async () => {
   const records = await account();
   const { postingId } = await grantCredits(world.db, grantOf(records), now);
   await world.db("ledger_postings").where({ posting_id: postingId }).update({ debit_book: "revenue" });
@@ -97,7 +97,7 @@ test("a grant that is not in the balance, or between other books, is found by th
   expect(await differencesOf(records)).toMatchObject([{ kind: "balance" }, { kind: "books" }]);
 });
 
-test("the same reference, account and amount give the same posting again, with the first reason", async () => {
+test("a repeated grant with the same reference, account and amount returns the first posting and reason", async () => {
   const records = await account();
   const grant = grantOf(records);
   const first = await grantCredits(world.db, grant, now);
@@ -106,7 +106,7 @@ test("the same reference, account and amount give the same posting again, with t
   expect(await stateOf(records)).toMatchObject({ balance: CREDIT + 5 * price, granted: [5 * price] });
 });
 
-test("a reference that was used for another amount or another account is refused, and nothing is changed", async () => {
+test("a grant is refused if its reference was used for another amount or account, and changes nothing", async () => {
   const [records, other] = [await account(), await account()];
   const grant = grantOf(records);
   await grantCredits(world.db, grant, now);
@@ -134,7 +134,7 @@ test("a reference that was used for another amount or another account is refused
   expect(await stateOf(other)).toMatchObject({ balance: CREDIT, granted: [] });
 });
 
-test("an account without a balance, and one that would have too much, are refused and keep their reference free", async () => {
+test("a grant without a balance, or above the highest balance, is refused and leaves its reference unused", async () => {
   const records = await account();
   const own = { account_id: records.accountId };
   const grant = grantOf(records);
@@ -146,7 +146,7 @@ test("an account without a balance, and one that would have too much, are refuse
   expect(await grantCredits(world.db, grant, now)).toMatchObject({ repeated: false });
 });
 
-test("the balance is low at 20 % of what the last credit made it", async () => {
+test("a balance is low at 20 % of its value after the last credit", async () => {
   const records = await account();
   expect(await stateOf(records)).toMatchObject({ lowAt: 2 * price });
   await decideBatch(
@@ -157,7 +157,7 @@ test("the balance is low at 20 % of what the last credit made it", async () => {
   expect(await stateOf(records)).toMatchObject({ balance: 15 * price + 4, lowAt: 3 * price });
 });
 
-test("many grants under one reference at the same moment are one", async () => {
+test("concurrent grants under one reference create one posting", async () => {
   const records = await account();
   const grant = grantOf(records);
   const posted = await Promise.all(
@@ -168,7 +168,7 @@ test("many grants under one reference at the same moment are one", async () => {
   expect(await stateOf(records)).toMatchObject({ balance: CREDIT + 5 * price, granted: [5 * price] });
 });
 
-test("grants and decisions at the same moment lose nothing", async () => {
+test("concurrent grants and decisions lose no change", async () => {
   const records = await account(20 * price);
   const [hands, turns] = [4, 12];
   let decided = 0;

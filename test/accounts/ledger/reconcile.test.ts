@@ -33,7 +33,7 @@ afterAll(async () => {
   await fresh.drop();
 });
 
-/** An account with credit, and an allow, a deny and an indeterminate decision. */
+/** Creates an account with credit, and an allow, a deny and an indeterminate decision. */
 async function account(db = world.db): Promise<Records> {
   const records = await insertRecords(db, 0);
   await db("balances").where({ account_id: records.accountId }).delete();
@@ -50,7 +50,7 @@ async function account(db = world.db): Promise<Records> {
   return records;
 }
 
-/** What is found of one account, the same however much is read in one go. */
+/** Returns the differences of one account, and checks that they are the same for every page size. */
 async function found({ accountId }: Records): Promise<Omit<LedgerDifference, "account_id">[]> {
   const [first = [], ...others] = await Promise.all(
     [100_000, 1, 2, 7].map(async (pageRows) => {
@@ -76,11 +76,11 @@ const charge = (accountId: string, fields = {}) => ({
 });
 
 describe("reconciling the ledger", () => {
-  test("finds nothing where decisions were charged and denials and indeterminates counted as they are", async () => {
+  test("finds no difference after charged allows and denies and an uncharged indeterminate decision", async () => {
     expect(await found(await account())).toEqual([]);
   });
 
-  test("finds nothing while decisions are made", async () => {
+  test("finds no difference while decisions are made", async () => {
     const records = await account();
     const deciding = Promise.all(
       Array.from({ length: 60 }, () => decideBatch(world.pool, [itemFor(records)])),
@@ -97,7 +97,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "balance", expected, found: expected + off }]);
   });
 
-  test("finds nothing where an account is charged with a decision that another one paid for", async () => {
+  test("finds no difference in a decision that another account paid for", async () => {
     const [owner, verifier] = [await account(), await account()];
     const { accountId, connectionId } = verifier;
     await decideBatch(world.pool, [itemFor(owner, { accountId, connectionId })]);
@@ -114,21 +114,21 @@ describe("reconciling the ledger", () => {
     expect(await found(lost)).toEqual([{ kind: "balance", expected: CREDIT - 2 * price, found: 0 }]);
   });
 
-  test("finds credit that was posted and never balanced, and credit that is gone", async () => {
+  test("finds posted credit that is missing in the balance, and a deleted credit posting", async () => {
     const records = await account();
     await world.db("ledger_postings").where({ account_id: records.accountId, kind: "alpha_credit" }).delete();
     const balance = CREDIT - 2 * price;
     expect(await found(records)).toEqual([{ kind: "balance", expected: balance - CREDIT, found: balance }]);
   });
 
-  test("finds a charge without a decision, even when the balance agrees with it", async () => {
+  test("finds a charge without a decision, even if the balance agrees with it", async () => {
     const records = await account();
     await world.db("ledger_postings").insert(charge(records.accountId));
     await world.db("balances").where({ account_id: records.accountId }).decrement("balance_micro_usd", price);
     expect(await found(records)).toEqual([{ kind: "charge_without_decision", expected: 0, found: 1 }]);
   });
 
-  test("finds a decision without a charge, even when the balance agrees with it", async () => {
+  test("finds a decision without a charge, even if the balance agrees with it", async () => {
     const records = await account();
     const [posting] = await world
       .db("ledger_postings")
@@ -138,7 +138,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "decision_without_charge", expected: 0, found: 1 }]);
   });
 
-  test("finds an invented charge behind one that is lacking, although the numbers agree", async () => {
+  test("finds an invented charge that hides a missing one, although the totals agree", async () => {
     const records = await account();
     const where = { account_id: records.accountId, kind: "verification" } as const;
     const [posting] = await world.db("ledger_postings").where(where);
@@ -152,7 +152,7 @@ describe("reconciling the ledger", () => {
     ]);
   });
 
-  test("finds a decision that is gone from the history", async () => {
+  test("finds a decision that was deleted from the history", async () => {
     const records = await account();
     const where = { account_id: records.accountId };
     await world
@@ -162,7 +162,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "charge_without_decision", expected: 0, found: 1 }]);
   });
 
-  test("finds a posting between other books than its kind's, also one that leaves the balance alone", async () => {
+  test("finds a posting between wrong books, even if the balance is not affected", async () => {
     const records = await account();
     const stray = charge(records.accountId, {
       kind: "alpha_credit",
@@ -173,7 +173,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "books", expected: 0, found: 1 }]);
   });
 
-  test("finds everything of an account that does not exist", async () => {
+  test("finds all postings of an account that does not exist", async () => {
     const accountId = randomUUID();
     await world.db("ledger_postings").insert(charge(accountId));
     expect(await found({ accountId } as Records)).toEqual([
@@ -197,7 +197,7 @@ describe("reconciling the ledger", () => {
   });
 });
 
-test("every hour's look counts what it found by kind, and logs it by account", async () => {
+test("the hourly reconciliation counts differences by kind, and logs them by account", async () => {
   const records = await account();
   await world.db("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", 1);
   const registry = new Registry();
@@ -219,7 +219,7 @@ test("every hour's look counts what it found by kind, and logs it by account", a
   expect(JSON.stringify(kept)).not.toContain(records.accountId);
 });
 
-test("of very many differences the log has the first hundred, and how many there are", async () => {
+test("the reconciliation logs the first hundred differences, and the total number", async () => {
   await world.db("ledger_postings").insert(Array.from({ length: 51 }, () => charge(randomUUID())));
   const lines: string[] = [];
   await createReconciliation({
@@ -244,7 +244,7 @@ describe("deputize reconcile", () => {
     return { status, out };
   }
 
-  test("ends with 0 when all agrees, with 1 and one line for each difference, with 2 without a database", async () => {
+  test("exits with 0 if all agrees, with 1 and a line for each difference, and with 2 without a database", async () => {
     const records = await account(agreeing);
     expect(await run(fresh.url)).toEqual({ status: 0, out: '{"accounts":1,"postings":1,"differences":0}\n' });
     await agreeing("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", 7);

@@ -27,7 +27,7 @@ async function signedIn(email = `person${++count}@example.com`): Promise<HttpCli
   return client;
 }
 
-/** The same browser a moment ago: a client with the cookies that `client` has now. */
+/** Returns the same browser at an earlier moment: a client with the current cookies of `client`. */
 function copyOf(client: HttpClient, at: TestApi = api): HttpClient {
   const copy = at.client();
   for (const name of ["service_session", "service_refresh", "service_csrf"]) {
@@ -41,7 +41,7 @@ function cookieNamed(answer: HttpAnswer, name: string): string {
 }
 
 describe("a session", () => {
-  test("says who is signed in and until when, and never its tokens", async () => {
+  test("shows who is signed in and until when, but never its tokens", async () => {
     const client = await signedIn("ada@example.com");
     const answer = await client.get(SESSION);
     expect(answer.body).toEqual({
@@ -66,7 +66,7 @@ describe("a session", () => {
     }
   });
 
-  test("lives 15 minutes less a millisecond", async () => {
+  test("is valid for 15 minutes less a millisecond", async () => {
     const client = await signedIn();
     api.clock.advance(899.999);
     expect((await client.get(SESSION)).status).toBe(200);
@@ -78,22 +78,22 @@ describe("a session", () => {
     expect(await client.get(SESSION)).toMatchObject(signedOut);
   });
 
-  test("is seen by every replica", async () => {
+  test("is valid on every replica", async () => {
     expect((await copyOf(await signedIn(), other).get(SESSION)).status).toBe(200);
   });
 
   test.each([
     ["missing", undefined],
     ["empty", ""],
-    ["a stranger's", "x".repeat(43)],
+    ["unknown", "x".repeat(43)],
     ["malformed", "%%%"],
-  ])("whose cookie is %s is none", async (_, token) => {
+  ])("is refused for a cookie that is %s", async (_, token) => {
     const client = api.client();
     if (token !== undefined) client.setCookie("service_session", token);
     expect(await client.get(SESSION)).toMatchObject(signedOut);
   });
 
-  test("leaves the database as hashes only", async () => {
+  test("is stored in the database as hashes only", async () => {
     const client = await signedIn();
     const { rows } = await api.db.raw("select string_agg(sessions::text, ' ') as text from sessions");
     for (const name of ["service_session", "service_refresh", "service_csrf"]) {
@@ -114,7 +114,7 @@ describe("a session", () => {
 });
 
 describe("cookies", () => {
-  test("of a sign-in carry the attributes that their use needs", async () => {
+  test("sets its cookies with the attributes that their use needs", async () => {
     const client = api.client();
     await client.post("/v1/auth/email/send-code", { email: "cookies@example.com" });
     const answer = await client.post("/v1/auth/email/verify-code", {
@@ -135,7 +135,7 @@ describe("cookies", () => {
 });
 
 describe("refreshing", () => {
-  test("gives 15 new minutes and three new cookies, and ends the session before", async () => {
+  test("returns 15 new minutes and three new cookies, and ends the previous session", async () => {
     const client = await signedIn();
     const before = copyOf(client);
     api.clock.advance(600);
@@ -149,7 +149,7 @@ describe("refreshing", () => {
     expect(await before.get(SESSION)).toMatchObject(signedOut);
   });
 
-  test("needs the new CSRF token afterwards", async () => {
+  test("requires the new CSRF token afterwards", async () => {
     const client = await signedIn();
     const old = client.cookie("service_csrf") ?? "";
     await client.post(REFRESH);
@@ -172,7 +172,7 @@ describe("refreshing", () => {
     expect(await client.post(REFRESH)).toMatchObject(signedOut);
   });
 
-  test("is refused without a refresh cookie, or with one nobody was given", async () => {
+  test("is refused without a refresh cookie, or with an unknown one", async () => {
     expect(await api.client().post(REFRESH)).toMatchObject(signedOut);
     const client = await signedIn();
     client.setCookie("service_refresh", "x".repeat(43));
@@ -205,7 +205,7 @@ describe("refreshing", () => {
     expect(api.lines.some((line) => line.includes("a refresh token was used twice"))).toBe(true);
   });
 
-  test("ends one family only: another sign-in of the same person goes on", async () => {
+  test("ends only one family: another sign-in of the same person stays valid", async () => {
     const [one, two] = [await signedIn("both@example.com"), await signedIn("both@example.com")];
     const thief = copyOf(one);
     await one.post(REFRESH);
@@ -215,7 +215,7 @@ describe("refreshing", () => {
     expect((await two.get(SESSION)).status).toBe(200);
   });
 
-  test("twice concurrently, from two tabs, gives both the same session, on whichever replicas", async () => {
+  test("returns the same session to two tabs that refresh concurrently, on any replica", async () => {
     for (let round = 0; round < 10; round += 1) {
       const client = await signedIn();
       const [first, second] = [copyOf(client), copyOf(client, other)];
@@ -231,7 +231,7 @@ describe("refreshing", () => {
     }
   });
 
-  describe("again with the same token", () => {
+  describe("when a token is sent again", () => {
     const proxied = { TRUSTED_PROXIES: ["127.0.0.0/8"] };
     let behind: TestApi;
     beforeAll(async () => {
@@ -243,7 +243,7 @@ describe("refreshing", () => {
       headers: { "x-forwarded-for": ip, "user-agent": agent },
     });
 
-    /** A browser that has just refreshed, and the same a moment before. */
+    /** Returns a browser that has just refreshed, and the same browser at the moment before. */
     async function refreshed(ip = "203.0.113.7"): Promise<{ client: HttpClient; before: HttpClient }> {
       const client = await signedIn();
       const [now, before] = [copyOf(client, behind), copyOf(client, behind)];
@@ -251,7 +251,7 @@ describe("refreshing", () => {
       return { client: now, before };
     }
 
-    test("gives the same answer to the same client for less than 10 seconds", async () => {
+    test("returns the same answer to the same client for less than 10 seconds", async () => {
       const { client, before } = await refreshed();
       const end = (await client.get(SESSION)).body.expires_at;
       api.clock.advance(9.999);
@@ -261,7 +261,7 @@ describe("refreshing", () => {
       expect((await before.post(LOGOUT)).status).toBe(200);
     });
 
-    test("leaves one line in the log when it is answered again, with account and family, and no token", async () => {
+    test("logs a repeated answer in one line, with account and family but no token", async () => {
       const { client, before } = await refreshed();
       const linesOf = () => behind.lines.filter((line) => line.includes("refresh token was sent again"));
       const [token = "", earlier] = [before.cookie("service_refresh"), linesOf().length];
@@ -290,27 +290,27 @@ describe("refreshing", () => {
     test.each([
       ["another address", as("203.0.113.8")],
       ["another user agent", as("203.0.113.7", "Browser/2")],
-      ["another address, whatever it claims behind the proxy", as("203.0.113.7, 203.0.113.8")],
-    ])("ends the family at once when it comes from %s", async (_, options) => {
+      ["another address, whatever the client adds to the forwarding header", as("203.0.113.7, 203.0.113.8")],
+    ])("ends the family immediately when it comes from %s", async (_, options) => {
       const { client, before } = await refreshed();
       expect(await before.post(REFRESH, undefined, options)).toMatchObject(signedOut);
       expect(await client.get(SESSION)).toMatchObject(signedOut);
       expect(await client.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
     });
 
-    test("takes an IPv6 /64 for one client", async () => {
+    test("treats an IPv6 /64 as one client", async () => {
       const { before } = await refreshed("2001:db8:1:1::1");
       expect((await before.post(REFRESH, undefined, as("2001:db8:1:1::2"))).status).toBe(200);
     });
 
-    test("ends the family when its answer was refreshed already", async () => {
+    test("ends the family when the session of the first answer was already refreshed", async () => {
       const { client, before } = await refreshed();
       expect((await client.post(REFRESH, undefined, as("203.0.113.7"))).status).toBe(200);
       expect(await before.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
       expect(await client.get(SESSION)).toMatchObject(signedOut);
     });
 
-    test("gives nothing after a sign-out, and nothing without the CSRF header", async () => {
+    test("is refused after a sign-out and without the CSRF header", async () => {
       const { client, before } = await refreshed();
       expect(await before.post(REFRESH, undefined, { ...as("203.0.113.7"), csrf: false })).toMatchObject({
         status: 403,
@@ -321,7 +321,7 @@ describe("refreshing", () => {
     });
   });
 
-  test("derives the next tokens with the service's key: the old ones do not tell them", () => {
+  test("derives the next tokens with the service's key, so that the old ones do not reveal them", () => {
     const [one, two] = [createSessionTokens(Buffer.alloc(32, 1)), createSessionTokens(Buffer.alloc(32, 2))];
     const { sessionToken, refreshToken, csrfToken } = one.next("r");
     const all = [
@@ -338,7 +338,7 @@ describe("refreshing", () => {
 });
 
 describe("logging out", () => {
-  test("ends the session and its refresh token immediately and clears the cookies", async () => {
+  test("ends the session and its refresh token immediately, and clears the cookies", async () => {
     const client = await signedIn();
     const kept = copyOf(client);
     const answer = await client.post(LOGOUT);
@@ -351,13 +351,13 @@ describe("logging out", () => {
     expect(await kept.post(REFRESH)).toMatchObject(signedOut);
   });
 
-  test("ends no other sign-in of the person", async () => {
+  test("does not end another sign-in of the person", async () => {
     const [one, two] = [await signedIn("here@example.com"), await signedIn("here@example.com")];
     await one.post(LOGOUT, { everywhere: false });
     expect((await two.get(SESSION)).status).toBe(200);
   });
 
-  test("everywhere ends all of the person's, and nobody else's", async () => {
+  test("everywhere ends all sign-ins of the person, and nobody else's", async () => {
     const [one, two] = [await signedIn("all@example.com"), await signedIn("all@example.com")];
     const stranger = await signedIn();
     expect((await one.post(LOGOUT, { everywhere: true })).status).toBe(200);
@@ -366,14 +366,14 @@ describe("logging out", () => {
     expect((await stranger.get(SESSION)).status).toBe(200);
   });
 
-  test("needs the CSRF header", async () => {
+  test("requires the CSRF header", async () => {
     const client = await signedIn();
     expect(await client.post(LOGOUT, {}, { csrf: false })).toMatchObject({ status: 403 });
     expect((await client.get(SESSION)).status).toBe(200);
   });
 });
 
-test("who sends a refresh token again and again fills no log", async () => {
+test("a client that repeats a refresh token endlessly cannot flood the log", async () => {
   const client = await signedIn();
   const before = copyOf(client);
   await client.post(REFRESH);

@@ -8,10 +8,10 @@ import { type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
 const SEND = "/v1/auth/email/send-code";
 const VERIFY = "/v1/auth/email/verify-code";
 const running: TestApi[] = [];
-/** Its database is that of all of them. */
+/** The first API, whose database all others share. */
 let first: TestApi;
 
-/** Another replica, on a database that knows of no mail yet. */
+/** Starts another replica, whose database contains no mail yet. */
 async function start(options?: ApiOptions): Promise<TestApi> {
   const api = await startApi({ shares: first, ...options });
   running.push(api);
@@ -28,7 +28,7 @@ afterEach(async () => {
 afterAll(() => first.stop());
 
 describe("a sign-in code", () => {
-  test("is sent alike to known and unknown addresses", async () => {
+  test("is sent in the same way to known and unknown addresses", async () => {
     await first.client().signIn("known@example.com");
     const [known, unknown] = await Promise.all(
       ["known@example.com", "unknown@example.com"].map((email) => first.client().post(SEND, { email })),
@@ -39,7 +39,7 @@ describe("a sign-in code", () => {
     expect(known?.headers.getSetCookie()).toHaveLength(1);
   });
 
-  test("is announced as resent while the one before can still be used, and not after it was used or is over", async () => {
+  test("counts as resent while the previous code is still valid, but not after it was used or has expired", async () => {
     const api = await start();
     const client = api.client();
     const email = "ada@example.com";
@@ -54,7 +54,7 @@ describe("a sign-in code", () => {
     expect(await resent()).toBe(false);
   });
 
-  test("is no longer live after five tries, so the next one is not a resent one", async () => {
+  test("does not count as resent if the previous code had five tries", async () => {
     const client = first.client();
     const email = "ada@example.com";
     await client.post(SEND, { email });
@@ -62,7 +62,7 @@ describe("a sign-in code", () => {
     expect((await client.post(SEND, { email })).body).toEqual({ status: "code_sent", resent: false });
   });
 
-  test("leaves the database as keyed hashes only", async () => {
+  test("is stored in the database as keyed hashes only", async () => {
     const api = await start();
     const client = api.client();
     await client.post(SEND, { email: "zoe@example.com" });
@@ -80,10 +80,10 @@ describe("a sign-in code", () => {
   test.each([
     ["missing", {}],
     ["a number", { email: 1 }],
-    ["no address", { email: "ada" }],
+    ["not an address", { email: "ada" }],
     ["longer than 254 characters", { email: `${"a".repeat(64)}@${"b".repeat(180)}.example.com` }],
     ["two addresses", { email: "ada@example.com, eve@example.com" }],
-    ["a header of its own", { email: "ada@example.com\r\nBcc: eve@example.com" }],
+    ["an injected header", { email: "ada@example.com\r\nBcc: eve@example.com" }],
   ])("is refused for an address that is %s, and nothing is counted", async (_, body) => {
     const answer = await first.client().post(SEND, body);
     expect(answer).toMatchObject({ status: 400, body: { error: { code: "invalid_request" } } });
@@ -94,7 +94,7 @@ describe("a sign-in code", () => {
 });
 
 describe("the limit", () => {
-  test("of an address is three codes, however it is written and from wherever they come; then a link", async () => {
+  test("of an address is three codes for all spellings and clients, and then a link", async () => {
     const api = await start({ perAddress: 3 });
     const send = (email: string) => api.client().post(SEND, { email });
     for (const email of ["ada@example.com", "ADA@example.com", "Ada@Example.COM"]) {
@@ -107,7 +107,7 @@ describe("the limit", () => {
     expect(await api.client().codeFor("eve@example.com")).toMatch(/^\d{6}$/);
   });
 
-  test("of a client is five calls, whatever the addresses, and one it refuses does not count for its address", async () => {
+  test("of a client is five calls for all addresses, and a refused call does not count for its address", async () => {
     const api = await start({ perIp: 5, perAddress: 1 });
     const send = (email: string) => api.client().post(SEND, { email });
     for (let n = 0; n < 5; n += 1) expect((await send(`n${n}@example.com`)).status).toBe(200);
@@ -120,7 +120,7 @@ describe("the limit", () => {
     expect(await api.client().codeFor("ada@example.com")).toMatch(/^\d{6}$/);
   });
 
-  test("of a client refuses before anything is mailed or stored, and keeps the code sent before", async () => {
+  test("of a client refuses before anything is mailed or stored, and the earlier code stays valid", async () => {
     const api = await start({ perIp: 1 });
     const client = api.client();
     const email = "ada@example.com";
@@ -133,7 +133,7 @@ describe("the limit", () => {
     expect((await client.post(VERIFY, { email, code })).status).toBe(200);
   });
 
-  test("of a client holds until its window ends and not longer", async () => {
+  test("of a client ends with its window", async () => {
     const api = await start({ perIp: 1 });
     const send = () => api.client().post(SEND, { email: "ada@example.com" });
     const moveWindow = (milliseconds: number) =>
@@ -148,7 +148,7 @@ describe("the limit", () => {
     expect((await send()).status).toBe(200);
   });
 
-  test("of an address holds across replicas, and when all calls arrive at the same time", async () => {
+  test("of an address applies across replicas and to concurrent calls", async () => {
     const one = await start({ perAddress: 3 });
     const other = await start({ perAddress: 3 });
     await Promise.all(
@@ -160,7 +160,7 @@ describe("the limit", () => {
     expect(kinds).toEqual(["digits", "digits", "digits", "link"]);
   });
 
-  test("lets exactly as many through as it says when all arrive at the same time", async () => {
+  test("allows exactly the stated number of concurrent calls", async () => {
     const one = await start({ perIp: 5 });
     const other = await start({ perIp: 5 });
     const answers = await Promise.all(
@@ -172,7 +172,7 @@ describe("the limit", () => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(15);
   });
 
-  test("is not dodged by a forged forwarding header when no proxy is trusted", async () => {
+  test("cannot be avoided by a forged forwarding header when no proxy is trusted", async () => {
     const api = await start({ perIp: 2 });
     const statuses = [];
     for (let n = 0; n < 4; n += 1) {
@@ -204,13 +204,13 @@ describe("the limit", () => {
     expect(statuses).toEqual([200, 429, 200]);
   });
 
-  test("of zero lets nobody through", async () => {
+  test("of zero refuses everybody", async () => {
     const api = await start({ perIp: 0 });
     expect((await api.client().post(SEND, { email: "ada@example.com" })).status).toBe(429);
   });
 });
 
-describe("over SMTP", () => {
+describe("sending a code over SMTP", () => {
   let smtp: SmtpReceiver;
   beforeAll(async () => {
     smtp = await startSmtp();
@@ -224,7 +224,7 @@ describe("over SMTP", () => {
     ).mailer;
   }
 
-  test("the code arrives in a mail to the address, and opens a session", async () => {
+  test("delivers the code to the address, and it opens a session", async () => {
     smtp.behave("take");
     const api = await start({ mailer: mailerTo(smtp.url) });
     const client = api.client();
@@ -239,7 +239,7 @@ describe("over SMTP", () => {
   });
 
   test.each(["reject", "refuse"] as const)(
-    "a server that does %s leaves the earlier code as it was",
+    "keeps the earlier code valid when the server does %s",
     async (how) => {
       const api = await start({ mailer: mailerTo(smtp.url), perAddress: 2 });
       const client = api.client();
@@ -260,7 +260,7 @@ describe("over SMTP", () => {
   );
 
   test.each(["hang up", "stall"] as const)(
-    "a code is good when the server took its mail before a %s, and a long one is the last for half an hour",
+    "makes a code valid if the server accepted its mail before a %s, and a long code stops further mails",
     async (how) => {
       const refusing = async (kind: string, perAddress: number) => {
         const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress });
@@ -272,7 +272,7 @@ describe("over SMTP", () => {
       const verify = ({ api, email }: typeof digits, code = "") => api.client().post(VERIFY, { email, code });
 
       smtp.behave(how);
-      // One that hangs up ends every connection.
+      // A server that hangs up ends every connection.
       const failures =
         how === "stall"
           ? await Promise.all([send(digits), send(long)])
@@ -296,7 +296,7 @@ describe("over SMTP", () => {
     },
   );
 
-  test("a server that is away, and one that hangs up, are 503 with nothing stored and no secret logged", async () => {
+  test("answers 503 for an unreachable server, stores nothing and logs no secret", async () => {
     const hangsUp = createServer((socket) => socket.destroy());
     await new Promise<void>((resolve) => hangsUp.listen(0, "127.0.0.1", resolve));
     const port = (hangsUp.address() as AddressInfo).port;

@@ -19,7 +19,7 @@ afterAll(async () => {
 });
 
 let count = 0;
-/** A fresh address with a live code. */
+/** Returns a new address with a valid code. */
 async function sent(): Promise<{ email: string; code: string; verify(code: string): Promise<HttpAnswer> }> {
   count += 1;
   const email = `person${count}@example.com`;
@@ -34,14 +34,14 @@ function wrong(code: string): string {
 }
 
 describe("a sign-in code", () => {
-  test("signs in and opens the account at its first step; the address is read without regard to case", async () => {
+  test("signs in and opens the account at its first step, without regard to the case of the address", async () => {
     const { email, code } = await sent();
     const answer = await api.client().post(VERIFY, { email: email.toUpperCase(), code });
     expect(answer).toMatchObject({ status: 200, body: { email, onboarding_step: "profile" } });
     expect(Object.keys(answer.body).sort()).toEqual(["account_id", "email", "onboarding_step"]);
   });
 
-  test("signs in to the same account the next time, at the step it has reached", async () => {
+  test("signs in to the same account the next time, at its current step", async () => {
     const client = api.client();
     const { account_id } = await client.onboard("again@example.com");
     expect(await api.client().signIn("again@example.com")).toEqual({
@@ -51,7 +51,7 @@ describe("a sign-in code", () => {
     });
   });
 
-  test("is refused when it is wrong, and alike when nothing was ever sent to the address", async () => {
+  test("is refused when it is wrong, with the same answer as for an address without a code", async () => {
     const { code, verify } = await sent();
     const wrongCode = await verify(wrong(code));
     const unknown = await api.client().post(VERIFY, { email: "nobody@example.com", code });
@@ -81,7 +81,7 @@ describe("a sign-in code", () => {
     expect((await verify(next)).status).toBe(200);
   });
 
-  test("is good until it is 10 minutes old", async () => {
+  test("is valid until it is 10 minutes old", async () => {
     const { code, verify } = await sent();
     api.clock.advance(600);
     expect((await verify(code)).status).toBe(200);
@@ -96,7 +96,7 @@ describe("a sign-in code", () => {
   test.each([
     ["begins", 0, 2],
     ["ends", 30, 32],
-  ])("is refused when it is wrong and its hash %s like the right one's", async (_, from, to) => {
+  ])("is refused when it is wrong although its hash %s like the right one's", async (_, from, to) => {
     const { email, code, verify } = await sent();
     const hashes = createCodeHashes(api.sealingKey);
     const partOf = (text: string) => hashes.code(email, text).subarray(from, to).toString("hex");
@@ -107,19 +107,19 @@ describe("a sign-in code", () => {
     expect(await verify(digits())).toMatchObject(refused);
   });
 
-  test("is good at the fifth try", async () => {
+  test("is valid at the fifth try", async () => {
     const { code, verify } = await sent();
     for (let n = 0; n < 4; n += 1) expect(await verify(wrong(code))).toMatchObject(refused);
     expect((await verify(code)).status).toBe(200);
   });
 
-  test("is refused at the sixth, even when it is right", async () => {
+  test("is refused at the sixth try, even if it is right", async () => {
     const { code, verify } = await sent();
     for (let n = 0; n < 5; n += 1) expect(await verify(wrong(code))).toMatchObject(refused);
     expect(await verify(code)).toMatchObject(refused);
   });
 
-  test("has five tries of its own when the one before had used up its", async () => {
+  test("has five tries of its own after the previous code had used up its tries", async () => {
     const { email, code, verify } = await sent();
     for (let n = 0; n < 5; n += 1) await verify(wrong(code));
     const client = api.client();
@@ -127,7 +127,7 @@ describe("a sign-in code", () => {
     expect((await verify(await client.codeFor(email))).status).toBe(200);
   });
 
-  test("opens one session when it is sent many times concurrently, to two replicas", async () => {
+  test("opens one session when it is sent many times concurrently to two replicas", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { email, code } = await sent();
       const answers = await Promise.all(
@@ -137,7 +137,7 @@ describe("a sign-in code", () => {
     }
   });
 
-  test("is not used up by a sign-in that broke before the account was opened", async () => {
+  test("is not used up by a sign-in that failed before the account was opened", async () => {
     const { email, code, verify } = await sent();
     await api.db.raw(`alter table accounts add constraint broken check (email <> '${email}')`);
     expect((await verify(code)).status).toBe(500);
@@ -145,7 +145,7 @@ describe("a sign-in code", () => {
     expect((await verify(code)).status).toBe(200);
   });
 
-  test("has no more than five tries when many wrong ones arrive at the same time", async () => {
+  test("allows five tries when many wrong ones arrive at the same time", async () => {
     const { email, code } = await sent();
     await Promise.all(
       Array.from({ length: 12 }, () => api.client().post(VERIFY, { email, code: wrong(code) })),
@@ -160,11 +160,11 @@ describe("a sign-in code", () => {
     ["five digits", "12345"],
     ["seven digits", "1234567"],
     ["letters", "12345a"],
-    ["a link's in capitals", "0123456789ABCDEF0123456789ABCDEF"],
-    ["longer than a link's", "0".repeat(33)],
+    ["a link's code in capitals", "0123456789ABCDEF0123456789ABCDEF"],
+    ["longer than a link's code", "0".repeat(33)],
     ["digits of another script", "١٢٣٤٥٦"],
     ["missing", undefined],
-  ])("that is %s is malformed, and costs no try", async (_, code) => {
+  ])("is malformed if it is %s, which costs no try", async (_, code) => {
     const { email, code: right, verify } = await sent();
     for (let n = 0; n < 6; n += 1) {
       expect(await api.client().post(VERIFY, { email, code })).toMatchObject({
@@ -196,7 +196,7 @@ describe("hashes of codes", () => {
     expect(one.code("a@example.com", "123456").toString("hex")).toBe(hashes[0]);
   });
 
-  test("new codes are six digits, leading zeros included", () => {
+  test("newCode returns six digits, including leading zeros", () => {
     const codes = Array.from({ length: 20_000 }, newCode);
     expect(codes.every((code) => /^\d{6}$/.test(code))).toBe(true);
     expect(codes.some((code) => code.startsWith("0"))).toBe(true);
