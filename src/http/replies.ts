@@ -9,7 +9,7 @@ export type Reply = {
   cookies?: string[];
   body: string;
   /**
-   * The rest of the body, piece by piece. The response then has no length, and is cut off if a piece fails.
+   * The rest of the body, piece by piece. The response then has no `Content-Length`, and is cut off if a piece fails.
    */
   rest?: AsyncIterable<string>;
 };

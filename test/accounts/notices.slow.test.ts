@@ -107,7 +107,7 @@ function sender(options: { url?: string; mailer?: Pick<Mailer, "send">; attemptM
 const stateOf = ({ eventId }: BusEvent) => home.database("notices").where({ event_id: eventId }).first();
 
 describe("a notice", () => {
-  test("is mailed to the account's address once, with the event's id in its Message-ID", async () => {
+  test("reaches the account's address once, with the event's id in its Message-ID", async () => {
     const { event, email, accountId } = await notified();
     await take(event, event);
     const { step } = sender();
@@ -145,7 +145,7 @@ describe("a notice", () => {
     expect(await told()).toEqual([longest?.email]);
   });
 
-  test("is not sent again when its event comes again after the inbox has forgotten it", async () => {
+  test("does not go out again when its event comes again after the inbox has forgotten it", async () => {
     const { event } = await notified();
     await sender().step();
     const sent = await stateOf(event);
@@ -161,14 +161,14 @@ describe("a notice", () => {
     expect(await claimNotices(home.database, 1, clock.now())).toEqual([]);
   });
 
-  test("is mailed once when several processes send", async () => {
+  test("goes out once when several processes send", async () => {
     await Promise.all(Array.from({ length: 6 }, notified));
     const [one, two, three] = [sender(), createSenderOnly(), createSenderOnly()];
     await Promise.all([one, two, three].flatMap(({ step }) => [step(), step()]));
     expect(smtp.mails).toHaveLength(6);
   });
 
-  test("is claimed by one process, even before the other process commits its claim", async () => {
+  test("belongs to one process, even before the other process commits its claim", async () => {
     const { event } = await notified();
     const first = await home.database.transaction();
     expect(await claimNotices(first, 8, clock.now())).toMatchObject([{ event_id: event.eventId }]);
@@ -177,7 +177,7 @@ describe("a notice", () => {
     await committed;
   });
 
-  test("is not changed by a process whose claim has ended", async () => {
+  test("does not change by a process whose claim has ended", async () => {
     const { event } = await notified();
     const claim = async () => (await claimNotices(home.database, 1, clock.now()))[0] as ClaimedNotice;
     const late = await claim();
@@ -189,7 +189,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toEqual(claimed);
   });
 
-  test("is recorded as sent before the next step", async () => {
+  test('has the state "sent" before the next step', async () => {
     const { event } = await notified();
     const holder = await home.database.transaction();
     const mailer = {
@@ -254,7 +254,7 @@ describe("a notice", () => {
     expect(await registry.metrics()).toContain('deputize_notice_attempts_total{outcome="failed"} 1');
   });
 
-  test("is mailed by another process after its claimant died, but not endlessly", async () => {
+  test("goes out from another process after its claimant died, but not endlessly", async () => {
     const { event } = await notified();
     const { step } = sender();
     const claimed = { attempts: 1, next_attempt_at: new Date(clock.now().getTime() + 60_000) };
@@ -288,7 +288,7 @@ describe("a notice", () => {
     expect(await stateOf(good)).toMatchObject({ state: "sent" });
   });
 
-  test("is counted while it waits, with its age", async () => {
+  test("counts in the metrics while it waits, with its age", async () => {
     await notified();
     smtp.behave("refuse");
     await sender().step();
@@ -344,7 +344,7 @@ test.each([
   for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(150);
 });
 
-test("from a receiver that is gone to the mail: an attempt, the outbox, the worker, the mail server", async () => {
+test("a notice about a gone receiver passes from the attempt through outbox and worker to the mail server", async () => {
   const receiver = await startReceiver();
   receiver.reply = () => 410;
   const connection = await makeConnection(home.database, receiver.url);
@@ -371,7 +371,7 @@ test("from a receiver that is gone to the mail: an attempt, the outbox, the work
   }
 });
 
-test("from the last affordable decision to the mail: a decision, the outbox, the worker, the mail server", async () => {
+test("a notice about low credit passes from the last decision through outbox and worker to the mail server", async () => {
   const records = await insertRecords(home.database, price);
   const pool = openPool({ url: home.url, name: "test", onError: () => {} });
   const worker = startTestWorker(home.url);

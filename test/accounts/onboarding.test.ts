@@ -153,7 +153,7 @@ describe("the account-type step", () => {
     });
   });
 
-  test("is refused before the profile, and a second time", async () => {
+  test("cannot be done before the profile, or twice", async () => {
     const early = await signedIn();
     expect(await early.client.post(TYPE, { account_type: "individual" })).toMatchObject(wrongStep);
     const { client, accountId } = await atAccountType();
@@ -196,7 +196,7 @@ describe("the account-type step", () => {
     expect([...api.vault.keys].filter(([, { tenant }]) => tenant === accountId)).toHaveLength(1);
   });
 
-  test("is completed once when it is sent many times concurrently to two replicas", async () => {
+  test("completes once when it is sent many times concurrently to two replicas", async () => {
     const { client, accountId } = await atAccountType();
     const onOther = other.client();
     for (const name of ["service_session", "service_csrf"]) {
@@ -217,7 +217,7 @@ describe("the account-type step", () => {
     expect([...api.vault.keys].filter(([, { tenant }]) => tenant === accountId)).toHaveLength(1);
   });
 
-  test("with no alpha credits to give opens an empty balance and posts nothing", async () => {
+  test("opens an empty balance and posts nothing if there are no alpha credits", async () => {
     const poor = await startApi({ shares: api, alphaCredits: 0 });
     const client = poor.client();
     const { account_id } = await client.onboard("poor@example.com");

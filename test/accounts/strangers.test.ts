@@ -182,7 +182,7 @@ describe("the long code", () => {
     });
   });
 
-  test("is valid for an hour", async () => {
+  test("works for an hour", async () => {
     const [one, two] = [await underAttack(), await underAttack()];
     api.clock.advance(3600);
     expect((await verify(api.client(), one.email, one.code)).status).toBe(200);
@@ -225,7 +225,7 @@ describe("the long code", () => {
     expect(await mailsTo(email)).toHaveLength(length + 1);
   });
 
-  test("is replaced by six digits again when the attack is over", async () => {
+  test("gives way to six digits again when the attack is over", async () => {
     const { email } = await underAttack();
     api.clock.advance(86_401);
     await send(api.client(), email);
@@ -260,7 +260,7 @@ describe("used codes", () => {
 });
 
 describe("the sign-in cookie", () => {
-  test("is sent only to the calls about codes, for 30 days, and stays the same", async () => {
+  test("goes only to the calls about codes, lasts 30 days, and stays the same", async () => {
     const [client, email] = [api.client(), fresh()];
     const answer = await send(client, email);
     const [set = "", ...more] = answer.headers.getSetCookie();
@@ -280,7 +280,7 @@ describe("the sign-in cookie", () => {
     expect(rows[0].text).not.toContain(Buffer.from(value ?? "").toString("hex"));
   });
 
-  test.each(["", "short", "x".repeat(44), "%%%"])("is replaced if its value is %j", async (value) => {
+  test.each(["", "short", "x".repeat(44), "%%%"])("gets replaced if its value is %j", async (value) => {
     const client = api.client();
     client.setCookie(COOKIE, value);
     const email = fresh();
@@ -294,7 +294,7 @@ describe("repeated wrong codes", () => {
   const notices = async (email: string) =>
     (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Wrong"));
 
-  test("are reported to the address once a day, whether or not it has an account", async () => {
+  test("cause a notice to the address once a day, whether or not it has an account", async () => {
     const [known, unknown] = [fresh(), fresh()];
     await api.client().signIn(known);
     for (const email of [known, unknown]) {
@@ -313,7 +313,7 @@ describe("repeated wrong codes", () => {
     expect(await notices(known)).toHaveLength(2);
   });
 
-  test("are reported once when several processes notice them at the same time", async () => {
+  test("cause one notice when several processes notice them at the same time", async () => {
     const email = fresh();
     await attack(email, { times: 1, tries: 5 });
     const address = createCodeHashes(api.sealingKey).address(email);
@@ -331,7 +331,7 @@ describe("repeated wrong codes", () => {
   test.each([
     ["is repeated with the next wrong code", {}, 1],
     ["counts if the server may have accepted it", { inDoubt: true }, 0],
-  ])("whose report could not be mailed: the report %s", async (_, fault, more) => {
+  ])("cause a notice that, if it could not be mailed, %s", async (_, fault, more) => {
     const mailed: string[] = [];
     let fails = true;
     const mailer = {

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("agents", () => {
-  test("are listed and searched, with a call that creates one", async () => {
+  test("appear in a list with search, with a call that creates one", async () => {
     const seen = await delegationViewer(api);
     const { ids } = seen;
     const listed = await seen.open("/console/agents");
@@ -51,7 +51,7 @@ describe("agents", () => {
     }
   });
 
-  test("are deleted after confirmation, with their delegations", async () => {
+  test("disappear after a confirmed deletion, and their delegations end", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/agents/${seen.ids.agent}`;
     const asked = await seen.open(`${path}/delete`);
@@ -86,7 +86,7 @@ describe("agents", () => {
     expect(await api.db("adoptions").where({ adopted_id: seen.ids.agent ?? "" })).toEqual([]);
   });
 
-  test("that an object declares show this, and what deleting them here means", async () => {
+  test("declared by an object show this, and what deleting them here means", async () => {
     const seen = await delegationViewer(api);
     const { agent = "", platform = "" } = seen.ids;
     await api.db("platforms").where({ platform_id: platform }).update({ object_namespace: "team-a" });
@@ -98,7 +98,7 @@ describe("agents", () => {
     expect((await seen.open(`/console/agents/${agent}/delete`)).words).toContain("makes no other agent");
   });
 
-  test("are hidden from other accounts", async () => {
+  test("stay hidden from other accounts", async () => {
     const { ids } = await delegationViewer(api);
     const other = await delegationViewer(api);
     for (const path of ["", "/delete", "/adoption"]) {
@@ -112,7 +112,7 @@ test.each([
   { role: "developer", deletes: true, confirms: false },
   { role: "auditor", deletes: false, confirms: false },
   { role: "owner", deletes: true, confirms: true },
-] as const)("the $role is offered what they may do with an agent", async ({ role, deletes, confirms }) => {
+] as const)("offer the $role only the permitted actions", async ({ role, deletes, confirms }) => {
   const seen = await delegationViewer(api);
   const { client } = await addMember(api, seen.ids.account ?? "", role);
   const path = `/console/for/${seen.ids.account}/agents/${seen.ids.agent}`;

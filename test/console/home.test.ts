@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-describe("home", () => {
+describe("the home page", () => {
   test("has words for every reason of a decision that is not allowed", () => {
     expect(Object.keys(texts.decisions.reasons).sort()).toEqual(
       [...decisionReasons.deny, ...decisionReasons.indeterminate].sort(),

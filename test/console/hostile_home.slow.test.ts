@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-describe("home", () => {
+describe("the home page", () => {
   test.each(XSS_CORPUS)("escapes strangers' text: %j", async (text) => {
     const unknown = { scope: "custom:orders:refund", denied: "a_reason_without_words" };
     const plain = await (await viewerOf(api, "busy", unknown)).open("/console");

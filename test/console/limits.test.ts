@@ -115,12 +115,12 @@ describe("the clock of a window", () => {
     expect(clock(start, end)).toContain(`class="window" d="${arc}"`);
   });
 
-  test("is a whole circle for a whole day, and absent for an invalid window", () => {
+  test("draws a whole circle for a whole day, and nothing for an invalid window", () => {
     expect(clock("00:00", "23:59")).toContain('<circle class="window"');
     expect(clock("9", "10")).not.toContain("<svg");
   });
 
-  test("is drawn for the first four of many windows, while all are in words", () => {
+  test("appears for the first four of many windows, while all are in words", () => {
     const windows = Array.from({ length: 32 }, (_, minute): Constraint => {
       return { type: "time_window", start: "09:00", end: `17:${minute + 10}`, tz: "UTC" };
     });

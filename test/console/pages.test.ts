@@ -65,12 +65,12 @@ async function packedBytes(path: string): Promise<number> {
 }
 
 describe("every page", () => {
-  test("is visited by these tests, under one name and one path", () => {
+  test("has a visit in these tests, one name and one path", () => {
     expect(consolePages.map(({ id }) => id).sort()).toEqual(Object.keys(visits).sort());
     expect(new Set(consolePages.map(({ path }) => path)).size).toBe(consolePages.length);
   });
 
-  test("is in the list of pages if a file declares it", async () => {
+  test("appears in the list of pages if a file declares it", async () => {
     const folder = join(import.meta.dirname, "../../src/console/pages");
     const listed = new Set<unknown>(consolePages);
     const left: string[] = [];

@@ -151,7 +151,7 @@ describe("a form of the console", () => {
     { origin: "http://127.0.0.1", "sec-fetch-site": "same-site" },
   ];
 
-  test.each(elsewhere)("is refused when it comes from another site: %j", async (headers) => {
+  test.each(elsewhere)("fails when it comes from another site: %j", async (headers) => {
     const { browser, client } = await onboarded();
     const home = await browser.open("/console");
     const refused = await home.send("sign_out", {}, headers);
@@ -193,7 +193,7 @@ describe("a form of the console", () => {
     expect(victim.client.cookie("service_session")).toBeUndefined();
   });
 
-  test("is refused in any other content type", async () => {
+  test("fails in any other content type", async () => {
     const { client } = await onboarded();
     for (const [type, body] of [
       ["application/json", "{}"],
@@ -211,7 +211,7 @@ describe("a form of the console", () => {
 });
 
 describe("a session", () => {
-  test("is new after a sign-in, whatever cookies the browser sent", async () => {
+  test("gets a new token after a sign-in, whatever cookies the browser sent", async () => {
     const browser = browserOf(api);
     const planted = "p".repeat(43);
     browser.client.setCookie("service_session", planted);
@@ -222,7 +222,7 @@ describe("a session", () => {
     expect((await browser.client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("that has ended is renewed, and leads back to the same page", async () => {
+  test("can be renewed after its end, and leads back to the same page", async () => {
     const { browser } = await onboarded();
     api.clock.advance(900);
     const ended = await browser.open("/console/sign-out?a=b");
@@ -232,7 +232,7 @@ describe("a session", () => {
     expect([back.path, back.status]).toEqual(["/console/sign-out?a=b&notice=renewed", 200]);
   });
 
-  test("that ended before a form was sent loses nothing of the form", async () => {
+  test("loses nothing of a form when it ends before the form was sent", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     api.clock.advance(900);
@@ -245,7 +245,7 @@ describe("a session", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("that cannot be renewed keeps a form until after the next sign-in", async () => {
+  test("keeps a form until after the next sign-in if it cannot be renewed", async () => {
     const { browser, client, email } = await onboarded();
     const page = await browser.open("/console/sign-out");
     api.clock.advance(31 * 24 * 60 * 60);

@@ -34,13 +34,13 @@ async function expectHeld(shown: Shown, email: string): Promise<void> {
 }
 
 describe("a form that was written by another person than the one signed in now", () => {
-  test("is not sent, and cannot be sent", async () => {
+  test("cannot be sent", async () => {
     const { beta, browser, form } = await openedForm();
     await signOutIn(browser, beta.email);
     await expectHeld(await form.send("invite", { email: FRIEND, role: "owner" }), beta.email);
   });
 
-  test("is not sent after another person's new sign-in", async () => {
+  test("cannot be sent after another person's new sign-in", async () => {
     const { beta, browser, form } = await openedForm();
     api.clock.advance(31 * 24 * 60 * 60);
     const held = await form.send("invite", { email: FRIEND, role: "owner" });
@@ -52,7 +52,7 @@ describe("a form that was written by another person than the one signed in now",
     );
   });
 
-  test("is not sent after the other person's session was renewed", async () => {
+  test("cannot be sent after the other person's session was renewed", async () => {
     const { beta, browser, form } = await openedForm();
     await signOutIn(browser, beta.email);
     api.clock.advance(900);
@@ -60,7 +60,7 @@ describe("a form that was written by another person than the one signed in now",
     await expectHeld(await held.send("renew"), beta.email);
   });
 
-  test("is kept when the other person signed in while it was carried to a new sign-in", async () => {
+  test("stays stored when the other person signed in while it was carried to a new sign-in", async () => {
     const { alpha, beta, browser, form } = await openedForm();
     await (await browser.open("/console/sign-out")).send("sign_out");
     const held = await form.send("invite", { email: FRIEND, role: "owner" });

@@ -100,7 +100,7 @@ describe("every answer", () => {
     expect(answer).not.toMatch(/set-cookie|AAAA/i);
   });
 
-  test("is logged under its request id without control characters, and shortened", async () => {
+  test("appears in the log under its request id without control characters, and shortened", async () => {
     world.fail = () => Promise.reject(new Error("broken"));
     const logged = async (id: string) => {
       await post(FAIL, { "x-request-id": id });
@@ -162,7 +162,7 @@ describe("a path", () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("of random content gets an answer, and never causes an internal error", async () => {
+  test("with random content gets an answer, and never causes an internal error", async () => {
     const segment = fc.oneof(
       fc.constantFrom(
         "v1",

@@ -68,7 +68,7 @@ describe("query parameters", () => {
     expect(await get(`/v1/service/echo?${query}`)).toMatchObject(refused(message));
   });
 
-  test("are validated in the same way on routes with path parameters", async () => {
+  test("pass the same validation on routes with path parameters", async () => {
     const path = "/v1/service/things/019a0000-0000-7000-8000-000000000000";
     expect((await get(`${path}?verbose=true`)).body).toMatchObject({ query: { verbose: "true" } });
     expect(await get(`${path}?verbose=7`)).toMatchObject(refused(/^query\.verbose: /));
@@ -76,7 +76,7 @@ describe("query parameters", () => {
 });
 
 describe("a path parameter", () => {
-  test("that does not have the form of an id is not found", async () => {
+  test("without the form of an id causes not_found", async () => {
     const answer = await get("/v1/service/things/7");
     expect(answer).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
   });

@@ -44,18 +44,18 @@ describe("an API key", () => {
     ["empty", { "x-service-api-key": "" }],
     ["unknown", { "x-service-api-key": "unknown" }],
     ["in another header", { authorization: "Bearer known" }],
-  ])("is refused if it is %s", async (_, headers) => {
+  ])("fails if it is %s", async (_, headers) => {
     expect(await call(headers)).toMatchObject(error(401, "invalid_api_key"));
   });
 
-  test("is refused if it is sent twice", async () => {
+  test("fails if it is sent twice", async () => {
     const headers = new Headers({ "x-service-api-key": "known" });
     headers.append("x-service-api-key", "known");
     const response = await fetch(`${api.url}/v1/service/keyed`, { method: "POST", headers });
     expect(response.status).toBe(401);
   });
 
-  test("is checked before the body is read or validated", async () => {
+  test("must be valid before the body is read or validated", async () => {
     const answer = await api.client().post("/v1/service/keyed", "{not json", { headers: {} });
     expect(answer.status).toBe(401);
   });
@@ -148,7 +148,7 @@ describe("a session", () => {
     },
   );
 
-  test("is protected from a forged pair of CSRF cookie and header", async () => {
+  test("refuses a forged pair of CSRF cookie and header", async () => {
     const forged = api.client();
     forged.setCookie("service_session", client.cookie("service_session") ?? "");
     forged.setCookie("service_csrf", "x".repeat(43));
@@ -192,7 +192,7 @@ describe("the operator", () => {
 
   const claim = (clusterId: string) => claimLeadership(api, { clusterId });
 
-  test("is identified by its token, its cluster and its leader's epoch", async () => {
+  test("needs its token, its cluster and its leader's epoch", async () => {
     const epoch = await claim("cluster-1");
     expect(await call(headers(String(epoch)))).toMatchObject({
       status: 200,
@@ -206,7 +206,7 @@ describe("the operator", () => {
     ["a longer token", headers("1", "cluster-1", `${OPERATOR_TOKEN}x`)],
     ["another scheme", { ...headers("1"), authorization: `Basic ${OPERATOR_TOKEN}` }],
     ["no scheme", { ...headers("1"), authorization: OPERATOR_TOKEN }],
-  ])("is refused with %s", async (_, sent) => {
+  ])("fails with %s", async (_, sent) => {
     expect(await call(sent as Record<string, string>)).toMatchObject(error(401, "operator_unauthorized"));
   });
 
@@ -218,11 +218,11 @@ describe("the operator", () => {
     ["an epoch that is not a number", headers("one")],
     ["a negative epoch", headers("-1")],
     ["an epoch that is too large", headers("9".repeat(16))],
-  ])("is malformed with %s", async (_, sent) => {
+  ])("gets 400 with %s", async (_, sent) => {
     expect(await call(sent as Record<string, string>)).toMatchObject(error(400, "invalid_request"));
   });
 
-  test("is refused with any epoch but the newest leader's, on every replica", async () => {
+  test("fails with any epoch but the newest leader's, on every replica", async () => {
     const other = await startApi({
       shares: api,
       routes: () => [echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" })],
@@ -240,7 +240,7 @@ describe("the operator", () => {
     await other.stop();
   });
 
-  test("is always refused if no token is set", async () => {
+  test("always fails if no token is set", async () => {
     const { createSharedToken } = await import("../../src/clusters/identify_operator.ts");
     const isOperator = createSharedToken(undefined);
     expect(isOperator("")).toBe(false);

@@ -61,24 +61,24 @@ function inChunks(text: string): ReadableStream<Uint8Array> {
 }
 
 describe("a body's size", () => {
-  test.each(["json", "raw", "none"])("of 262144 bytes is accepted by %s routes", async (path) => {
+  test.each(["json", "raw", "none"])("may be 262144 bytes on %s routes", async (path) => {
     expect((await send(path, jsonOf(MAX))).status).toBe(200);
     expect((await send(path, inChunks(jsonOf(MAX)))).status).toBe(200);
   });
 
-  test.each(["json", "raw", "none"])("of one byte more is refused by %s routes", async (path) => {
+  test.each(["json", "raw", "none"])("may not be one byte more on %s routes", async (path) => {
     expect(await send(path, jsonOf(MAX + 1))).toMatchObject(refused("body: larger than 262144 bytes"));
     expect(await send(path, inChunks(jsonOf(MAX + 1)))).toMatchObject(
       refused("body: larger than 262144 bytes"),
     );
   });
 
-  test("is refused by the announced length, before any byte arrives", async () => {
+  test("causes a refusal by the announced length, before any byte arrives", async () => {
     const head = `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${MAX + 1}\r\n\r\n`;
     expect(await firstAnswer(head)).toMatch(/^HTTP\/1\.1 400 .*"message":"body: larger than 262144 bytes"/s);
   });
 
-  test("is refused before the client sends the body, if the client waits for a go-ahead", async () => {
+  test("causes a refusal before the client sends the body, if the client waits for a go-ahead", async () => {
     const head = (length: number) =>
       `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
     expect(await firstAnswer(head(MAX + 1))).toMatch(/^HTTP\/1\.1 400 /);
@@ -123,21 +123,21 @@ describe("a JSON body", () => {
     ["with a wrong type", '{"text":7}', /^body\.text: Invalid input: expected string, received number$/],
     ["without a required member", "{}", /^body\.text: Invalid input: expected string, received undefined$/],
     ["with a wrong type further in", '{"text":"a","list":[{"n":1},{"n":1.5}]}', /^body\.list\[1\]\.n: /],
-  ])("that is %s is refused, and the error names the place", async (_, body, message) => {
+  ])("causes an error that names the place: %s", async (_, body, message) => {
     expect(await send("json", body)).toMatchObject(refused(message));
   });
 
-  test("that is not UTF-8 is refused", async () => {
+  test("must be UTF-8", async () => {
     const body = Buffer.concat([Buffer.from('{"text":"'), Buffer.of(0xff), Buffer.from('"}')]);
     expect(await send("json", body)).toMatchObject(refused(/^body: invalid_utf8/));
   });
 
-  test("of 32 levels with unknown members is accepted", async () => {
+  test("may have 32 levels and unknown members", async () => {
     const body = `{"text":"\\\\u0000","__proto__":{"list":1},"x":${"[".repeat(31)}${"]".repeat(31)}}`;
     expect(await send("json", body)).toEqual({ status: 200, body: { text: "\\u0000" } });
   });
 
-  test("is refused without repeating its content", async () => {
+  test("never appears in the error about it", async () => {
     const secret = "hunter2-hunter2";
     for (const body of [
       `{"text":"${secret}`,
@@ -151,7 +151,7 @@ describe("a JSON body", () => {
     }
   });
 
-  test("of random content is refused or accepted, but never causes an internal error", async () => {
+  test("with random content succeeds or is refused, but never causes an internal error", async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.json(), fc.string({ unit: "binary" })), async (body) => {
         const { status } = await send("json", body === "" ? " " : body);
@@ -161,7 +161,7 @@ describe("a JSON body", () => {
     );
   });
 
-  test("is required where the route requires one, and optional where it does not", async () => {
+  test("may be missing only where the route does not require one", async () => {
     expect(await send("json", undefined, {})).toMatchObject(
       refused(/^body: Invalid input: expected object, received undefined/),
     );
@@ -179,12 +179,12 @@ describe("a body on a route without one", () => {
     ["JSON", '{"a":1}', JSON_TYPE],
     ["text without a content type", "{", {}],
     ["text declared as plain text", "{", { "content-type": "text/plain" }],
-  ])("is ignored when it is %s", async (_, body, headers) => {
+  ])("has no effect when it is %s", async (_, body, headers) => {
     expect((await send("none", body, headers as Record<string, string>)).status).toBe(200);
   });
 
   test.each(["{", "text=a", '{"a":1,"a":2}', '{"a":"\\u0000"}'])(
-    "is refused when it is declared as JSON and is %s",
+    "causes an error when it is declared as JSON and is %s",
     async (body) => {
       expect(await send("none", body)).toMatchObject(refused(/^body/));
     },
@@ -197,7 +197,7 @@ describe("a content type", () => {
     "application/json; charset=utf-8",
     "Application/JSON;charset=UTF-8",
     'application/json; charset="utf-8"',
-  ])("of %s is accepted", async (type) => {
+  ])("%s is accepted", async (type) => {
     expect((await send("json", '{"text":"a"}', { "content-type": type })).status).toBe(200);
   });
 
@@ -210,14 +210,14 @@ describe("a content type", () => {
     "text/json",
     // A web page may send this content type to another site without a preflight request.
     "text/plain; application/json",
-  ])("of %s is refused", async (type) => {
+  ])("%s is refused", async (type) => {
     for (const path of ["json", "raw"]) {
       const answer = await send(path, '{"text":"a"}', { "content-type": type });
       expect(answer).toMatchObject(refused("content-type: must be application/json"));
     }
   });
 
-  test("is required only with a body", async () => {
+  test("must be present only with a body", async () => {
     const answer = await send("json", Buffer.from('{"text":"a"}'), {});
     expect(answer).toMatchObject(refused("content-type: must be application/json"));
     expect((await send("raw", undefined, {})).status).toBe(200);
@@ -238,7 +238,7 @@ describe("a raw body", () => {
     expect(answer.body.body).toEqual({ bytes: bytes.toString("base64") });
   });
 
-  test("is empty bytes when there is none", async () => {
+  test("reaches the handler as empty bytes when there is none", async () => {
     expect((await send("raw", undefined, {})).body.body).toEqual({ bytes: "" });
   });
 });

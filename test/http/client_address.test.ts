@@ -34,7 +34,7 @@ describe("the client's address", () => {
     ],
     ["the proxy, when the hop only looks like an address", behind, "10.1.2.3", "0x7f.1", "10.1.2.3"],
     ["unknown, when the peer has disconnected", direct, undefined, "198.51.100.1", "unknown"],
-  ])("is %s", (_, tell, peer, forwardedFor, client) => {
+  ])("can be determined: %s", (_, tell, peer, forwardedFor, client) => {
     expect(tell(peer, forwardedFor)).toBe(client);
   });
 

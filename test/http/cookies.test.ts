@@ -16,11 +16,11 @@ describe("cookies", () => {
     ["http://127.9.9.9", false],
     ["http://localhost:8080", false],
     ["http://[::1]:8080", false],
-  ])("for %s are Secure: %s", (baseUrl, secure) => {
+  ])("have the attribute Secure for %s: %s", (baseUrl, secure) => {
     expect(createCookies(names, baseUrl).write(change).split("; ").includes("Secure")).toBe(secure);
   });
 
-  test("are limited to the base URL's path, and the refresh cookie to its one call", () => {
+  test("belong to the base URL's path, and the refresh cookie to its one call", () => {
     const cookies = createCookies(names, "https://example.com/authority/");
     expect(cookies.write(change)).toBe(
       "service_session=t0ken; Max-Age=900; Path=/authority/; HttpOnly; Secure; SameSite=Lax",
@@ -28,7 +28,7 @@ describe("cookies", () => {
     expect(cookies.write({ ...change, name: "refresh" })).toContain("Path=/authority/v1/auth/refresh;");
   });
 
-  test("are readable for scripts only if that is their purpose", () => {
+  test("cannot be read by scripts unless that is their purpose", () => {
     const { write } = createCookies(names, "https://example.com");
     expect(write({ ...change, name: "csrf" })).not.toContain("HttpOnly");
     for (const name of ["session", "refresh"] as const) {
@@ -36,7 +36,7 @@ describe("cookies", () => {
     }
   });
 
-  test("are cleared by an empty value, whatever age is given", () => {
+  test("with an empty value expire, whatever age is given", () => {
     expect(createCookies(names, "https://example.com").write({ ...change, value: "" })).toContain(
       "Max-Age=0;",
     );
@@ -50,7 +50,7 @@ describe("cookies", () => {
     ["service_session", undefined],
     ["", undefined],
     [undefined, undefined],
-  ])("of the header %j are read as %j", (header, value) => {
+  ])("have the right value: the header %j contains %j", (header, value) => {
     expect(createCookies(names, "https://example.com").read(header, "session")).toBe(value);
   });
 });

@@ -29,7 +29,7 @@ describe("an error", () => {
     ["a path of another word", "POST", "/v1/ratify/echo"],
     ["an encoded path", "POST", "/v1/service/%65cho"],
     ["an empty path parameter", "GET", "/v1/service/things/"],
-  ])("for %s is not_found", async (_, method, path) => {
+  ])("says not_found for %s", async (_, method, path) => {
     const answer = await world.api.client().call(method, path);
     expect(answer).toMatchObject({ status: 404, body: { error: { code: "not_found", status: 404 } } });
   });
@@ -45,7 +45,7 @@ describe("an error", () => {
     ["HEAD", "/v1/service/echo", "POST"],
     ["TRACE", "/v1/service/things/7", "GET, HEAD, PUT"],
     ["OPTIONS", "/v1/service/things/newest", "GET, HEAD"],
-  ])("for %s on %s is method_not_allowed and names the allowed methods", async (method, path, allowed) => {
+  ])("says method_not_allowed for %s on %s, and names the allowed methods", async (method, path, allowed) => {
     const { port } = world.api.server;
     const answer = await sendRaw(`http://127.0.0.1:${port}`, { method, path, headers: [] });
     expect(answer.status).toBe(405);
@@ -53,7 +53,7 @@ describe("an error", () => {
     expect(answer.headers.get("allow")).toBe(allowed);
   });
 
-  test("is internal for an unexpected exception, reveals nothing, and is logged with the request's id", async () => {
+  test('says "internal" for an unexpected exception, reveals nothing, and is logged with the request\'s id', async () => {
     world.fail = async () => {
       throw Object.assign(new Error("boom at table x"), {
         code: "23505",
@@ -86,7 +86,7 @@ describe("an error", () => {
     ["undefined", undefined],
     ["a string", "oops"],
     ["null", null],
-  ])("is also internal if %s is thrown", async (_, thrown) => {
+  ])('says "internal" if %s is thrown', async (_, thrown) => {
     world.fail = async () => {
       throw thrown;
     };
@@ -126,7 +126,7 @@ describe("an error", () => {
     expect(line).not.toContain("00000000000a");
   });
 
-  test("is vault_unavailable for an unavailable vault", async () => {
+  test("says vault_unavailable for an unavailable vault", async () => {
     world.fail = async () => {
       throw new VaultUnavailable("sealed", "sealed");
     };
@@ -139,7 +139,7 @@ describe("an error", () => {
     [3, "3"],
     [undefined, "5"],
   ])(
-    "is vault_unavailable for a rate-limited vault too, with its Retry-After (%s)",
+    "says vault_unavailable for a rate-limited vault too, with its Retry-After (%s)",
     async (seconds, header) => {
       world.fail = async () => {
         throw new VaultRefused("rate_limited", "Too many calls", 429, seconds);
@@ -167,7 +167,7 @@ describe("an error", () => {
     ],
     ["pool timeout", new Error("timeout exceeded when trying to connect")],
     ["statement on a dead connection", new Error("select 1 - Connection terminated unexpectedly")],
-  ])("is unavailable for an unavailable database (%s)", async (_, error) => {
+  ])("says unavailable for an unavailable database (%s)", async (_, error) => {
     world.fail = async () => {
       throw error;
     };
@@ -178,7 +178,7 @@ describe("an error", () => {
   });
 
   test.each(["23505", "22P02", "42P01", "ENOENT"])(
-    "with code %s is no sign of a part being away",
+    "says internal for the code %s, which is not an outage",
     async (code) => {
       world.fail = async () => {
         throw Object.assign(new Error("x"), { code });
@@ -187,7 +187,7 @@ describe("an error", () => {
     },
   );
 
-  test("that is not declared, or an undeclared answer, fails in tests", async () => {
+  test("must be declared by its route, like every answer", async () => {
     world.fail = refusal("platform_limit");
     expect((await post(FAIL)).status).toBe(500);
     expect(world.api.lines.at(-1)).toContain("fail does not declare platform_limit");

@@ -56,19 +56,19 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("is optional: each call without one creates something", async () => {
+  test("can be omitted: each call without one creates something", async () => {
     await calls.create(undefined);
     await calls.create(undefined);
     expect(calls.made).toBe(2);
   });
 
-  test("with another body is a conflict, and creates nothing", async () => {
+  test("conflicts with another body, and creates nothing", async () => {
     await calls.create("k-1");
     expect(await calls.create("k-1", { name: "other" })).toMatchObject(conflict);
     expect(calls.made).toBe(1);
   });
 
-  test("is separate for each account, route and parameter", async () => {
+  test("belongs to one account, route and parameter", async () => {
     const eve = calls.api.client();
     await eve.onboard(`eve${Date.now()}@example.com`);
     await calls.create("k-1");
@@ -125,7 +125,7 @@ describe("an idempotency key", () => {
   });
 
   test.each(["public", "session", "api_key", "account", "operator"])(
-    "is refused, not ignored, by a call that accepts none (%s)",
+    "causes a refusal by a call that accepts none (%s)",
     async (access) => {
       const credentials = {
         authorization: `Bearer ${OPERATOR_TOKEN}`,
@@ -159,7 +159,7 @@ describe("an idempotency key", () => {
     },
   );
 
-  test("is ignored by a call that passes on other people's headers", async () => {
+  test("has no effect on a call that passes on other people's headers", async () => {
     expect((await calls.create("k-1", undefined, calls.ada, "/v1/service/gateway")).body).toMatchObject({
       id: 1,
     });
@@ -175,7 +175,7 @@ describe("an idempotency key", () => {
     expect(calls.api.lines.at(-1)).toContain("with_cookies: an answer with cookies cannot be kept");
   });
 
-  test("is known to every replica", async () => {
+  test("works on every replica", async () => {
     await calls.create("k-1");
     expect((await calls.create("k-1", undefined, calls.adaThere())).body).toMatchObject({ id: 1 });
     expect(calls.made).toBe(1);
@@ -193,7 +193,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-1", { name: "other" })).body).toMatchObject({ id: 2 });
   });
 
-  test("of a refused call may be used again, even with another body", async () => {
+  test("can be used again after a refused call, even with another body", async () => {
     calls.before = refusal("platform_limit");
     expect(await calls.create("k-1")).toMatchObject({
       status: 409,
@@ -206,7 +206,7 @@ describe("an idempotency key", () => {
   test.each([
     ["refusal", "is free", 0],
     ["answer", "has it", 1],
-  ])("is updated before the call is answered: after a %s it %s", async (end, _, kept) => {
+  ])("changes its state before the call is answered: after a %s it %s", async (end, _, kept) => {
     const { promise: held, resolve: go } = Promise.withResolvers<void>();
     calls.before = async () => {
       await held;
@@ -229,7 +229,7 @@ describe("an idempotency key", () => {
     expect(await calls.api.db("idempotency_keys").whereNotNull("answer_sealed")).toHaveLength(kept);
   });
 
-  test("of a malformed call is not used up", async () => {
+  test("stays unused after a malformed call", async () => {
     expect((await calls.create("k-1", { name: 7 })).status).toBe(400);
     expect((await calls.create("k-1")).status).toBe(201);
   });
@@ -247,7 +247,7 @@ describe("an idempotency key", () => {
     ["a space inside", "a b"],
     ["empty", ""],
     ["not ASCII", "\u00e9"],
-  ])("is malformed with %s", async (_, key) => {
+  ])("causes an error with %s", async (_, key) => {
     expect(await calls.create(key)).toMatchObject({
       status: 400,
       body: { error: { code: "invalid_request" } },
@@ -269,7 +269,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-2", { name: "m" })).status).toBe(500);
   });
 
-  test("is deleted when it is 24 hours old, and not before", async () => {
+  test("disappears when it is 24 hours old, and not before", async () => {
     const idempotency = createIdempotency({ ...calls.api, log: calls.api.log });
     await calls.create("k-1");
     await calls.api

@@ -63,7 +63,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("with another body is a conflict while the first call still runs", async () => {
+  test("conflicts with another body while the first call still runs", async () => {
     let release = (_: unknown): void => {};
     calls.before = () => new Promise((resolve) => (release = resolve));
     const first = calls.create("k-1");

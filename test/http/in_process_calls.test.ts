@@ -84,7 +84,7 @@ describe("an operation that is called in process", () => {
     });
   });
 
-  test("is refused without the CSRF token, without a session and with a wrong body", async () => {
+  test("fails without the CSRF token, without a session and with a wrong body", async () => {
     const { ask, csrf } = await person();
     expect(await ask("see", { params })).toEqual({ status: 403, code: "csrf_failed" });
     expect(await ask("see", { params, csrf, body: { number: "7" } })).toEqual({

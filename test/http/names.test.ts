@@ -50,7 +50,7 @@ describe("a service with another word and an alias", () => {
   });
   afterAll(() => api.stop());
 
-  test.each(["acme", "ratify"])("is reached by %s in path and header", async (word) => {
+  test.each(["acme", "ratify"])("answers to %s in path and header", async (word) => {
     for (const path of ["echo", "things/7"]) {
       for (const header of ["x-acme-api-key", "x-ratify-api-key"]) {
         const answer = await api
@@ -72,7 +72,7 @@ describe("a service with another word and an alias", () => {
     }
   });
 
-  test("is not reached by the neutral word if that is not one of its own", async () => {
+  test("does not answer to the neutral word if that is not one of its own", async () => {
     const headers = { "x-acme-api-key": "known" };
     expect((await api.client().post("/v1/service/echo", undefined, { headers })).status).toBe(404);
     const answer = await api

@@ -53,7 +53,7 @@ async function compile(): Promise<void> {
 }
 
 describe("the OpenAPI document", () => {
-  test("is accepted by openapi-spec-validator", async ({ skip }) => {
+  test("passes openapi-spec-validator", async ({ skip }) => {
     const env = { PYTHONPATH: need(await openApiPython(), skip) };
     const validate = (file: string) => ran("python3", ["-m", "openapi_spec_validator", file], { env });
     expect(await validate(document)).toMatchObject({ code: 0, said: expect.stringContaining("OK") });

@@ -14,7 +14,7 @@ const refused = (message: string) => ({
 });
 
 describe("a callback URL with another protocol, or one that parsers read differently,", () => {
-  test.each(hostile)("is refused when a platform is registered: %s", async (callbackUrl, message) => {
+  test.each(hostile)("cannot be registered with a platform: %s", async (callbackUrl, message) => {
     const person = await api.person();
     const answer = await person.client.post("/v1/service/platforms/personal", {
       name: "Shop",
@@ -25,7 +25,7 @@ describe("a callback URL with another protocol, or one that parsers read differe
     expect(answer).toMatchObject(refused(message));
   });
 
-  test.each(hostile)("is refused when the callback is set: %s", async (callbackUrl, message) => {
+  test.each(hostile)("cannot be set as the callback: %s", async (callbackUrl, message) => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const set = (url: string) =>
@@ -36,7 +36,7 @@ describe("a callback URL with another protocol, or one that parsers read differe
     expect(await set("https://example.com:8443/hook")).toMatchObject({ status: 200 });
   });
 
-  test.each(hostile)("is refused when the operator declares it: %s", async (callbackUrl, message) => {
+  test.each(hostile)("cannot be declared by the operator: %s", async (callbackUrl, message) => {
     const { email }: Person = await api.person();
     const answer = await api.operator(
       "PUT",

@@ -45,7 +45,7 @@ async function hold(port: number, count: number, options?: Parameters<typeof con
 }
 
 describe("one address that opens connections endlessly", () => {
-  test("is limited to its number of connections, and is answered with 429", async () => {
+  test("gets only its number of connections, and then 429", async () => {
     const { port } = await serve({ perClient: 3 });
     const held = await hold(port, 3, { send: GET });
     for (const each of held) await each.until(/200 OK/);
@@ -88,7 +88,7 @@ describe("one address that opens connections endlessly", () => {
     await vi.waitFor(async () => (await raw(port, { send: GET })).until(/200 OK/), 5_000);
   });
 
-  test("gets no more connections with a whole IPv6 /64", async () => {
+  test("gains no connections from a whole IPv6 /64", async () => {
     const addresses = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:3"];
     const { port } = await serve({ perClient: 2, clientOf: () => addresses.shift() });
     for (const each of await hold(port, 2, { send: GET })) await each.until(/200 OK/);
@@ -102,21 +102,21 @@ describe("one address that opens connections endlessly", () => {
     expect(await (await raw(port, { from: OTHER, send: GET })).until(/200 OK/)).toContain("ok");
   });
 
-  test("is not limited if it is a trusted proxy, whose connections carry many clients", async () => {
+  test("has no limit if it is a trusted proxy, whose connections carry many clients", async () => {
     const { port } = await serve({ perClient: 2, clientOf: createPeerClient(["127.0.0.1"]) });
     for (const each of await hold(port, 5, { send: GET })) await each.until(/200 OK/);
     await hold(port, 2, { from: OTHER, send: GET });
     expect(await (await raw(port, { from: OTHER })).closed).toMatch(/^HTTP\/1\.1 429 /);
   });
 
-  test("is one client for every spelling of an IPv4 address, and for a whole IPv6 /64", () => {
+  test("counts as one client in every spelling of IPv4, and with a whole IPv6 /64", () => {
     const clientOf = createPeerClient(["10.0.0.0/8"]);
     expect(clientOf("::ffff:192.0.2.1")).toBe("192.0.2.1");
     expect(clientOf("::ffff:10.1.2.3")).toBeUndefined();
     expect(clientOf(undefined)).toBe("unknown");
   });
 
-  test("from many addresses gets no more than there are at all", async () => {
+  test("cannot exceed the server's total from many addresses", async () => {
     const { port } = await serve({ connections: 3 });
     for (const each of await hold(port, 3, { send: GET })) await each.until(/200 OK/);
     expect(await (await raw(port, { from: OTHER, send: GET })).closed).toBe("");
@@ -151,7 +151,7 @@ describe("an unused connection", () => {
     expect(await client.closed).toMatch(/^HTTP\/1\.1 400 .*"the request did not arrive in time"/s);
   });
 
-  test("is answered before that, so that no call waits long for its body", async () => {
+  test("gets an answer before that, so that no call waits long for its body", async () => {
     const api = await sampleApi({ bodies: { perClient: 9, bodyMs: 200 } });
     const client = await raw(api.server.port, { send: begun("/v1/service/raw", LARGE) });
     drip(client);
@@ -202,7 +202,7 @@ async function sampleApi(options: ApiOptions) {
 describe("one address whose bodies never end", () => {
   const slow = { send: begun("/v1/service/raw") };
 
-  test("is limited to its number of bodies, while calls without a body are served", async () => {
+  test("gets only its number of bodies, while calls without a body are served", async () => {
     const api = await sampleApi({ bodies: { perClient: 3 } });
     const { port } = api.server;
     const held = await hold(port, 3, slow);
@@ -229,7 +229,7 @@ describe("one address whose bodies never end", () => {
     expect(await other.until(/\}/)).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("gets no more bodies with a whole IPv6 /64", async () => {
+  test("gains no bodies from a whole IPv6 /64", async () => {
     const api = await sampleApi({ bodies: { perClient: 2 }, config: { TRUSTED_PROXIES: ["127.0.0.1"] } });
     let last = 0;
     const next = () => {
@@ -261,7 +261,7 @@ describe("bodies that continue after the answer", () => {
   test.each([
     ["of unknown paths", "x", 404],
     ["of an invalid host", "a/b", 400],
-  ])("are read up to the client's limit, and then its connection ends (%s)", async (_, host, status) => {
+  ])("arrive up to the client's limit, and then its connection ends (%s)", async (_, host, status) => {
     const api = await sampleApi({});
     const { port } = api.server;
     const first = await hold(port, 16, late(host));
@@ -281,7 +281,7 @@ describe("bodies that continue after the answer", () => {
     await (await raw(port, late(host))).until(/\}\}/);
   });
 
-  test("are counted together for an IPv6 /64", async () => {
+  test("count together for an IPv6 /64", async () => {
     const { port } = await serve({ clientOf: (peer) => `2001:db8::${peer?.at(-1)}` });
     const held: RawClient[] = [];
     for (const n of [1, 2, 3, 4]) {
@@ -293,7 +293,7 @@ describe("bodies that continue after the answer", () => {
     expect(held.filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("of many clients are read sixty-four at a time, and then the next connection ends", async () => {
+  test("from many clients arrive sixty-four at a time, and then the next connection ends", async () => {
     const { port } = await serve({});
     const held: RawClient[] = [];
     for (const n of [1, 2, 3, 4]) {
@@ -309,7 +309,7 @@ describe("bodies that continue after the answer", () => {
     expect([...held.slice(1), next].filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("are read completely when the host is invalid, so that the client can read the answer", async () => {
+  test("arrive completely when the host is invalid, so that the client can read the answer", async () => {
     const { port } = await serve({});
     for (let round = 0; round < 10; round += 1) {
       const client = await raw(port);

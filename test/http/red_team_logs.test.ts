@@ -44,7 +44,7 @@ describe("a flood of calls without a free database connection", () => {
     expect(faults().filter(({ level }) => level === 50)).toHaveLength(70);
   });
 
-  test("is logged once for each call, and not as a lost connection", async () => {
+  test("appears once in the log for each call, and not as a lost connection", async () => {
     const notices: Error[] = [];
     const onError = (error: Error) => notices.push(error);
     const db = openDatabase({ url: world.api.databaseUrl, name: "full", max: 1, onError });

@@ -65,7 +65,7 @@ describe("a stolen operator token", () => {
     },
   );
 
-  test("that claims the lead loses it when the real operator claims it again", async () => {
+  test("loses a claimed lead when the real operator claims it again", async () => {
     const claim = async () => {
       const answer = await api
         .operatorClient()

@@ -59,7 +59,7 @@ describe("a connection that sends requests without waiting for answers", () => {
     expect(held).toHaveLength(1);
   });
 
-  test("is not read further above its limit, whatever it sends", async () => {
+  test("gets nothing more read above its limit, whatever it sends", async () => {
     const { port, held } = await holdBack(3);
     const body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     const client = await raw(port, { send: body.repeat(100) });

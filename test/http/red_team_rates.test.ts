@@ -42,7 +42,7 @@ function countsOf(texts: readonly string[]): Record<string, number> {
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
 
 describe("one key that presents endlessly", () => {
-  test("is stopped at its rate with 429, and may continue as its rate recovers", async () => {
+  test("gets 429 at its rate, and may continue as its rate recovers", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
     const refused = await app.present();
@@ -79,7 +79,7 @@ describe("one key that presents endlessly", () => {
     expect((await other.present()).status).toBe(200);
   });
 
-  test("is limited by its connection: a new key changes nothing", async () => {
+  test("gains nothing from a new key for its connection", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
     const path = `/v1/service/connections/${app.platform.connectionId}`;
@@ -138,7 +138,7 @@ describe("one key that creates agents endlessly", () => {
       key === undefined ? {} : { "idempotency-key": key },
     );
 
-  test("is stopped at its daily limit, and repetitions under a key do not count", async () => {
+  test("reaches its daily limit, and repetitions under a key do not count", async () => {
     const app = await application([]);
     expect(await repeat(4, make(app, "k-1"))).toEqual(of("201", 4));
     const last = await make(app)();
@@ -158,7 +158,7 @@ describe("one key that creates agents endlessly", () => {
     expect((await make(app)()).status).toBe(201);
   });
 
-  test("is not counted for an agent that was not created", async () => {
+  test("spends nothing on an agent that was not created", async () => {
     const app = await application([]);
     world.api.vault.failure = new Error("away");
     expect(await repeat(5, make(app))).toEqual(of("500 internal", 5));
@@ -168,7 +168,7 @@ describe("one key that creates agents endlessly", () => {
     expect(await repeat(3, make(app))).toEqual(["201", "201", "429 rate_limited"]);
   });
 
-  test("is limited over all connections of its account, and a refusal there does not count for the connection", async () => {
+  test("reaches a limit over all connections of its account, and a refusal there does not count for the connection", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application([], person)));
     for (const app of apps.slice(0, 4)) await repeat(2, make(app));
@@ -180,7 +180,7 @@ describe("one key that creates agents endlessly", () => {
 });
 
 describe("one key that verifies forged proofs", () => {
-  test("is stopped before their signatures are checked, and may continue as time passes", async () => {
+  test("reaches its limit before signatures are checked, and may continue as time passes", async () => {
     const app = await application();
     const forge = await forger(app);
     expect(await repeat(21, forge)).toEqual([...of("400 invalid_proof", 20), "429 rate_limited"]);
@@ -230,7 +230,7 @@ describe("one key that verifies forged proofs", () => {
     expect((await app.verify(good)).body.decision).toBe("allow");
   });
 
-  test("is stopped sooner, and only for that agent, if it names a known agent", async () => {
+  test("reaches a lower limit, only for that agent, if it names a known agent", async () => {
     const app = await application();
     const forge = await forger(app);
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -265,7 +265,7 @@ describe("one key that verifies forged proofs", () => {
     return (await app.present({ challenge: body.challenge })).body.proof_bundle as Bundle;
   }
 
-  test("is limited over all connections of its account, without affecting other accounts", async () => {
+  test("reaches a limit over all connections of its account, without affecting other accounts", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
     for (const app of apps.slice(0, 4)) {
@@ -290,7 +290,7 @@ describe("one key that verifies forged proofs", () => {
     expect(await repeat(3, await forger(app))).toEqual(of("400 invalid_proof", 3));
   });
 
-  test("is also counted for spent challenges, but never for decisions", async () => {
+  test("spends its rate on spent challenges too, but never on decisions", async () => {
     const app = await application();
     const proof = await app.proof();
     for (const each of [proof, await app.proof(), await app.proof(), await app.proof()]) {

@@ -23,7 +23,7 @@ async function answersOf(times: number, call: () => ReturnType<Application["veri
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
 
 describe("one key that repeats a decided operation endlessly without being charged", () => {
-  test("is stopped at its rate, and may continue as time passes", async () => {
+  test("reaches its rate, and may continue as time passes", async () => {
     const app = await world.application();
     const { operation, proof } = await decidedOperation(app);
     const again = () => decide(app, proof, operation);
@@ -32,7 +32,7 @@ describe("one key that repeats a decided operation endlessly without being charg
     expect(await answersOf(2, again)).toEqual(["replayed true", "429 rate_limited"]);
   });
 
-  test("is also stopped if it names another operation each time", async () => {
+  test("reaches its rate even if it names another operation each time", async () => {
     const app = await world.application();
     const { operation } = await decidedOperation(app);
     const other = operationOf(app, { resource_id: "order-8", invocation_id: operation.invocation_id ?? "" });
@@ -61,7 +61,7 @@ describe("one key that repeats a decided operation endlessly without being charg
     });
   });
 
-  test("is limited over all connections of its account, without affecting other accounts", async () => {
+  test("reaches a limit over all connections of its account, without affecting other accounts", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(of("", 5).map(() => world.application(undefined, person)));
     const stopped = async (app: Application) => {

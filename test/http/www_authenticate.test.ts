@@ -28,7 +28,7 @@ describe("a 401", () => {
     ["operator", {}, "operator_unauthorized", 'Bearer realm="acme"'],
     ["operator", { authorization: "Bearer none" }, "operator_unauthorized", 'Bearer realm="acme"'],
   ])(
-    "of a call for %s names the credentials, in no scheme that makes a browser ask for a password",
+    "for a call by %s names the credentials, in no scheme that makes a browser ask for a password",
     async (access, headers, code, challenges) => {
       const client = access === "operator" ? api.operatorClient() : api.client();
       const answer = await client.get(`/v1/acme/${access}`, { headers: headers as Record<string, string> });
@@ -38,19 +38,19 @@ describe("a 401", () => {
     },
   );
 
-  test("of a refresh asks for the refresh cookie", async () => {
+  test("for a refresh asks for the refresh cookie", async () => {
     const answer = await api.client().post("/v1/auth/refresh");
     expect(answer.status).toBe(401);
     expect(answer.headers.get("www-authenticate")).toBe('Cookie realm="acme", cookie-name="acme_refresh"');
   });
 
-  test("is sent with no other answer", async () => {
+  test("alone has this header", async () => {
     for (const path of ["/v1/acme/none", "/openapi.json"]) {
       expect((await api.client().get(path)).headers.get("www-authenticate")).toBeNull();
     }
   });
 
-  test("is declared by every operation that can answer 401", () => {
+  test("appears with its header in the document of every operation that can answer it", () => {
     const guarded = contract.operations.filter(({ responses }) => responses[401] !== undefined);
     expect(guarded.length).toBeGreaterThan(20);
     for (const { operationId, responses } of guarded) {

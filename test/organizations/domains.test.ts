@@ -65,7 +65,7 @@ async function later(seconds: number, ...people: Person[]) {
 }
 
 describe("a domain", () => {
-  test("is verified by its TXT record among others, in any number of chunks", async () => {
+  test("can be verified by its TXT record among others, in any number of chunks", async () => {
     const [owner, domain] = [await organization(), fresh()];
     const added = await add(owner, domain);
     const { name, value, type } = added.body.record as Record<string, string>;
@@ -87,7 +87,7 @@ describe("a domain", () => {
     ["with more around it", (value: string) => [[` ${value}`]]],
     ["in two records", (value: string) => [[value.slice(0, 9)], [value.slice(9)]]],
     ["with nothing in it", () => [[""]]],
-  ])("is not verified by a record %s", async (_, recordsOf) => {
+  ])("cannot be verified by a record %s", async (_, recordsOf) => {
     const [owner, domain] = [await organization(), fresh()];
     const { name, value } = (await add(owner, domain)).body.record as { name: string; value: string };
     dns.records.set(name, recordsOf(value));
@@ -132,11 +132,11 @@ describe("a domain", () => {
     ...["[::1]", "2130706433.com.", "example.com.", "*.example.com", "_x.example.com", "a..example.com"],
     ...["example.com/x", "user@example.com", "example.com:53", "http://example.com", "exa mple.com"],
     ...["ex\u200bample.com", "1.2.3.4.in-addr.arpa", `${"a".repeat(64)}.com`],
-  ])("is refused if it is %j", async (text) => {
+  ])("cannot be verified if its name is %j", async (text) => {
     expect(() => readDomain(text)).toThrow(expect.objectContaining({ code: "invalid_domain" }));
   });
 
-  test("of another organization can be neither verified, seen nor removed", async () => {
+  test("belonging to another organization can be neither verified, seen nor removed", async () => {
     const { domain } = await verified();
     const other = await organization();
     expect(errorCode(await verify(other, domain))).toBe("not_found");
@@ -191,7 +191,7 @@ describe("a verified domain", () => {
     expect(await shownOf(owner, domain)).toMatchObject({ failing_since: api.clock.now().toISOString() });
   });
 
-  test("is looked up once a day, and lapses when its record was missing for 7 days", async () => {
+  test("has a look-up once a day, and lapses when its record was missing for 7 days", async () => {
     const { owner, domain, record } = await verified();
     dns.asked.length = 0;
     await recheck();
@@ -216,7 +216,7 @@ describe("a verified domain", () => {
     expect(await shownOf(owner, domain)).toMatchObject({ verified_at: null, failing_since: null });
   }, 60_000);
 
-  test("is looked up by one of several replicas", async () => {
+  test("has its look-up on one of several replicas", async () => {
     const { record } = await verified();
     await later(2 * DAY);
     dns.asked.length = 0;
@@ -231,7 +231,7 @@ describe("a platform", () => {
     client.post(`${PLATFORMS}/${id}/publish`, body);
   const seen = (id: string) => api.client().get(`/v1/registry/platforms/${id}`);
 
-  test("is published only under a verified domain, and visible to everybody until it is a draft again", async () => {
+  test("can only be published under a verified domain, and stays visible to everybody until it is a draft again", async () => {
     const owner = await organization();
     const { platformId } = await registerPlatform(owner, {}, PLATFORMS);
     const domain = fresh();
@@ -258,7 +258,7 @@ describe("a platform", () => {
     expect(errorCode(await seen(platformId))).toBe("not_found");
   });
 
-  test("is suspended when its domain lapses, is removed or moves to another organization", async () => {
+  test("becomes suspended when its domain lapses, is removed or moves to another organization", async () => {
     const { owner, domain } = await verified();
     const platform = await registerPlatform(owner, {}, PLATFORMS);
     const state = async () =>
@@ -288,7 +288,7 @@ describe("a platform", () => {
     expect(errorCode(await publish(owner, platform.platformId))).toBe("domain_not_verified");
   });
 
-  test("of a personal account cannot be published, and another account's is not found", async () => {
+  test("belonging to a personal account cannot be published, and another account's is not found", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person);
     expect(errorCode(await publish(person, platformId))).toBe("not_available");

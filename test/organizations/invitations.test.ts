@@ -70,7 +70,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
   });
 
-  test("is refused for every other account, and stays valid for the account of its address", async () => {
+  test("fails for every other account, and stays valid for the account of its address", async () => {
     const { owner, person, token } = await invited();
     for (const other of [await api.person(), await organization(), owner]) {
       expect(errorCode(await accept(other, token))).toBe("invalid_invitation");
@@ -104,7 +104,7 @@ describe("an invitation", () => {
     expect(errorCode(await read(person))).toBe("invalid_invitation");
   });
 
-  test("is mailed with a link whose code no server sees", async () => {
+  test("arrives by mail with a link whose code no server sees", async () => {
     const { person, token } = await invited();
     expect((await mailsTo(person.email))[0]).toContain(`\nhttps://console.test/accept#code=${token}\n`);
   });
@@ -186,7 +186,7 @@ describe("an invitation", () => {
 });
 
 describe("mails of invitations", () => {
-  test("are limited to 3 a day from an organization to an address, and 10 from all organizations", async () => {
+  test("have a limit of 3 a day from an organization to an address, and 10 from all organizations", async () => {
     await api.db("rate_limits").delete();
     const email = `${randomUUID()}@example.test`;
     const [first, honest, ...others] = await Promise.all([1, 2, 3, 4, 5].map(organization));
@@ -235,7 +235,7 @@ describe("mails of invitations", () => {
     expect(statuses).toEqual([503, 503, 503, 429]);
   });
 
-  test("are limited to 30 a day for an organization", async () => {
+  test("have a limit of 30 a day for an organization", async () => {
     await api.db("rate_limits").delete();
     const owner = await organization();
     const statuses = [];
@@ -244,7 +244,7 @@ describe("mails of invitations", () => {
     expect(statuses[30]).toBe(429);
   });
 
-  test("are limited to 60 a day for a network, with any number of organizations", async () => {
+  test("have a limit of 60 a day for a network, with any number of organizations", async () => {
     await api.db("rate_limits").delete();
     const owners = await Promise.all([organization(), organization(), organization()]);
     const statuses = [];

@@ -33,7 +33,7 @@ describe("the header X-Service-Account", () => {
     expect(await names(actingFor(owner, id))).toEqual(["Theirs"]);
   });
 
-  test("is answered with 404 for every account that is not the caller's, whatever it is", async () => {
+  test("causes 404 for every account that is not the caller's, whatever it is", async () => {
     const { member } = await withMember("owner");
     const { id: another } = await organization();
     for (const account of [another, randomUUID(), "none", "", "' or true --", "\u00e9"]) {
@@ -71,7 +71,7 @@ test("the session lists the accounts that a person may act for, with their role"
 });
 
 describe("a member", () => {
-  test("who is removed loses access with the next call, in every session", async () => {
+  test("loses access with the next call after a removal, in every session", async () => {
     const { owner, id, member, acting } = await withMember("developer");
     const other = createClient(api.url);
     await other.signIn(member.email);
@@ -100,7 +100,7 @@ describe("a member", () => {
     expect((await acting.get(MEMBERS)).status).toBe(404);
   });
 
-  test("of one organization has no rights in another, and cannot be changed from there", async () => {
+  test("has no rights in another organization, and cannot be changed from there", async () => {
     const { member } = await withMember("owner");
     const { owner } = await organization();
     const path = `${MEMBERS}/${member.accountId}`;
@@ -214,7 +214,7 @@ describe("a delegation of an organization", () => {
     expect(errorCode(await approve(approver, id, unknown))).toBe("four_eyes_required");
   });
 
-  test("is not approved by a person who is removed while the vault signs", async () => {
+  test("fails if its approver is removed while the vault signs", async () => {
     const { id, owner } = await begin();
     const approver = await addMember(api, id, "approver");
     const requestId = await asked(owner, id);
@@ -275,7 +275,7 @@ describe("the activity list", () => {
     expect(body.items).toMatchObject([{ operation: "register_platform", status: "begun" }]);
   });
 
-  test("is unavailable to a personal account, like everything about organizations", async () => {
+  test("does not exist for a personal account, like everything about organizations", async () => {
     const { client } = await api.person();
     for (const path of ["", "/members", "/activity"]) {
       expect(errorCode(await client.get(`/v1/service/organization${path}`))).toBe("not_available");

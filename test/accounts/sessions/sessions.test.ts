@@ -66,19 +66,19 @@ describe("a session", () => {
     }
   });
 
-  test("is valid for 15 minutes less a millisecond", async () => {
+  test("lasts 15 minutes less a millisecond", async () => {
     const client = await signedIn();
     api.clock.advance(899.999);
     expect((await client.get(SESSION)).status).toBe(200);
   });
 
-  test("is over after 15 minutes", async () => {
+  test("ends after 15 minutes", async () => {
     const client = await signedIn();
     api.clock.advance(900);
     expect(await client.get(SESSION)).toMatchObject(signedOut);
   });
 
-  test("is valid on every replica", async () => {
+  test("works on every replica", async () => {
     expect((await copyOf(await signedIn(), other).get(SESSION)).status).toBe(200);
   });
 
@@ -87,13 +87,13 @@ describe("a session", () => {
     ["empty", ""],
     ["unknown", "x".repeat(43)],
     ["malformed", "%%%"],
-  ])("is refused for a cookie that is %s", async (_, token) => {
+  ])("does not start from a cookie that is %s", async (_, token) => {
     const client = api.client();
     if (token !== undefined) client.setCookie("service_session", token);
     expect(await client.get(SESSION)).toMatchObject(signedOut);
   });
 
-  test("is stored in the database as hashes only", async () => {
+  test("leaves only hashes in the database", async () => {
     const client = await signedIn();
     const { rows } = await api.db.raw("select string_agg(sessions::text, ' ') as text from sessions");
     for (const name of ["service_session", "service_refresh", "service_csrf"]) {
@@ -114,7 +114,7 @@ describe("a session", () => {
 });
 
 describe("cookies", () => {
-  test("sets its cookies with the attributes that their use needs", async () => {
+  test("have the attributes that their use needs", async () => {
     const client = api.client();
     await client.post("/v1/auth/email/send-code", { email: "cookies@example.com" });
     const answer = await client.post("/v1/auth/email/verify-code", {
@@ -166,13 +166,13 @@ describe("refreshing", () => {
     expect((await client.post(REFRESH)).status).toBe(200);
   });
 
-  test("is refused when the refresh token is 30 days old", async () => {
+  test("fails when the refresh token is 30 days old", async () => {
     const client = await signedIn();
     api.clock.advance(30 * DAY);
     expect(await client.post(REFRESH)).toMatchObject(signedOut);
   });
 
-  test("is refused without a refresh cookie, or with an unknown one", async () => {
+  test("fails without a refresh cookie, or with an unknown one", async () => {
     expect(await api.client().post(REFRESH)).toMatchObject(signedOut);
     const client = await signedIn();
     client.setCookie("service_refresh", "x".repeat(43));
@@ -182,7 +182,7 @@ describe("refreshing", () => {
   test.each([
     ["no header", { csrf: false }],
     ["another header", { headers: { "x-service-csrf": "x".repeat(43) } }],
-  ])("with %s changes nothing: the token is not used up", async (_, options) => {
+  ])("changes nothing with %s, and the token stays unused", async (_, options) => {
     const client = await signedIn();
     for (let n = 0; n < 3; n += 1) {
       expect(await client.post(REFRESH, undefined, options)).toMatchObject({
@@ -194,7 +194,7 @@ describe("refreshing", () => {
     expect((await client.post(REFRESH)).status).toBe(200);
   });
 
-  test("with a token used before ends the whole family, the newest session included", async () => {
+  test("ends the whole family, including the newest session, if the token was used before", async () => {
     const client = await signedIn();
     const thief = copyOf(client);
     await client.post(REFRESH);
@@ -310,7 +310,7 @@ describe("refreshing", () => {
       expect(await client.get(SESSION)).toMatchObject(signedOut);
     });
 
-    test("is refused after a sign-out and without the CSRF header", async () => {
+    test("fails after a sign-out and without the CSRF header", async () => {
       const { client, before } = await refreshed();
       expect(await before.post(REFRESH, undefined, { ...as("203.0.113.7"), csrf: false })).toMatchObject({
         status: 403,

@@ -28,7 +28,7 @@ afterEach(async () => {
 afterAll(() => first.stop());
 
 describe("a sign-in code", () => {
-  test("is sent in the same way to known and unknown addresses", async () => {
+  test("goes in the same way to known and unknown addresses", async () => {
     await first.client().signIn("known@example.com");
     const [known, unknown] = await Promise.all(
       ["known@example.com", "unknown@example.com"].map((email) => first.client().post(SEND, { email })),
@@ -62,7 +62,7 @@ describe("a sign-in code", () => {
     expect((await client.post(SEND, { email })).body).toEqual({ status: "code_sent", resent: false });
   });
 
-  test("is stored in the database as keyed hashes only", async () => {
+  test("leaves only keyed hashes in the database", async () => {
     const api = await start();
     const client = api.client();
     await client.post(SEND, { email: "zoe@example.com" });
@@ -84,7 +84,7 @@ describe("a sign-in code", () => {
     ["longer than 254 characters", { email: `${"a".repeat(64)}@${"b".repeat(180)}.example.com` }],
     ["two addresses", { email: "ada@example.com, eve@example.com" }],
     ["an injected header", { email: "ada@example.com\r\nBcc: eve@example.com" }],
-  ])("is refused for an address that is %s, and nothing is counted", async (_, body) => {
+  ])("cannot be requested for an address that is %s, and nothing is counted", async (_, body) => {
     const answer = await first.client().post(SEND, body);
     expect(answer).toMatchObject({ status: 400, body: { error: { code: "invalid_request" } } });
     expect(String((answer.body.error as { message: string }).message)).toMatch(/^body\.email: /);
@@ -94,7 +94,7 @@ describe("a sign-in code", () => {
 });
 
 describe("the limit", () => {
-  test("of an address is three codes for all spellings and clients, and then a link", async () => {
+  test("allows an address three codes for all spellings and clients, and then a link", async () => {
     const api = await start({ perAddress: 3 });
     const send = (email: string) => api.client().post(SEND, { email });
     for (const email of ["ada@example.com", "ADA@example.com", "Ada@Example.COM"]) {
@@ -107,7 +107,7 @@ describe("the limit", () => {
     expect(await api.client().codeFor("eve@example.com")).toMatch(/^\d{6}$/);
   });
 
-  test("of a client is five calls for all addresses, and a refused call does not count for its address", async () => {
+  test("allows a client five calls for all addresses, and a refused call does not count for its address", async () => {
     const api = await start({ perIp: 5, perAddress: 1 });
     const send = (email: string) => api.client().post(SEND, { email });
     for (let n = 0; n < 5; n += 1) expect((await send(`n${n}@example.com`)).status).toBe(200);
@@ -120,7 +120,7 @@ describe("the limit", () => {
     expect(await api.client().codeFor("ada@example.com")).toMatch(/^\d{6}$/);
   });
 
-  test("of a client refuses before anything is mailed or stored, and the earlier code stays valid", async () => {
+  test("refuses a client before anything is mailed or stored, and the earlier code stays valid", async () => {
     const api = await start({ perIp: 1 });
     const client = api.client();
     const email = "ada@example.com";
@@ -133,7 +133,7 @@ describe("the limit", () => {
     expect((await client.post(VERIFY, { email, code })).status).toBe(200);
   });
 
-  test("of a client ends with its window", async () => {
+  test("ends with the client's window", async () => {
     const api = await start({ perIp: 1 });
     const send = () => api.client().post(SEND, { email: "ada@example.com" });
     const moveWindow = (milliseconds: number) =>
@@ -148,7 +148,7 @@ describe("the limit", () => {
     expect((await send()).status).toBe(200);
   });
 
-  test("of an address applies across replicas and to concurrent calls", async () => {
+  test("counts an address across replicas and concurrent calls", async () => {
     const one = await start({ perAddress: 3 });
     const other = await start({ perAddress: 3 });
     await Promise.all(
@@ -204,7 +204,7 @@ describe("the limit", () => {
     expect(statuses).toEqual([200, 429, 200]);
   });
 
-  test("of zero refuses everybody", async () => {
+  test("refuses everybody if it is zero", async () => {
     const api = await start({ perIp: 0 });
     expect((await api.client().post(SEND, { email: "ada@example.com" })).status).toBe(429);
   });

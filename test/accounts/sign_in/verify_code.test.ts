@@ -51,7 +51,7 @@ describe("a sign-in code", () => {
     });
   });
 
-  test("is refused when it is wrong, with the same answer as for an address without a code", async () => {
+  test("fails when it is wrong, with the same answer as for an address without a code", async () => {
     const { code, verify } = await sent();
     const wrongCode = await verify(wrong(code));
     const unknown = await api.client().post(VERIFY, { email: "nobody@example.com", code });
@@ -60,19 +60,19 @@ describe("a sign-in code", () => {
     expect(wrongCode.headers.getSetCookie()).toEqual([]);
   });
 
-  test("is refused the second time", async () => {
+  test("fails the second time", async () => {
     const { code, verify } = await sent();
     expect((await verify(code)).status).toBe(200);
     expect(await verify(code)).toMatchObject(refused);
   });
 
-  test("is refused for another address", async () => {
+  test("fails for another address", async () => {
     const [one, two] = [await sent(), await sent()];
     if (one.code !== two.code) expect(await one.verify(two.code)).toMatchObject(refused);
     expect((await one.verify(one.code)).status).toBe(200);
   });
 
-  test("is refused once a new one was sent", async () => {
+  test("fails once a new one was sent", async () => {
     const { email, code, verify } = await sent();
     const client = api.client();
     await client.post(SEND, { email });
@@ -81,13 +81,13 @@ describe("a sign-in code", () => {
     expect((await verify(next)).status).toBe(200);
   });
 
-  test("is valid until it is 10 minutes old", async () => {
+  test("works until it is 10 minutes old", async () => {
     const { code, verify } = await sent();
     api.clock.advance(600);
     expect((await verify(code)).status).toBe(200);
   });
 
-  test("is refused a millisecond later", async () => {
+  test("fails a millisecond later", async () => {
     const { code, verify } = await sent();
     api.clock.advance(600.001);
     expect(await verify(code)).toMatchObject(refused);
@@ -96,7 +96,7 @@ describe("a sign-in code", () => {
   test.each([
     ["begins", 0, 2],
     ["ends", 30, 32],
-  ])("is refused when it is wrong although its hash %s like the right one's", async (_, from, to) => {
+  ])("fails when it is wrong although its hash %s like the right one's", async (_, from, to) => {
     const { email, code, verify } = await sent();
     const hashes = createCodeHashes(api.sealingKey);
     const partOf = (text: string) => hashes.code(email, text).subarray(from, to).toString("hex");
@@ -107,13 +107,13 @@ describe("a sign-in code", () => {
     expect(await verify(digits())).toMatchObject(refused);
   });
 
-  test("is valid at the fifth try", async () => {
+  test("works at the fifth try", async () => {
     const { code, verify } = await sent();
     for (let n = 0; n < 4; n += 1) expect(await verify(wrong(code))).toMatchObject(refused);
     expect((await verify(code)).status).toBe(200);
   });
 
-  test("is refused at the sixth try, even if it is right", async () => {
+  test("fails at the sixth try, even if it is right", async () => {
     const { code, verify } = await sent();
     for (let n = 0; n < 5; n += 1) expect(await verify(wrong(code))).toMatchObject(refused);
     expect(await verify(code)).toMatchObject(refused);
@@ -137,7 +137,7 @@ describe("a sign-in code", () => {
     }
   });
 
-  test("is not used up by a sign-in that failed before the account was opened", async () => {
+  test("can still be used after a sign-in that failed before the account was opened", async () => {
     const { email, code, verify } = await sent();
     await api.db.raw(`alter table accounts add constraint broken check (email <> '${email}')`);
     expect((await verify(code)).status).toBe(500);
@@ -164,7 +164,7 @@ describe("a sign-in code", () => {
     ["longer than a link's code", "0".repeat(33)],
     ["digits of another script", "١٢٣٤٥٦"],
     ["missing", undefined],
-  ])("is malformed if it is %s, which costs no try", async (_, code) => {
+  ])("causes invalid_request and costs no try if it is %s", async (_, code) => {
     const { email, code: right, verify } = await sent();
     for (let n = 0; n < 6; n += 1) {
       expect(await api.client().post(VERIFY, { email, code })).toMatchObject({

@@ -68,7 +68,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("%s of another acco
     }
   });
 
-  test("is not found under malformed ids", async () => {
+  test("does not exist under malformed ids", async () => {
     for (const odd of [
       "..",
       "%2e%2e",
@@ -140,7 +140,7 @@ describe("a form's body", () => {
     });
   const type = "application/x-www-form-urlencoded";
 
-  test("that is huge, compressed, in another charset or multipart is refused", async () => {
+  test("fails if it is huge, compressed, in another charset or multipart", async () => {
     const multipart = new FormData();
     multipart.set("form", "sign_out");
     const csrf = stranger.client.cookie("service_csrf") ?? "";
@@ -166,7 +166,7 @@ describe("a form's body", () => {
     expect((await stranger.client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("with 100,000 fields, or bytes that are no text, is answered", async () => {
+  test("gets an answer even with 100,000 fields or with invalid text", async () => {
     const csrf = stranger.client.cookie("service_csrf");
     const many = `form=nothing&csrf=${csrf}${"&a".repeat(100_000)}`;
     for (const body of [many, `form=nothing&a=%ff%fe%ed%a0%80&${"%".repeat(10_000)}`, "&".repeat(200_000)]) {
@@ -179,7 +179,7 @@ describe("a form's body", () => {
 });
 
 describe("a session", () => {
-  test("that an attacker planted before a sign-in is replaced by it", async () => {
+  test("planted by an attacker before a sign-in does not survive it", async () => {
     const attacker = await viewerOf(api, "complete");
     const victim = await viewerOf(api, "nobody");
     const email = `planted-${randomUUID().slice(0, 8)}@example.test`;

@@ -22,7 +22,7 @@ const ELSEWHERE: Record<string, string>[] = [
 ];
 /** Pages with forms. Each declared form is sent, whether or not it is shown. */
 const pages = consolePages.filter((page) => formsOf(page).length > 0);
-/** Forms that only navigate or look something up. Without the right token, they do no more. */
+/** Forms that only navigate or look something up. Without the right token, they only do that. */
 const HARMLESS = ["check", "open", "renew"];
 
 let api: PlatformApi;

@@ -70,7 +70,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
   const expectNone = (text: string) =>
     expect(secrets.filter((secret) => unescaped(text).includes(secret))).toEqual([]);
 
-  test("is not shown again if the form is sent again, twice concurrently or in another tab", async () => {
+  test("does not appear again if the form is sent again, twice concurrently or in another tab", async () => {
     const again = await Promise.all([form.send(name, values), form.send(name, values)]);
     for (const shown of again) {
       expectNone(shown.text);
@@ -80,7 +80,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
     expectNone((await browserOf(api, seen.client).open(path)).text);
   });
 
-  test("is not shown to another session of its person that sends the same form", async () => {
+  test("does not appear for another session of its person that sends the same form", async () => {
     const { body } = await seen.client.get("/v1/auth/session");
     const other = browserOf(api);
     const held = await signIn(other, String(body.email));
@@ -93,7 +93,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
     expectNone((await there.send(name, { ...values, key })).text);
   });
 
-  test("is on no page that links lead to, in no table and in no log line", async () => {
+  test("appears on no page that links lead to, in no table and in no log line", async () => {
     expectNone(await reachable(seen, path));
     for (const secret of secrets) expect(await tablesThatHold(api.db, secret)).toEqual([]);
     expectNone(api.lines.join(""));

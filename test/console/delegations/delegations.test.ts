@@ -16,7 +16,7 @@ const forAccount = ({ ids }: { ids: Record<string, string> }, path: string) =>
   `/console/for/${ids.account}${path}`;
 
 describe("the list of delegations", () => {
-  test("is searched and filtered by state, and explains an empty list", async () => {
+  test("has a search and a filter by state, and explains an empty result", async () => {
     const seen = await delegationViewer(api, { seconds: 3_600 });
     const first = await seen.open("/console/delegations");
     expect(first.words).toContain("Clerk of Shop");
@@ -136,7 +136,7 @@ describe("a delegation", () => {
     expect((await seen.open(path)).words).toContain("not the key of this agent");
   });
 
-  test("is hidden from other accounts", async () => {
+  test("stays hidden from other accounts", async () => {
     const { ids } = await delegationViewer(api);
     const other = await delegationViewer(api);
     for (const path of ["", "/revoke", "/certificate.json"]) {
@@ -210,7 +210,7 @@ describe("revoking", () => {
     expect(words).toContain("does not ask again automatically");
   });
 
-  test.each(["owner", "approver"] as const)("is offered to the %s", async (role) => {
+  test.each(["owner", "approver"] as const)("appears for the %s", async (role) => {
     const seen = await delegationViewer(api);
     const { client } = await addMember(api, seen.ids.account ?? "", role);
     const browser = browserOf(api, client);
@@ -223,7 +223,7 @@ describe("revoking", () => {
   });
 
   test.each(["developer", "auditor"] as const)(
-    "is not offered to the %s, who may only read",
+    "does not appear for the %s, who may only read",
     async (role) => {
       const seen = await delegationViewer(api);
       const { client } = await addMember(api, seen.ids.account ?? "", role);
@@ -257,7 +257,7 @@ describe("strangers' text", () => {
     return { markup: pages.map(({ text }) => markupOf(text)), words: pages[1]?.words ?? "" };
   };
 
-  test("is escaped on every page: names and reasons", async () => {
+  test("appears escaped on every page: names and reasons", async () => {
     const plain = await shownAs({ isRevoked: true });
     for (const text of XSS_CORPUS.filter(isPlainText)) {
       const name = text.slice(0, 60).trim();

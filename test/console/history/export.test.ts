@@ -82,7 +82,7 @@ describe("the history as a file", () => {
     ]);
   });
 
-  test("is visibly incomplete if it breaks off", async () => {
+  test("shows that it is incomplete if it breaks off", async () => {
     const seen = await longHistory(3_000);
     const cookie = `service_session=${seen.client.cookie("service_session")}`;
     const broken = await new Promise<{ error?: unknown; text: string }>((resolve) => {
@@ -105,7 +105,7 @@ describe("the history as a file", () => {
     expect(cellsOf(broken.text).length).toBeLessThan(3_004);
   });
 
-  test("is sent to one person at most three times at the same time, without affecting others", async () => {
+  test("allows one person three downloads at the same time, without affecting others", async () => {
     const seen = await longHistory(20_000);
     const cookie = `service_session=${seen.client.cookie("service_session")}`;
     const slow = () =>
@@ -153,7 +153,7 @@ describe("a CSV file", () => {
     receipt_hash: null,
   });
 
-  test("is UTF-8 with a header line, and a line for each event", async () => {
+  test("contains UTF-8 with a header line, and a line for each event", async () => {
     const seen = await historyViewer(api);
     const file = await seen.client.get(`${PATH}?format=csv`);
     expect(file.headers.get("content-type")).toBe("text/csv; charset=utf-8; header=present");

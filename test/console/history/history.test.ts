@@ -25,7 +25,7 @@ describe("the history", () => {
     expect(words).toMatch(/Allowed data:read \S.* Shop/);
   });
 
-  test("is filtered by each field of its form, and by whole days in UTC", async () => {
+  test("has a filter for each field of its form, with whole days in UTC", async () => {
     // Every event of the viewer is of today.
     if (api.clock.now().getTime() % 86_400_000 < 600_000) api.clock.advance(600);
     const seen = await historyViewer(api);
@@ -89,7 +89,7 @@ describe("the history", () => {
     expect(listed(answer.text).slice(0, 2)).toEqual([recent, late]);
   });
 
-  test("is open to roles that may read it, and to organizations at their own address", async () => {
+  test("opens for roles that may read it, and for organizations at their own address", async () => {
     const owner = await api.person({ organization_name: "Example Bank" });
     const stranger = await api.person();
     const path = `/console/for/${owner.accountId}/history`;
@@ -132,7 +132,7 @@ describe("the history", () => {
 });
 
 describe("an event", () => {
-  test("that was denied shows why, rule by rule, and what would have been needed", async () => {
+  test("with a denial shows why, rule by rule, and what would have been needed", async () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open(`/console/history/${seen.ids.denied}`);
     expect(words).toContain("It was denied");
@@ -146,7 +146,7 @@ describe("an event", () => {
     expect(text).toContain(`href="/console/platforms/${seen.ids.platformId}"`);
   });
 
-  test("that was allowed shows no missing authority, and a presented proof shows no rules", async () => {
+  test("without a denial shows no missing authority, and a presented proof shows no rules", async () => {
     const seen = await historyViewer(api);
     const allowed = await seen.open(`/console/history/${seen.ids.allowed}`);
     expect(allowed.words).toContain("It was allowed");
@@ -160,7 +160,7 @@ describe("an event", () => {
     expect(elsewhere.words).not.toContain("Receipt");
   });
 
-  test("is visible only to its account", async () => {
+  test("stays hidden from other accounts", async () => {
     const seen = await historyViewer(api);
     const other = await historyViewer(api);
     for (const path of ["", "/receipt"]) {

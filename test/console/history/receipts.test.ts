@@ -20,7 +20,7 @@ async function downloaded() {
 }
 
 describe("a receipt", () => {
-  test("is downloaded as exactly the bytes that its hash covers", async () => {
+  test("downloads as exactly the bytes that its hash covers", async () => {
     const { seen, file } = await downloaded();
     expect(file.headers.get("content-disposition")).toBe(
       `attachment; filename="receipt-${seen.ids.denied}.json"`,
@@ -31,7 +31,7 @@ describe("a receipt", () => {
     expect(words).toContain("The receipt has its hash");
   });
 
-  test("that was changed in the database is marked as changed", async () => {
+  test("shows a warning if it was changed in the database", async () => {
     const { seen } = await downloaded();
     const row = api.db("audit_events").where({ event_id: seen.ids.denied ?? "" });
     await row.update({ receipt: api.db.raw("replace(receipt, 'deny', 'allow')") });
@@ -63,7 +63,7 @@ describe("a receipt", () => {
 });
 
 describe("a pasted receipt", () => {
-  test("is genuine as downloaded, or as the API returns it, for every viewer", async () => {
+  test("counts as genuine as downloaded, or as the API returns it, for every viewer", async () => {
     const { seen, file } = await downloaded();
     const answer = await seen.client.get(`/v1/service/receipts/${seen.ids.denied}`);
     const stranger = browserOf(api, (await api.person()).client);
@@ -75,7 +75,7 @@ describe("a pasted receipt", () => {
     }
   });
 
-  test("is not genuine after one changed word, and its different hash is shown", async () => {
+  test("does not count as genuine after one changed word, and its different hash is shown", async () => {
     const { seen, file } = await downloaded();
     const page = await seen.open(PATH);
     const changed = await page.send("check", { receipt: file.text.replace("deny", "allow") });

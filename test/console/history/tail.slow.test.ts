@@ -90,7 +90,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("is drawn before scripts change anything on it", async () => {
+  test("appears before scripts change anything on it", async () => {
     const { window, page } = await open();
     await page.addInitScript(`{
       const waiting = [];
@@ -111,7 +111,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("is prepared by scripts in the background too, where nothing is drawn", async () => {
+  test("gets its scripts in the background too, where nothing is drawn", async () => {
     const { window, page } = await open();
     await page.addInitScript(`{
       globalThis.requestAnimationFrame = () => 0;

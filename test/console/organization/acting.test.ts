@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** The header of a page, with the links in it. */
+/** Returns the header of a page, with its links. */
 function headerOf(text: string) {
   const header = /<header.*?<\/header>/s.exec(text)?.[0] ?? "";
   const links = [...header.matchAll(/<a href="([^"]*)"([^>]*)>(.*?)<\/a>/g)];
@@ -23,8 +23,8 @@ function headerOf(text: string) {
   };
 }
 
-describe("whom one acts for", () => {
-  test("is named on every page, with the role and the way to one's other accounts", async () => {
+describe("the account that a person acts for", () => {
+  test("appears on every page, with the role and links to the person's other accounts", async () => {
     const { owner, approver, ids } = await organizationOf(api);
     const own = headerOf((await browserOf(api, approver.client).open("/console")).text);
     expect(own.words).toContain("Acting for Ada Lovelace Signed in as");
@@ -39,7 +39,7 @@ describe("whom one acts for", () => {
     expect(founder.words).not.toContain("Act for");
   });
 
-  test("changes to the same page, to the list above it, or home, as the role allows", async () => {
+  test("can be changed on the same page, on the list above it, or on the home page, as the role allows", async () => {
     const { approver, ids } = await organizationOf(api);
     const auditor = await addMember(api, String(ids.organization), "auditor");
     const other = await organizationOf(api);
@@ -66,7 +66,8 @@ describe("whom one acts for", () => {
     expect(await to(auditor.client, `${start}/organization/domains/${ids.domain}`, "Ada Lovelace")).toBe(
       "/console",
     );
-    // Somebody else's organization of the same name: the last link is that of the organization joined later.
+    // Another organization has the same name. The last link belongs to the organization that was joined
+    // later.
     expect(await to(other.owner.client, "/console/organization/settings", "Analytical Engines")).toBe(
       `${start}/organization`,
     );
@@ -78,7 +79,7 @@ describe("whom one acts for", () => {
     );
   });
 
-  test("is nobody's choice but a member's: others are told so, and led back", async () => {
+  test("requires a membership, and others see an explanation", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}`;
@@ -98,7 +99,7 @@ describe("whom one acts for", () => {
     expect(gone.text).toContain('href="/console/account"');
   });
 
-  test("may be nobody: who left the organization that they opened sees what they may join", async () => {
+  test("may be missing: a person who left the organization that they opened sees what they may join", async () => {
     const { owner } = await organizationOf(api);
     const browser = browserOf(api, owner.client);
     const invite = await browser.open("/console/organization/invite");
@@ -116,7 +117,7 @@ describe("whom one acts for", () => {
     expect((await browser.open("/console/invitations/accept")).status).toBe(200);
   });
 
-  test("is the same in a form as on its page, whatever another tab does", async () => {
+  test("stays the same in a form as on its page, whatever another tab does", async () => {
     const { approver, ids } = await organizationOf(api);
     const client = approver.client;
     const first = await browserOf(api, client).open(`/console/for/${ids.organization}/credit`);
@@ -127,8 +128,8 @@ describe("whom one acts for", () => {
   });
 });
 
-describe("credit that is low", () => {
-  test("is announced on every page of its account, to every role, with whom to ask", async () => {
+describe("low credit", () => {
+  test("appears on every page of its account, for every role, with whom to ask for more", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}`;
@@ -156,7 +157,7 @@ describe("credit that is low", () => {
     }
   });
 
-  test("is explained: what is left, what was posted, and what that was for", async () => {
+  test("has a page with the remaining credit, the postings and their reasons", async () => {
     const { owner, ids } = await organizationOf(api);
     const account_id = String(ids.organization);
     const times = Array.from({ length: 30 }, (_, n) => new Date(api.clock.now().getTime() + n * 1000));
@@ -176,7 +177,7 @@ describe("credit that is low", () => {
     expect((await browser.open(next)).words).toContain("Credit to begin with +10.00");
   });
 
-  test("is asked for at a page, or of people who are not named", async () => {
+  test("comes with a contact page, or with a general text if there is no contact", async () => {
     const { whomToAsk } = await import("../../../src/console/pages/credit.ts");
     const { texts } = await import("../../../src/console/texts/texts.ts");
     const ask = (contact: string | undefined) => String(whomToAsk({ contact, texts } as never));

@@ -26,7 +26,7 @@ const textOf = (shown: Shown, id: string) =>
   shown.element(`text with the id ${id}`, new RegExp(`id="${id}">([^<]*)<`));
 
 describe("a domain", () => {
-  test("is verified on its page by the record that the page shows", async () => {
+  test("can be verified on its page with the record that the page shows", async () => {
     const { open, person } = await organization();
     const domain = `${randomUUID()}.example.com`;
     const empty = await open("/console/organization/domains");
@@ -83,7 +83,7 @@ describe("a domain", () => {
     expect((await open(path)).status).toBe(404);
   });
 
-  test("is only readable for members who are not owners", async () => {
+  test("can only be read by members who are not owners", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}/organization/domains`;
@@ -100,7 +100,7 @@ describe("strangers' text", () => {
     (path) => `/console/organization${path}`,
   );
 
-  test.each(XSS_CORPUS)("is escaped on the pages of an organization: %j", async (text) => {
+  test.each(XSS_CORPUS)("appears escaped on the pages of an organization: %j", async (text) => {
     const [plain, hostile] = await Promise.all([
       organizationOf(api),
       organizationOf(api, { organization: text, first: text, last: text }),

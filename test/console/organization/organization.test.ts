@@ -32,7 +32,7 @@ describe("an organization", () => {
     expect(seenBy.words).not.toContain("Invitations that wait");
   });
 
-  test("is missing in the navigation of a personal account, and its address says so", async () => {
+  test("does not appear in the navigation of a personal account, and its address says so", async () => {
     const browser = browserOf(api, (await api.person()).client);
     expect((await browser.open("/console")).text).not.toContain("/console/organization");
     const shown = await browser.open("/console/organization");
@@ -90,7 +90,7 @@ describe("an organization", () => {
     expect(late.words.split("this is the only one")).toHaveLength(2);
   });
 
-  test("is left permanently by a member", async () => {
+  test("loses a member who leaves it permanently", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const left = await (await browser.open(`/console/for/${ids.organization}/organization/leave`)).send(

@@ -40,7 +40,7 @@ async function rotate({ browser, path }: Scene, grace_seconds?: string): Promise
 const keyOf = ({ text }: Shown): string => KEY.exec(text)?.[0] ?? "none";
 
 describe("the API key", () => {
-  test("is replaced, and both keys are valid until the end of the countdown, then only the new one", async () => {
+  test("can be replaced, and both keys are valid until the end of the countdown, then only the new one", async () => {
     const given = await scene();
     const { person, platform, browser, path } = given;
     const rotated = await rotate(given);
@@ -63,14 +63,14 @@ describe("the API key", () => {
     expect(after.text).not.toMatch(/data-countdown=|good until|value="end_former"/);
   });
 
-  test("is replaced immediately", async () => {
+  test("can be replaced immediately", async () => {
     const given = await scene();
     const rotated = await rotate(given, "0");
     expect(rotated.words).toContain("has ended.");
     expect(await good(given, given.platform.apiKey, keyOf(rotated))).toEqual([false, true]);
   });
 
-  test("is the only valid one after the former one was ended early", async () => {
+  test("becomes the only valid one after the former one was ended early", async () => {
     const given = await scene();
     const key = keyOf(await rotate(given, "86400"));
     const shown = await (await given.browser.open(given.path)).send("end_former");
@@ -78,7 +78,7 @@ describe("the API key", () => {
     expect(await good(given, given.platform.apiKey, key)).toEqual([false, true]);
   });
 
-  test("is shown once: not after a reload, by the same form, or on another page", async () => {
+  test("appears once: not after a reload, by the same form, or on another page", async () => {
     const given = await scene();
     const opened = await given.browser.open(`${given.path}/rotate-key`);
     const all = await Promise.all([1, 2, 3].map(() => opened.send("rotate")));
@@ -95,7 +95,7 @@ describe("the API key", () => {
     expect(body.api_keys).toHaveLength(2);
   });
 
-  test("is not replaced with an invalid grace period", async () => {
+  test("cannot be replaced with an invalid grace period", async () => {
     const given = await scene();
     for (const grace of ["", "86401", "-1", "x"]) {
       const refused = await rotate(given, grace);
@@ -124,7 +124,7 @@ describe("a connection", () => {
     expect(body).toMatchObject({ verifier_id: "shop.example.com", registry_answers: false });
   });
 
-  test("is removed with its key after confirmation", async () => {
+  test("can be removed with its key after confirmation", async () => {
     const given = await scene();
     const opened = await given.browser.open(`${given.path}/remove`);
     const unsure = await opened.send("remove", { sure: [] });
@@ -137,7 +137,7 @@ describe("a connection", () => {
     expect((await given.browser.open(given.path)).status).toBe(404);
   });
 
-  test("is hidden from other accounts", async () => {
+  test("stays hidden from other accounts", async () => {
     const { path, platform } = await scene();
     const other = browserOf(api, (await api.person()).client);
     for (const suffix of ["", "/rotate-key", "/change", "/remove"]) {

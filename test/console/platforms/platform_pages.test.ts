@@ -57,7 +57,7 @@ describe("a platform", () => {
     expect((await seen.open(path)).text).toContain(`href="/console/organization/domains"`);
   });
 
-  test("that an object declares is changed there, and its pages say so", async () => {
+  test("declared by an object can only be changed there, and its pages say so", async () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.declared}`;
     for (const suffix of ["", "/change", "/accepted"]) {
@@ -86,7 +86,7 @@ describe("an accepted identity", () => {
     return { seen, path, list };
   };
 
-  test("is accepted until the end of a day, accepted again, and ended", async () => {
+  test("counts until the end of a day, can be accepted again, and can be ended", async () => {
     const { seen, path, list } = await scene();
     const { humanId } = await api.person();
     const opened = await seen.open(path);
@@ -105,7 +105,7 @@ describe("an accepted identity", () => {
     expect(await row()).toBeUndefined();
   });
 
-  test("is refused at the invalid field", async () => {
+  test("shows an error at the invalid field", async () => {
     const { seen, path, list } = await scene();
     const opened = await seen.open(path);
     const right = { human_id: (await api.person()).humanId, scopes: ["data:read"] };

@@ -113,7 +113,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toEqual([]);
   });
 
-  test("is not offered to a personal account that already has a platform", async () => {
+  test("does not appear for a personal account that already has a platform", async () => {
     const browser = await individual();
     expect((await browser.open("/console/platforms")).text).toContain(`href="${NEW}"`);
     expect((await browser.open("/console/platforms")).words).toContain("There is no platform yet");
@@ -132,7 +132,7 @@ describe("registering a platform", () => {
     expect(second.words).toContain("A personal account can register one platform");
   });
 
-  test("is possible any number of times for an organization", async () => {
+  test("works any number of times for an organization", async () => {
     const browser = await organization();
     for (const name of ["Shop", "Warehouse"]) {
       await (await browser.open(NEW)).send("register", { ...filled, name });

@@ -133,7 +133,7 @@ describe("a pending request", () => {
     expect(platform.connectionId).not.toBe("");
   });
 
-  test("is approved as requested when nothing is changed", async () => {
+  test("can be approved as requested", async () => {
     const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
     const done = await page.send("approve");
     expect(done.words).toContain("Nothing: all that was asked for was approved.");
@@ -203,7 +203,7 @@ describe("a pending request", () => {
     expect(preview.text).not.toContain('<div class="grant">');
   });
 
-  test("is denied with a reason, and shows it", async () => {
+  test("can be denied with a reason, which it shows", async () => {
     const { page, browser, path } = await waiting();
     const list = await page.send("deny", { reason: "not now" });
     expect([list.path, list.words.includes("Denied.")]).toEqual(["/console/requests?notice=denied", true]);
@@ -236,7 +236,7 @@ describe("a pending request", () => {
     expect((await browser.open(path)).words).toContain("by ann@cluster in the cluster c1");
   });
 
-  test("is hidden from other accounts", async () => {
+  test("stays hidden from other accounts", async () => {
     const { path } = await waiting();
     expect((await (await viewerOf(api, "complete")).open(path)).status).toBe(404);
   });

@@ -39,7 +39,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
   });
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "is narrowed and approved using only the keyboard: $width px, scripts $scripts",
+    "can be narrowed and approved using only the keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const seen = await viewerOf(api, "busy");
       const window = await openWindow(browser, api, {

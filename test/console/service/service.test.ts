@@ -37,7 +37,7 @@ function cardOf(shown: Shown, part: string): string {
 const look = () => administrator.open("/console/service");
 
 describe("the pages of the service", () => {
-  test("are in the navigation of service administrators only", async () => {
+  test("appear only in the navigation of service administrators", async () => {
     const link = '<a href="/console/service"';
     expect((await administrator.open("/console")).text).toContain(link);
     expect((await browserOf(api, (await api.person()).client).open("/console")).text).not.toContain(link);
@@ -142,7 +142,7 @@ describe("the service page", () => {
 });
 
 describe("suspended callbacks", () => {
-  test("are listed with their host, owner and reason, but without the path of their URL", async () => {
+  test("appear with their host, owner and reason, but without the path of their URL", async () => {
     const { ids, ...browser } = await administratorViewer(api);
     const shown = await browser.open("/console/service/suspended");
     expect(shown.words).toContain("hooks.example.test:8443");

@@ -140,7 +140,7 @@ describe("the trial page", () => {
 });
 
 describe("the choice of a delegation", () => {
-  test("is automatic for a single delegation, and explains what to do if there is none", async () => {
+  test("happens automatically for a single delegation, and explains what to do if there is none", async () => {
     const viewer = await triedViewer(api);
     const page = await viewer.open("/console/try");
     expect(page.words).toContain("What does the agent want to do");
@@ -185,7 +185,7 @@ describe("members of an organization", () => {
     ["developer", true],
     ["approver", false],
     ["auditor", false],
-  ] as const)("as %s: offered %s", async (role, offered) => {
+  ] as const)("see the trial page with the role %s: %s", async (role, offered) => {
     const owner = await api.person({ organization_name: "Engines" });
     const { ids } = await triedViewer(api, { person: owner });
     const member = browserOf(api, (await addMember(api, owner.accountId, role)).client);

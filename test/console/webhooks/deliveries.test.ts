@@ -51,7 +51,7 @@ describe("the list of deliveries", () => {
     expect(second.text).not.toContain('rel="next"');
   });
 
-  test("is filtered by state, event and time, where a time without a zone is UTC", async () => {
+  test("has filters for state, event and time, where a time without a zone is UTC", async () => {
     await insert(7_200, { state: "failed" });
     await insert(3_600, { state: "delivered", event_type: "callback.test" });
     await insert(60, { state: "rejected" });
@@ -144,7 +144,7 @@ describe("a delivery", () => {
     expect(own.receiver.requests).toEqual([]);
   });
 
-  test("is hidden from other accounts", async () => {
+  test("stays hidden from other accounts", async () => {
     const { ids, open } = await sendingViewer(api);
     expect((await open(ofConnection(`deliveries/${ids.delivery}`)(ids))).status).toBe(200);
     expect((await own.browser.open(own.at(`deliveries/${ids.delivery}`))).status).toBe(404);

@@ -133,7 +133,7 @@ describe("the AsyncAPI document", () => {
     }
   });
 
-  test("is served at its address, unchanged", async () => {
+  test("appears unchanged at its address", async () => {
     const api = await startApi({ pages: [asyncApiPage(document)] });
     const answer = await api.client().get("/asyncapi.json");
     expect(answer.headers.get("content-type")).toMatch(/^application\/json/);

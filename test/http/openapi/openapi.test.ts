@@ -173,7 +173,7 @@ describe("the OpenAPI document", () => {
     expect(schemaOf(z.object({ pattern: z.string() }), "input")).toHaveProperty("properties.pattern");
   });
 
-  test("is served at its address, unchanged", async () => {
+  test("appears unchanged at its address", async () => {
     const api = await startApi({ pages: [openApiPage(document)] });
     const answer = await api.client().get("/openapi.json");
     expect(answer.headers.get("content-type")).toMatch(/^application\/json/);

@@ -14,7 +14,7 @@ async function start(ready: () => Promise<boolean>, metrics = createMetrics()): 
 }
 
 describe("the health port", () => {
-  test("is live even if other parts are not", async () => {
+  test("stays live even if other parts are not", async () => {
     const url = await start(() => Promise.reject(new Error("no database")));
     expect((await fetch(`${url}/livez`)).status).toBe(200);
   });

@@ -15,13 +15,13 @@ const WITHOUT: Record<string, string> = {
 const isAccounts = ({ access }: { access: string }) => ["session", "api_key", "account"].includes(access);
 
 describe("an Idempotency-Key", () => {
-  test("is accepted by every changing call of an account", () => {
+  test("works with every changing call of an account", () => {
     const changing = declaredRoutes.filter((route) => isAccounts(route) && route.method !== "GET");
     const without = changing.filter(({ idempotent }) => idempotent !== true).map(({ id }) => id);
     expect(without.sort()).toEqual(Object.keys(WITHOUT).sort());
   });
 
-  test("is not accepted by calls that read, have no account, or set cookies", () => {
+  test("does not work with calls that read, have no account, or set cookies", () => {
     const taking = declaredRoutes.filter(({ idempotent }) => idempotent === true);
     expect(taking.filter((route) => route.method === "GET" || !isAccounts(route))).toEqual([]);
     const cookies = taking.filter(({ answer }) =>
