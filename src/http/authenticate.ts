@@ -44,7 +44,7 @@ const CHANGING = new Set(["POST", "PUT", "PATCH", "DELETE"]);
 export function callerChecks(route: Route, authenticators: Authenticators, cookies: Cookies): CallerChecks {
   const { access } = route;
   if (route.roles === "service_administrator" && access !== "session") {
-    throw new Error(`${route.id}: only a session says which person calls`);
+    throw new Error(`${route.id}: a route for service administrators must use sessions`);
   }
   const isForPeople = access === "session" || access === "account";
   const needsCsrf = isForPeople && route.csrf !== false && CHANGING.has(route.method);

@@ -26,7 +26,7 @@ export type Middleware = (ctx: CallContext, next: () => Promise<Reply>) => Promi
 
 /** Runs middleware in order, without Koa. The last one must not call `next`. */
 export function inOrder(middleware: readonly Middleware[]): (ctx: CallContext) => Promise<Reply> {
-  const end = (): Promise<Reply> => Promise.reject(new Error("No middleware gave a reply"));
+  const end = (): Promise<Reply> => Promise.reject(new Error("No middleware returned a reply"));
   return middleware.reduceRight<(ctx: CallContext) => Promise<Reply>>(
     (next, run) => (ctx) => run(ctx, () => next(ctx)),
     end,

@@ -34,7 +34,7 @@ function refuseDuplicates(operations: readonly Operation[]): void {
   const seen = new Set<string>();
   for (const { route } of operations) {
     for (const name of [route.id, `${route.method} ${route.path.replaceAll(/\{\w+\*?\}/g, "{}")}`]) {
-      if (seen.has(name)) throw new Error(`Two routes have the name ${name}`);
+      if (seen.has(name)) throw new Error(`Two routes have the same id or path: ${name}`);
       seen.add(name);
     }
   }

@@ -89,7 +89,7 @@ export async function verifyDomain(
 async function requireRecord(deps: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
   const state = await stateOf(deps, row);
   if (state !== "found") await noteLookup(deps, row);
-  if (state === "unknown") throw new ApiError("unavailable", "DNS gave no answer; try again later");
+  if (state === "unknown") throw new ApiError("unavailable", "DNS did not answer; try again later");
   if (state === "absent") throw new ApiError("domain_record_missing");
 }
 

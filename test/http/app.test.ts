@@ -108,5 +108,7 @@ test.each([
   ["id", [echoRoute({ id: "same", path: "/v1/a" }), echoRoute({ id: "same", path: "/v1/b" })]],
   ["place", [echoRoute({ id: "a", path: "/v1/{x}/a" }), echoRoute({ id: "b", path: "/v1/{y}/a" })]],
 ])("two routes with the same %s prevent the start", async (_, routes) => {
-  await expect(startApi({ shares: api, routes: () => routes })).rejects.toThrow(/^Two routes have the name /);
+  await expect(startApi({ shares: api, routes: () => routes })).rejects.toThrow(
+    /^Two routes have the same id or path: /,
+  );
 });

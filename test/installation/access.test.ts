@@ -124,7 +124,7 @@ describe("operations", () => {
         handle: async () => ({ body: undefined }),
       });
       const mount = () => callerChecks(odd, {} as never, {} as never);
-      expect(mount).toThrow("only a session says which person calls");
+      expect(mount).toThrow("a route for service administrators must use sessions");
     },
   );
 });

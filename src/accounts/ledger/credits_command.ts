@@ -33,12 +33,12 @@ async function grant(
   clock: Clock,
 ): Promise<Report> {
   const amount = parseUsd(options.amount);
-  if (amount === undefined) throw new CreditsError(`--amount is not ${USD_RULE}`);
+  if (amount === undefined) throw new CreditsError(`--amount must be ${USD_RULE}`);
   const reason = reasonText.safeParse(options.reason);
-  if (!reason.success) throw new CreditsError("--reason is not one line of 1 to 200 characters");
+  if (!reason.success) throw new CreditsError("--reason must be one line of 1 to 200 characters");
   const reference = referenceText.safeParse(options.reference);
   if (!reference.success) {
-    throw new CreditsError("--reference is not 1 to 128 visible ASCII characters without a space");
+    throw new CreditsError("--reference must be 1 to 128 visible ASCII characters without a space");
   }
   const account = await findAccount(db, options.account);
   const wanted = { accountId: account.accountId, amount, reason: reason.data, reference: reference.data };
@@ -89,7 +89,7 @@ async function show(db: Database, options: CreditsOptions): Promise<Report> {
 async function list(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
-    throw new CreditsError("--limit is not a number from 1 to 100, or --cursor is too long");
+    throw new CreditsError("--limit must be a number from 1 to 100, and --cursor not too long");
   }
   const account = await findAccount(db, options.account);
   const { items, next_cursor } = await readPostings(db, account.accountId, page.data);
@@ -179,7 +179,7 @@ async function findAccount(db: Database, idOrEmail: string): Promise<Account> {
   const email = emailAddress.safeParse(idOrEmail);
   const id = idOrEmail.toLowerCase();
   if (!email.success && !isUuid(id)) {
-    throw new CreditsError("--account is neither an account's id nor an e-mail address");
+    throw new CreditsError("--account must be an account id or an e-mail address");
   }
   const row = await db("accounts")
     .where(email.success ? { email: email.data } : { account_id: id })

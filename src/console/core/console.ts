@@ -41,7 +41,7 @@ const NOWHERE: Page = {
   load: async () => Promise.reject(new ApiError("not_found")),
   title: () => "",
   render: () => {
-    throw new Error("There is nothing to see here");
+    throw new Error("The page for unknown addresses cannot be rendered");
   },
 };
 

@@ -86,7 +86,7 @@ describe("deputize credits", () => {
     expect(await grant({ account: accountId, reference: "inv-7", amount: "2" })).toEqual({
       status: 1,
       out: "",
-      err: "deputize credits: The reference inv-7 was used before, to grant 2.50 USD to this account; give a new one\n",
+      err: "deputize credits: The reference inv-7 was used before, to grant 2.50 USD to this account; use a new one\n",
     });
   });
 
@@ -133,7 +133,7 @@ describe("deputize credits", () => {
     const { accountId, email } = await owner();
     const { status, out, err } = await grant({ account: email, [option]: value });
     expect([status, out]).toEqual([1, ""]);
-    expect(err).toMatch(new RegExp(`^deputize credits: --${option} is n[^\n]*\n$`));
+    expect(err).toMatch(new RegExp(`^deputize credits: --${option} must be [^\n]*\n$`));
     expect(await home.database("ledger_postings").where({ account_id: accountId })).toHaveLength(1);
   });
 

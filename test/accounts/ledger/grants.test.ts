@@ -127,8 +127,8 @@ test("a grant is refused if its reference was used for another amount or account
   );
   const start = `The reference ${grant.reference} was used before, to grant`;
   expect(messages).toEqual([
-    `${start} 0.01 USD to this account; give a new one`,
-    `${start} credit to another account; give a new one`,
+    `${start} 0.01 USD to this account; use a new one`,
+    `${start} credit to another account; use a new one`,
   ]);
   expect(await stateOf(records)).toMatchObject({ balance: CREDIT + 5 * price, granted: [5 * price] });
   expect(await stateOf(other)).toMatchObject({ balance: CREDIT, granted: [] });
