@@ -25,8 +25,8 @@ const NOT_CHECKED = [
 ];
 
 /**
- * Findings that Schemathesis causes itself: unexpected headers, and a cookie that it received but left out. It
- * reports an unknown parameter only together with such a cookie. Alone, that is no finding.
+ * Findings that Schemathesis causes itself: unexpected headers, and a cookie that it received but left out.
+ * It reports an unknown parameter only together with such a cookie. Alone, that is no finding.
  */
 const NOT_FINDINGS = [
   /Invalid component: in header - object with unexpected properties/,

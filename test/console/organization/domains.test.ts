@@ -49,7 +49,7 @@ describe("a domain", () => {
     dns.records.set(name, [[value]]);
     dns.fault = 2;
     const away = await added.send("check");
-    expect([away.status, away.words]).toEqual([503, expect.stringContaining("DNS gave no answer")]);
+    expect([away.status, away.words]).toEqual([503, expect.stringContaining("DNS did not answer")]);
     dns.fault = undefined;
     const verified = await added.send("check");
     expect(verified.words).toContain("The domain is verified.");

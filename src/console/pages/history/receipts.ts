@@ -59,8 +59,9 @@ function readReceipt(text: string): Read {
   const value = parsed(text);
   const outer = isObject(value) ? value : {};
   const receipt = isObject(outer.receipt) ? outer.receipt : outer;
-  if (Object.keys(receipt).length === 0)
+  if (Object.keys(receipt).length === 0) {
     throw new ApiError("invalid_request", "body.receipt: is not a receipt");
+  }
   return { receipt, hashBeside: receipt === outer ? undefined : outer.receipt_hash };
 }
 
