@@ -8,9 +8,7 @@ export type Reply = {
   headers: Record<string, string>;
   cookies?: string[];
   body: string;
-  /**
-   * The rest of the body, piece by piece. The response then has no `Content-Length`, and is cut off if a piece fails.
-   */
+  /** The rest of the body in pieces. There is no `Content-Length`, and a failing piece ends the response. */
   rest?: AsyncIterable<string>;
 };
 
