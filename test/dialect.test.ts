@@ -20,7 +20,6 @@ const NOT_YET = [
   "docs/keyvault.md",
   "docs/keyvault_reference.md",
   "docs/keyvault_runbook.md",
-  "docs/observability.md",
   "docs/operator.md",
   "docs/performance.md",
   "docs/production.md",
