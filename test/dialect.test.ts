@@ -23,7 +23,6 @@ const NOT_YET = [
   "docs/operator.md",
   "docs/performance.md",
   "docs/production.md",
-  "docs/settings.md",
   "docs/upgrade.md",
   "docs/words.md",
   "keyvault/",
