@@ -21,7 +21,6 @@ const NOT_YET = [
   "docs/keyvault_reference.md",
   "docs/keyvault_runbook.md",
   "docs/operator.md",
-  "docs/performance.md",
   "docs/production.md",
   "docs/upgrade.md",
   "docs/words.md",
