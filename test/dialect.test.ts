@@ -20,7 +20,6 @@ const NOT_YET = [
   "docs/keyvault.md",
   "docs/keyvault_reference.md",
   "docs/keyvault_runbook.md",
-  "docs/operator.md",
   "docs/production.md",
   "docs/upgrade.md",
   "docs/words.md",
