@@ -34,14 +34,14 @@ function sum(): { status: number | null; last: string; said: string } {
   return { status, last: stdout.trimEnd().split("\n").at(-1) ?? "", said: stdout };
 }
 
-test("adds up suites and checks, and exits with 0 if all passed", async () => {
+test("the CI summary adds up suites and checks, and exits with 0 if all passed", async () => {
   await suite("tests", 0, ["passed", "passed"]);
   await suite("slow", 0, ["passed"]);
   await check("types", 0);
   expect(sum()).toMatchObject({ status: 0, last: "4 passed, 0 failed" });
 });
 
-test("fails after a failed test and prints its name and the start of its message", async () => {
+test("the CI summary fails after a failed test and prints its name and the start of its message", async () => {
   await suite("tests", 1, ["passed", "failed"]);
   expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
   expect(sum().said).toContain("failed: tests: test 1\n    Error: too few\n    line 0\n");
@@ -49,36 +49,36 @@ test("fails after a failed test and prints its name and the start of its message
 });
 
 test.each(["skipped", "pending", "todo", "disabled"])(
-  "fails after a test with the state %s",
+  "the CI summary fails after a test with the state %s",
   async (outcome) => {
     await suite("tests", 0, ["passed", outcome]);
     expect(sum()).toMatchObject({ status: 1, last: "1 passed, 0 failed, 1 skipped" });
   },
 );
 
-test("fails after a failed check", async () => {
+test("the CI summary fails after a failed check", async () => {
   await suite("tests", 0, ["passed"]);
   await check("types", 2);
   expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
 });
 
-test("fails after a test file that could not be loaded", async () => {
+test("the CI summary fails after a test file that could not be loaded", async () => {
   await suite("tests", 1, [], "failed");
   expect(sum()).toMatchObject({ status: 1, last: "0 passed, 1 failed" });
   expect(sum().said).toContain("no such module");
 });
 
-test("fails after a suite with a bad exit status whose tests passed", async () => {
+test("the CI summary fails after a suite with a bad exit status whose tests passed", async () => {
   await suite("tests", 1, ["passed"]);
   expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
 });
 
-test("fails after a suite that ended without a report", async () => {
+test("the CI summary fails after a suite that ended without a report", async () => {
   await check("tests", 137);
   expect(sum()).toMatchObject({ status: 1, last: "0 passed, 1 failed" });
 });
 
-test("fails after a suite without tests, and without any suite", async () => {
+test("the CI summary fails after a suite without tests, and without any suite", async () => {
   expect(sum()).toMatchObject({ status: 1, last: "0 passed, 0 failed" });
   await check("types", 0);
   await writeFile(join(folder, "tests.status"), "0\n");

@@ -28,7 +28,7 @@ describe("after SIGKILL of the stack's process", () => {
   });
 });
 
-describe("a signal", () => {
+describe("the signal", () => {
   test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
     "%s stops the parts in order and leads to exit status 0",
     async (signal) => {

@@ -89,19 +89,22 @@ describe.each([true, false])("openSecrets with isNew %j", (isNew) => {
       "two lines long",
       `${Buffer.alloc(32, 1).toString("base64")}\n${Buffer.alloc(32, 1).toString("base64")}`,
     ],
-  ])("rejects a file that is %s, reports its path without its content, and keeps it", async (_, content) => {
-    for (const name of names) {
-      const before = await read(name);
-      await writeFile(join(folder, name), content);
-      const problem = await refusal(isNew);
-      expect(problem.message).toContain(`${join(folder, name)} is damaged`);
-      if (content.trim() !== "") {
-        expect(`${problem.message} ${problem.remedy}`).not.toContain(content.trim().slice(0, 20));
+  ])(
+    "rejects bad content (%s), reports the path without the content, and keeps the file",
+    async (_, content) => {
+      for (const name of names) {
+        const before = await read(name);
+        await writeFile(join(folder, name), content);
+        const problem = await refusal(isNew);
+        expect(problem.message).toContain(`${join(folder, name)} is damaged`);
+        if (content.trim() !== "") {
+          expect(`${problem.message} ${problem.remedy}`).not.toContain(content.trim().slice(0, 20));
+        }
+        expect(await read(name)).toBe(content);
+        await writeFile(join(folder, name), before);
       }
-      expect(await read(name)).toBe(content);
-      await writeFile(join(folder, name), before);
-    }
-  });
+    },
+  );
 
   test("accepts a file with or without a final line break", async () => {
     for (const end of ["", "\n", "\r\n"]) {

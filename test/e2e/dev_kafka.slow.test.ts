@@ -67,7 +67,7 @@ test("without Java it says what to install, before anything is started", async (
     expect(said).toEqual({
       out: "",
       err:
-        "--kafka needs Java 17 or newer (there is none): apt-get install -y openjdk-17-jre-headless\n" +
+        "--kafka needs Java 17 or newer (found none): apt-get install -y openjdk-17-jre-headless\n" +
         "Or start without --kafka; the worker then delivers events without Kafka\n",
     });
   }

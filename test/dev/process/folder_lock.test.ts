@@ -23,7 +23,7 @@ async function lockElsewhere(): Promise<string> {
   return script.firstLine;
 }
 
-test("gives the lock to at most one of many simultaneous candidates", async () => {
+test("lockFolder gives the lock to at most one of many simultaneous candidates", async () => {
   for (let round = 0; round < 2; round += 1) {
     const answers = await Promise.all(Array.from({ length: 6 }, lockElsewhere));
     expect(answers.filter((answer) => answer === "mine").length).toBeLessThanOrEqual(1);
@@ -34,7 +34,7 @@ test("gives the lock to at most one of many simultaneous candidates", async () =
   }
 });
 
-test("reports the holder, also to a second attempt of the same process", async () => {
+test("lockFolder reports the holder, also to a second attempt of the same process", async () => {
   const first = await lockFolder(folder);
   expect(await lockFolder(folder)).toEqual({ heldBy: process.pid });
   expect(await lockElsewhere()).toBe(`held by ${process.pid}`);
@@ -44,7 +44,7 @@ test("reports the holder, also to a second attempt of the same process", async (
   expect(await lockElsewhere()).toBe("mine");
 });
 
-test("removes lock files of dead processes and keeps those of living ones", async () => {
+test("lockFolder removes lock files of dead processes and keeps those of living ones", async () => {
   const living = `${process.ppid}.${processBirth(process.ppid)}`;
   await writeFile(join(folder, "999999999.1"), "");
   await writeFile(join(folder, `${process.ppid}.1`), "");

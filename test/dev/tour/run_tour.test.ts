@@ -31,14 +31,14 @@ const quiet = new AbortController().signal;
 const first = step("a", async () => "fine");
 const last = step("c", async () => "never shown");
 
-test("resolves to true if all steps pass", async () => {
+test("runTour resolves to true if all steps pass", async () => {
   const { terminal, shown } = show();
   expect(await runTour(terminal, tour(quiet, true, first))).toBe(true);
   expect(shown.out).toContain("ok   Step a");
   expect(shown.err).toBe("");
 });
 
-test("after a failing step, skips the rest with a warning if the tour may fail", async () => {
+test("runTour skips the rest with a warning after a failing step if the tour may fail", async () => {
   const { terminal, shown } = show();
   expect(await runTour(terminal, tour(quiet, true, first, fails, last))).toBe(false);
   expect(shown.out).toMatch(/FAIL Step b .*\n {5}CeilingExceeded: it shrank/);
@@ -46,7 +46,7 @@ test("after a failing step, skips the rest with a warning if the tour may fail",
   expect(shown.err).toContain("stays up without the rest of the tour");
 });
 
-test("after a failing step, throws an error with the reason if the tour may not fail", async () => {
+test("runTour throws an error with the reason of a failing step if the tour may not fail", async () => {
   const { terminal, shown } = show();
   const thrown = await runTour(terminal, tour(quiet, false, fails, last)).catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(UserError);
@@ -55,7 +55,7 @@ test("after a failing step, throws an error with the reason if the tour may not 
   expect(shown.out).not.toContain("Step c");
 });
 
-test("rethrows an interruption even if the tour may fail", async () => {
+test("runTour rethrows an interruption even if the tour may fail", async () => {
   const { terminal, shown } = show();
   const over = new AbortController();
   const cut = step("b", async () => {

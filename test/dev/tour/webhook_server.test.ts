@@ -12,7 +12,7 @@ async function start(take: (delivery: WebhookDelivery) => Promise<number>): Prom
 const post = (url: string, body: string) =>
   fetch(url, { method: "POST", body, headers: { "X-Service-Signature": "s" } }).then(({ status }) => status);
 
-test("passes a webhook on unchanged and answers with the handler's status", async () => {
+test("the webhook server passes a webhook on unchanged and answers with the handler's status", async () => {
   const taken: WebhookDelivery[] = [];
   const url = await start(async (delivery) => {
     taken.push(delivery);
@@ -23,13 +23,13 @@ test("passes a webhook on unchanged and answers with the handler's status", asyn
   expect(taken[0]?.headers).toMatchObject({ "x-service-signature": "s" });
 });
 
-test("accepts a body of 256 KiB and rejects a larger one", async () => {
+test("the webhook server accepts a body of 256 KiB and rejects a larger one", async () => {
   const url = await start(async () => 204);
   expect(await post(`${url}/webhooks`, "a".repeat(256 * 1024))).toBe(204);
   expect(await post(`${url}/webhooks`, "a".repeat(256 * 1024 + 1))).toBe(413);
 });
 
-test("answers 500 if the handler throws, 404 to other calls, and 200 to a readiness probe", async () => {
+test("the webhook server answers 500 if the handler throws, 404 to other calls, and 200 to a readiness probe", async () => {
   const url = await start(async () => {
     throw new Error("the disk is full");
   });

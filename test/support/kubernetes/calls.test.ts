@@ -30,13 +30,13 @@ async function serving(...answers: { status: number; body: object }[]) {
   return { sent, call: callsOf({ url, ca: "", adminToken: "token" }).call };
 }
 
-test("repeats a call while the API server reinitializes its storage", async () => {
+test("callsOf repeats a call while the API server reinitializes its storage", async () => {
   const { call, sent } = await serving(putOff, putOff, done);
   expect(await call("POST", "/apis", { kind: "Platform" })).toEqual(done);
   expect(sent).toEqual(Array.from({ length: 3 }, () => 'POST /apis {"kind":"Platform"}'));
 });
 
-test("returns any other 429 to the caller", async () => {
+test("callsOf returns any other 429 to the caller", async () => {
   const other = wait("too many requests, please try again later");
   const { call, sent } = await serving(other, done);
   expect(await call("GET", "/apis")).toEqual(other);

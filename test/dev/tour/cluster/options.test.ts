@@ -43,7 +43,7 @@ test.each([
   { namespace: `a${"b".repeat(61)}c` },
   { email: "jane@example.test" },
   { mailCode: "-" },
-])("takes %j", (given) => {
+])("readClusterTour accepts %j", (given) => {
   expect(() => read(given)).not.toThrow();
 });
 
@@ -57,7 +57,7 @@ test.each([
   [{ releaseNamespace: "" }, '--release-namespace "" is not a name in Kubernetes'],
   [{ email: "jane" }, '--email "jane" is not an e-mail address'],
   [{ mailCode: "123456" }, '--mail-code "123456" is not "-"'],
-])("rejects %j with one sentence", (given, sentence) => {
+])("readClusterTour rejects %j with one sentence", (given, sentence) => {
   const thrown = (() => {
     try {
       return read(given);

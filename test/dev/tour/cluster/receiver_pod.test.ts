@@ -36,7 +36,7 @@ async function deliver(event: string, id: string, secret = SECRET): Promise<numb
 }
 const named = (wanted: string, ms = 10_000) => receiver.waitFor(({ event }) => event === wanted, ms);
 
-test("finds deliveries from before the secret was known", async () => {
+test("the receiver finds deliveries from before the secret was known", async () => {
   expect(await deliver("delegation.approved", "d1")).toBe(204);
   // Let the receiver read the delivery before it knows the secret.
   await sleep(1_000);
@@ -50,7 +50,7 @@ test("finds deliveries from before the secret was known", async () => {
   expect(await named("delegation.revoked")).toMatchObject({ delivery_id: "d2" });
 });
 
-test("ignores a delivery with a wrong signature, and counts it in the error message", async () => {
+test("the receiver ignores a delivery with a wrong signature, and counts it in the error message", async () => {
   receiver.useSecret(SECRET);
   expect(await deliver("delegation.revoked", "d1", "another")).toBe(204);
   await deliver("delegation.approved", "d2");

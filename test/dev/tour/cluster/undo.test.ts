@@ -13,7 +13,7 @@ function show() {
   return { shown, undo: createUndo(terminal) };
 }
 
-test("removes objects once and in reverse order, and prints those with a name", async () => {
+test("undo removes objects once and in reverse order, and prints those with a name", async () => {
   const { shown, undo } = show();
   const done: string[] = [];
   undo.add({ what: "the first", remove: async () => void done.push("first") });
@@ -25,14 +25,14 @@ test("removes objects once and in reverse order, and prints those with a name", 
   expect(shown.out).toMatch(/^ok {3}Remove everything that the tour created .*\n {5}the third, the first\n$/);
 });
 
-test("prints nothing if nothing was created", async () => {
+test("undo prints nothing if nothing was created", async () => {
   const { shown, undo } = show();
   expect(await undo.all()).toBe(true);
   undo.printLeft();
   expect(shown).toEqual({ out: "", err: "" });
 });
 
-test("after a failed removal, prints the rest and ends only the parts of this process", async () => {
+test("undo prints the remaining objects after a failed removal, and ends only the parts of this process", async () => {
   const { shown, undo } = show();
   const done: string[] = [];
   undo.add({ remove: async () => void done.push("own") });
