@@ -66,7 +66,7 @@ function statOf(path: string): Stats | undefined {
 
 /** Remedy for an exposed folder. */
 export const EXPOSED_REMEDY =
-  "Others can put their own files in the place of the vault's there: give it to the vault's user, mode 0700";
+  "Other users can replace the vault's files in this folder: make the vault's user its owner, with mode 0700";
 
 /** Logs one warning, at every start, for each weakness of the running vault that it cannot fix itself. */
 export function warnOfExposure(config: Exposed, log: Logger): void {
@@ -75,7 +75,7 @@ export function warnOfExposure(config: Exposed, log: Logger): void {
     log.warn({
       event: "owner_url_present",
       remedy:
-        "KEYVAULT_MIGRATION_DATABASE_URL leads to the owner of the audit, and a running vault does not need it: give it to init, migrate and restore only",
+        "KEYVAULT_MIGRATION_DATABASE_URL allows changes to the audit, and a running vault does not need it: set it only for init, migrate and restore",
     });
   }
   const folders = new Set([tlsDir, dirname(tls.caFile)]);
@@ -85,7 +85,8 @@ export function warnOfExposure(config: Exposed, log: Logger): void {
     log.warn({
       event: "authority_key_present",
       file,
-      remedy: "It makes administrators, and a running vault does not need it: keep it elsewhere",
+      remedy:
+        "This key issues administrator certificates, and a running vault does not need it: keep it elsewhere",
     });
   }
   for (const folder of exposedFolders(config)) {
@@ -94,13 +95,14 @@ export function warnOfExposure(config: Exposed, log: Logger): void {
   if (coreLimit() !== 0) {
     log.warn({
       event: "core_files_possible",
-      remedy: "A core file would hold keys: start the vault with a limit of 0 for core files (ulimit -c 0)",
+      remedy:
+        "A core file would contain keys: start the vault with a limit of 0 for core files (ulimit -c 0)",
     });
   }
   if (isDumpable()) {
     log.warn({
       event: "memory_readable",
-      remedy: "Other programs of the vault's user can read its memory: give it a user of its own",
+      remedy: "Other programs of the vault's user can read its memory: run the vault as a user of its own",
     });
   }
 }

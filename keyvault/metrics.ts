@@ -36,20 +36,20 @@ export function createMetrics(): Metrics {
     registry,
     keyCreations: new Counter({
       name: "keyvault_key_creations_total",
-      help: "Requests for keys by the caller's name and what became of them; caller_limited is to be alarmed about",
+      help: "Requests for keys, by the caller's name and outcome; alert on caller_limited",
       labelNames: ["caller", "outcome"],
       registers,
     }),
     calls: new Histogram({
       name: "keyvault_call_seconds",
-      help: "Seconds from a call's head to its answer, by call and result: answered, or the error's code",
+      help: "Seconds from a call's headers to its answer, by call and result: answered, or the error's code",
       labelNames: ["call", "result"],
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15],
       registers,
     }),
     lastBackup: new Gauge({
       name: "keyvault_last_backup_timestamp_seconds",
-      help: "When the newest backup was made that its caller took to its end, in Unix seconds; 0 when none is known",
+      help: "Time of the newest backup that its caller read completely, in Unix seconds; 0 if none is known",
       registers: [registry],
     }),
   };
@@ -73,7 +73,7 @@ export function showState(
   });
   new Gauge({
     name: "keyvault_certificate_expiry_timestamp_seconds",
-    help: "When the server's certificate, and the first of its authorities, ends, in Unix seconds",
+    help: "Expiry of the server's certificate and of the authority that expires first, in Unix seconds",
     labelNames: ["certificate"],
     registers,
     collect() {

@@ -13,13 +13,13 @@ const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-The first record that was altered, taken out or put in is named. When the chain holds, the records are compared with each other (a key used after it was disabled, two statements for one place), and the rows of keys and tenants with the records: what disagrees is named too. That the newest records were cut off shows against the head that the token has noted, and against those noted elsewhere, for instance by "keyvault status": pass one as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is reported and skipped; any other line that is not a head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
+Names the first record that was altered, removed or inserted. If the chain is intact, the command also compares the records with each other (a key used after it was disabled, two statements for one place) and the rows of keys and tenants with the records, and names each contradiction. To detect that the newest records were cut off, it compares the chain with the head that the token has noted and with heads noted elsewhere, for example by "keyvault status". Pass one as --head, or a file of them as --heads. It reports and skips a line of the file that was cut off while it was written. Any other line that is not a head is an error. The vault may run meanwhile. Without a PIN file, the command asks for the PIN like "keyvault unseal".
 
-Exit code: 0 all holds, 2 it does not, 1 it could not be checked.`;
+Exit code: 0 if everything is intact, 2 if not, 1 if it could not be checked.`;
 
-const ABOUT_ACCEPT = `A vault whose chain ends before the head that its token has noted is sealed (chain_broken): records were cut off. When it is known why, for instance because a database of a failover lost its last second, this has the token note the end that the chain has now.
+const ABOUT_ACCEPT = `A vault is sealed (chain_broken) if its chain ends before the head that its token has noted, because records were cut off. If you know the reason, for example a database that lost its last second in a failover, this command makes the token note the current end of the chain.
 
-What the lost records changed is as it was before: a key disabled in them signs again. Give the end that you mean; when it is another one, the command says which. Runs while the vault is stopped or sealed, and leaves a record.`;
+Changes in the lost records are undone: a key that was disabled in them signs again. Give the end that you expect. If the chain has another end, the command shows it. Run it while the vault is stopped or sealed. It leaves a record.`;
 
 /** `keyvault audit …` */
 export function auditCommand(): Command {
@@ -29,7 +29,7 @@ export function auditCommand(): Command {
     .option("--head <seq:code>", "a head noted before, which must still be in the chain", parseHead)
     .option(
       "--heads <file>",
-      "a file of heads, of KEYVAULT_AUDIT_HEADS_FILE, `keyvault audit export` or the vault's log",
+      "a file of heads: KEYVAULT_AUDIT_HEADS_FILE, output of `keyvault audit export`, or the vault's log",
     )
     .option("--json", "print JSON")
     .action(async ({ head, heads, json }: { head?: Head; heads?: string; json?: true }) => {
@@ -48,7 +48,7 @@ export function auditCommand(): Command {
       if (!verdict.chain.intact || wrong !== "") process.exitCode = BROKEN_EXIT_CODE;
     });
   const accept = new Command("accept")
-    .summary("have the token note the chain's end as it is, after a loss that is understood")
+    .summary("make the token note the current end of the chain, after a known loss of records")
     .description(ABOUT_ACCEPT)
     .argument("<seq:code>", "the chain's end", parseHead)
     .action(async (end: Head) => {
@@ -97,8 +97,8 @@ function describeWrong({ contradictions, damaged }: AuditVerdict): string {
 
 function describe(verdict: ChainVerdict, noted: number): string {
   if (verdict.intact) {
-    const beside = noted === 0 ? "" : `, and the heads noted before are in them (${noted})`;
-    return `All ${verdict.head.seq} records hold${beside}.\n${describeHead(verdict.head)}`;
+    const beside = noted === 0 ? "" : `, and the heads noted before are among them (${noted})`;
+    return `All ${verdict.head.seq} records are intact${beside}.\n${describeHead(verdict.head)}`;
   }
   const what = { altered: "was altered", missing: "is missing", cut: "and those after it were cut off" }[
     verdict.reason
@@ -115,5 +115,5 @@ function describeHead({ seq, mac }: Head): string {
 }
 
 function describeUnfinished(file: string | undefined, line: number): string {
-  return `${file}: line ${line} is unfinished, as a power cut leaves it, and was passed over.\n`;
+  return `${file}: line ${line} is incomplete, for example after a power cut, and was skipped.\n`;
 }

@@ -15,9 +15,9 @@ const TAIL = `Show the newest audit records of a running vault, oldest first. Ne
 
 Exit code: 0, or 1 when the vault does not answer.`;
 
-const EXPORT = `Append the audit chain's head, as a running vault has it, to a file: one line, "<time> <number>:<code>".
+const EXPORT = `Append the audit chain's head, as a running vault reports it, to a file: one line, "<time> <number>:<code>".
 
-Kept where nobody who can change the database can write, the file finds out a chain whose newest records were cut off: "keyvault audit verify --heads <file>". A vault with KEYVAULT_AUDIT_HEADS_FILE does so by itself every minute.`;
+Keep the file where nobody who can change the database can write. "keyvault audit verify --heads <file>" then detects that the newest records were cut off. A vault with KEYVAULT_AUDIT_HEADS_FILE appends its head automatically every minute.`;
 
 type TailOptions = RemoteOptions & { lines: number; follow?: true };
 

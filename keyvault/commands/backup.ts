@@ -15,22 +15,22 @@ import { download, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts"
 import { columnsOf, foldLines, print } from "./display.ts";
 import { openNamedFile, readNamedFile, wholeNumber } from "./read_input.ts";
 
-const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
+const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault. Move the private half away from this machine, because it opens every backup.`;
 
 /** `keyvault backup …` */
 export function backupCommand(): Command {
   const key = new Command("key")
     .summary("make the recovery key")
     .description(KEY)
-    .argument("<file>", "where the private half goes")
+    .argument("<file>", "the file for the private half")
     .option("--json", "print JSON")
     .action(makeKey);
   const check = new Command("check").summary("check a backup without restoring it").description(CHECK);
   withReadOptions(check).action(runCheck);
-  const restore = new Command("restore").summary("put a backup back").description(RESTORE);
+  const restore = new Command("restore").summary("restore a backup").description(RESTORE);
   withReadOptions(restore).action(runRestore);
   return new Command("backup")
-    .summary("write backups, check them and put them back")
+    .summary("create, check and restore backups")
     .addCommand(key)
     .addCommand(backupCreateCommand())
     .addCommand(check)
@@ -51,9 +51,9 @@ async function makeKey(file: string, { json }: { json?: true }): Promise<void> {
   print({ json }, made, `Made ${recoveryKeyFile}. Take ${file} away from this machine.\n`);
 }
 
-const CREATE = `Write a backup of a running vault to a file: SoftHSM's token (another module's is backed up by its vendor's means), all wrapped keys and the audit, encrypted to the recovery key and signed by the vault's service key, whose id "keyvault status" shows. Needs an admin's certificate, or one of the role backup. The PIN is not in it: keep it apart, or who opens the backup has the keys.
+const CREATE = `Write a backup of a running vault to a file. It contains SoftHSM's token, all wrapped keys and the audit. Back up the token of another module with its vendor's tools. The backup is encrypted to the recovery key and signed by the vault's service key, whose id "keyvault status" shows. Needs an admin's certificate, or one with the role backup. The backup does not contain the PIN. Keep the PIN apart: whoever opens the backup and has the PIN has the keys.
 
-With --out-dir the file gets a name by the time and is there when it is whole and on disk; with --keep the oldest ones beyond that many are then removed.`;
+With --out-dir the file name contains the time, and the file appears when it is complete and on disk. With --keep the oldest backups beyond that number are then removed.`;
 
 type CreateOptions = RemoteOptions & { outDir?: string; keep?: number };
 
@@ -62,9 +62,9 @@ function backupCreateCommand(): Command {
   const command = new Command("create")
     .summary("write a backup of a running vault")
     .description(CREATE)
-    .argument("[file]", "where it goes")
-    .option("--out-dir <folder>", "the folder of backups it goes to, under a name by the time")
-    .option("--keep <count>", "how many backups to leave in that folder", parseCount);
+    .argument("[file]", "the file to write")
+    .option("--out-dir <folder>", "a folder of backups, where the file name contains the time")
+    .option("--keep <count>", "how many backups to keep in that folder", parseCount);
   return withRemoteOptions(command).action(runCreate);
 }
 
@@ -123,19 +123,19 @@ async function prune(folder: string, now: Date, keep: number | undefined): Promi
   return removed;
 }
 
-const RESTORE = `Put a backup back where no vault is: no token in the data folder, an empty database. The PIN file goes to its place by hand, and "keyvault init" then makes new certificates unless the old ones are put back too.
+const RESTORE = `Restore a backup on a machine without a vault: the data folder has no token, and the database is empty. Put the PIN file in its place yourself. "keyvault init" then makes new certificates unless you put the old ones back too.
 
-The backup is read twice: nothing is written before its signature was checked. Without --service-key the id of the key that signed it is shown and nothing restored: compare that with the id that you noted, then pass it.
+The backup is read twice, and nothing is written before its signature was checked. Without --service-key the command shows the id of the key that signed the backup and restores nothing. Compare that id with the one that you noted, then pass it.
 
-A backup holds SoftHSM's token; another module's is put back by its vendor's means.
+A backup contains SoftHSM's token. Restore the token of another module with its vendor's tools.
 
-A backup of an earlier version is brought up to date on the way, as an upgrade of that vault would have done; one of a newer version is refused.
+A backup of an earlier version is upgraded during the restore, like that vault in an upgrade. A backup of a newer version is refused.
 
-Afterwards "keyvault audit verify" proves that token, database and chain belong together.`;
+Afterwards "keyvault audit verify" checks that token, database and chain belong together.`;
 
-const CHECK = `Read a backup to its end and check it as "keyvault backup restore" does before it writes anything: it opens with the recovery key, is whole, is signed by the service key, and this version can restore it. Writes nothing and needs no setting, token or database.
+const CHECK = `Read a backup to its end and check it like "keyvault backup restore": the recovery key opens it, it is complete, the service key signed it, and this version can restore it. Writes nothing and needs no setting, token or database.
 
-Exit code: 0 it would be restored, 1 it would not.`;
+Exit code: 0 if the backup could be restored, 1 if not.`;
 
 type ReadOptions = { json?: true; recoveryKey: string; serviceKey?: string; unsigned?: true };
 
@@ -147,7 +147,7 @@ function withReadOptions(command: Command): Command {
     .addOption(
       new Option(
         "--unsigned",
-        "take a backup that is not signed, as earlier versions wrote them: anybody who has the public recovery key can make one",
+        "accept an unsigned backup, as earlier versions wrote them: anybody with the public recovery key can make one",
       ).conflicts("serviceKey"),
     )
     .option("--json", "print JSON");

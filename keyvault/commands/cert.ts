@@ -12,13 +12,13 @@ import { wholeNumber } from "./read_input.ts";
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const parseDays = wholeNumber(1, 3650, "Give 1 to 3650 days.");
 
-const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls or the folder of --ca. Run it where ca.key is: no token and no database are needed, and with --ca no setting. A running vault needs no restart to accept the new certificate.
+const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls or the folder of --ca. Run it where ca.key is. It needs no token and no database, and with --ca no setting. A running vault accepts the new certificate without a restart.
 
-A role of api, admin, auditor or backup makes a client's certificate with that role; "server" makes the vault's own, which a running vault takes up within seconds.`;
+The roles api, admin, auditor and backup make a client's certificate with that role. "server" makes the vault's own certificate, which a running vault loads within seconds.`;
 
-const REVOKE = `Add a certificate to the revocation list. A running vault refuses it within seconds, on open connections too.
+const REVOKE = `Add a certificate to the revocation list. A running vault refuses it within seconds, also on open connections.
 
-A certificate that is no longer at hand is revoked by a line with its serial number, in hexadecimal, in <data>/tls/revoked.`;
+To revoke a certificate whose file you no longer have, add a line with its serial number, in hexadecimal, to <data>/tls/revoked.`;
 
 type IssueOptions = {
   role: string;
@@ -36,14 +36,17 @@ export function certCommand(): Command {
     .summary("issue a certificate")
     .description(ISSUE)
     .addOption(
-      new Option("--role <role>", "what it is for")
+      new Option("--role <role>", "the role of the certificate")
         .choices([...REMOTE_ROLES, "server"])
         .makeOptionMandatory(),
     )
-    .option("--name <name>", "who it is for: written in every audit record", parseName)
-    .option("--days <days>", "how long it holds", parseDays, 397)
+    .option("--name <name>", "the name of its holder, which appears in every audit record", parseName)
+    .option("--days <days>", "how long it is valid", parseDays, 397)
     .option("--ca <folder>", "where ca.pem and ca.key are (default: <data>/tls)")
-    .option("--out <stem>", "where to: <stem>.pem and <stem>.key (default: <role>-<name> in that folder)")
+    .option(
+      "--out <stem>",
+      "the files to write, <stem>.pem and <stem>.key (default: <role>-<name> in that folder)",
+    )
     .option("--replace", "overwrite those files")
     .option("--json", "print JSON")
     .action(runIssue);
@@ -59,7 +62,7 @@ export function certCommand(): Command {
       const serial = await revokeCertificate(revokedFile, file, systemClock.now());
       if (isFirst) {
         process.stderr.write(
-          `There was no ${revokedFile}, so this begins one. If there was a list before, put it back and revoke again.\n`,
+          `There was no ${revokedFile}, so a new list was created. If there was a list before, put it back and revoke again.\n`,
         );
       }
       print({ json }, { revoked: serial }, `Revoked ${serial}\n`);
@@ -107,9 +110,9 @@ function parseName(text: string): string {
   return text;
 }
 
-const ABOUT = `Make the authority and the certificates of the vault's transport as Secrets of the pod's own namespace, and renew them. Run it as a Job before an installation and as a CronJob. A Secret that is there and good is left as it is; one that holds something else is an error, and is left as it is too.
+const ABOUT = `Make the authority and the certificates of the vault's transport as Secrets of the pod's own namespace, and renew them. Run it as a Job before an installation and as a CronJob. A valid Secret is not changed. A Secret with other content is an error and is not changed either.
 
-The authority's Secret has ca.pem and ca.key, and is written once. It makes administrators: let nobody but this Job and the people who run the vault read it. The others have tls.crt, tls.key and ca.crt. The vault and the API take up new ones within seconds of their arrival.
+The authority's Secret contains ca.pem and ca.key and is written once. It can issue administrator certificates: let only this Job and the people who run the vault read it. The others contain tls.crt, tls.key and ca.crt. The vault and the API load new ones within seconds.
 
 The pod's account needs get, create and patch for these Secrets, by their names, and nothing else.`;
 
@@ -151,8 +154,8 @@ function certSecretsCommand(): Command {
       [],
     )
     .option("--label <name=value>", "a label of all Secrets; may be repeated", addLabel, {})
-    .option("--days <days>", "how long certificates hold", parseDays, 90)
-    .option("--renew-days <days>", "how many days before its end a certificate is made anew", parseDays, 30)
+    .option("--days <days>", "how long certificates are valid", parseDays, 90)
+    .option("--renew-days <days>", "how many days before its expiry a certificate is renewed", parseDays, 30)
     .option("--kubernetes <url>", "the API server", "https://kubernetes.default.svc")
     .option("--account <folder>", "the folder with the pod's token, ca.crt and namespace", ACCOUNT)
     .option("--json", "print JSON")

@@ -95,7 +95,7 @@ async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
 function createProgress(): { show(records: number): void; end(): void } {
   if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
   return {
-    show: (records) => process.stderr.write(`\r${records} records hold so far\x1b[K`),
+    show: (records) => process.stderr.write(`\r${records} records are intact so far\x1b[K`),
     end: () => process.stderr.write("\r\x1b[K"),
   };
 }

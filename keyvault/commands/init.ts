@@ -7,9 +7,9 @@ import { createLog } from "../log.ts";
 import { columnsOf, foldLines, print } from "./display.ts";
 import { settingsHelp } from "./serve.ts";
 
-const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
+const ABOUT = `Make everything that a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority, and the certificates of the server, the API and one admin.
 
-Run it again whenever the vault is not running: it completes what an interruption left out, and changes nothing that is there. With ca.key taken away it makes no certificates, with the PIN file taken away it does not try the token.`;
+You can run it again whenever the vault is stopped. It completes an interrupted run and changes nothing that exists. Without ca.key it makes no certificates. Without the PIN file it does not open the token.`;
 
 type Options = { json?: true; pin: boolean; certificates: boolean };
 
@@ -18,7 +18,7 @@ export function initCommand(): Command {
   return new Command("init")
     .summary("make token, tables, keys and certificates")
     .description(ABOUT)
-    .option("--no-pin", "make no PIN: a new vault is refused unless its PIN file is there")
+    .option("--no-pin", "make no PIN: a new vault needs an existing PIN file")
     .option("--no-certificates", "make no authority and no certificates: they come from elsewhere")
     .option("--json", "print one JSON object for each step")
     .addHelpText("after", settingsHelp)
@@ -44,8 +44,8 @@ function describe({ step, created, absent = [] }: InitStep): string {
 
 function tellAbsent(step: InitStep["step"], absent: readonly string[]): string {
   return step === "token"
-    ? "the PIN file is elsewhere, so not tried; serve starts sealed"
-    : `ca.key is elsewhere, so not made: ${absent.join(", ")}`;
+    ? "not opened, because the PIN file is elsewhere; serve starts sealed"
+    : `not made, because ca.key is elsewhere: ${absent.join(", ")}`;
 }
 
 /** `keyvault migrate` */
@@ -53,7 +53,7 @@ export function migrateCommand(): Command {
   return new Command("migrate")
     .summary("bring the tables up to date")
     .description(
-      "Bring the vault's tables to this version, as the role that owns them (KEYVAULT_MIGRATION_DATABASE_URL), and give the role that runs (KEYVAULT_DATABASE_URL) its rights. `init` does so too; `serve` only where the two are one role.",
+      "Migrate the vault's tables to this version, as the role that owns them (KEYVAULT_MIGRATION_DATABASE_URL), and give the role that runs the vault (KEYVAULT_DATABASE_URL) its rights. `init` does this too. `serve` does it only if one role does both.",
     )
     .option("--json", "print JSON")
     .action(async ({ json }: { json?: true }) => {

@@ -11,19 +11,19 @@ const POLL_MS = 200;
 const RETIRE_TIMEOUT_MS = 1_800_000;
 const DAMAGED_EXIT_CODE = 2;
 
-const ABOUT_ROTATE = `Make the next version of the key-encryption key inside the token. From then on it wraps the data keys of new tenants; what is there stays under its version until "keyvault kek rewrap".
+const ABOUT_ROTATE = `Make the next version of the key-encryption key inside the token. From then on it wraps the data keys of new tenants. Existing data keys stay under their version until "keyvault kek rewrap".
 
-Take a backup after it, before anything else ("keyvault backup create"; of another module's token by its vendor's means): one from before does not have the new version. Old versions stay in the token, because old backups of the database need them.`;
+Take a backup before you do anything else, because earlier backups do not contain the new version: use "keyvault backup create", and for another module's token its vendor's tools. Old versions stay in the token, because old backups of the database need them.`;
 
-const ABOUT_REWRAP = `Wrap every tenant's data key anew under the newest version. The vault signs meanwhile. Cut off by anything, it goes on where it was when it is called again; Ctrl-C ends the display and not the work.
+const ABOUT_REWRAP = `Wrap every tenant's data key again under the newest version. The vault continues to sign. After an interruption, run the command again to continue. Ctrl-C ends the display but not the work.
 
-Exit code: 0 all is under the newest version, 2 some data keys are damaged and named, 1 it was not finished.`;
+Exit code: 0 if everything is under the newest version, 2 if some data keys are damaged, which are named, 1 if it did not finish.`;
 
-const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, permanently. Refused for the newest version, and as long as a data key needs it: every data key is opened first, under a version that stays. The vault signs meanwhile.
+const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, permanently. Refused for the newest version and for a version that a data key needs. To check this, the vault first opens every data key under a version that remains. It continues to sign.
 
-Backups taken before the rewrap are of no use without it, except together with a backup of the token: that is what retiring is for. Take a backup first.
+Backups taken before the rewrap are then useless, except together with a backup of the token. That is the purpose of retiring. Take a backup first.
 
-Exit code: 0 it is destroyed, 1 it is not.`;
+Exit code: 0 if the version is destroyed, 1 if not.`;
 
 /** `keyvault kek …` */
 export function kekCommand(): Command {
@@ -31,14 +31,14 @@ export function kekCommand(): Command {
   withRemoteOptions(rotate).action(async (options: RemoteOptions) => {
     const made = (await ask(options, "/v1/kek/rotate", {})) as { kek: string; keks: string[] };
     const next = 'Next: "keyvault backup create", then "keyvault kek rewrap".';
-    print(options, made, `${made.kek} wraps from now on.\n${next}\n`);
+    print(options, made, `${made.kek} wraps new data keys from now on.\n${next}\n`);
   });
   const rewrap = new Command("rewrap")
     .summary("wrap all data keys under the newest")
     .description(ABOUT_REWRAP);
   withRemoteOptions(rewrap).action(runRewrap);
   const retire = new Command("retire")
-    .summary("destroy a version that wraps nothing any more")
+    .summary("destroy a version that no longer wraps anything")
     .description(ABOUT_RETIRE)
     .argument("<version>", "the version, for instance kek-1", parseVersion);
   withRemoteOptions(retire).action(async (kek: string, options: RemoteOptions) => {
@@ -91,7 +91,7 @@ const yes = (): boolean => true;
 
 function describe({ kek, done, remaining, damaged }: RewrapProgress): string {
   if (done + remaining + damaged.length === 0) return `All data keys are under ${kek} already.`;
-  const lines = [`${done} data keys wrapped anew under ${kek}, ${remaining} to go.`];
+  const lines = [`${done} data keys rewrapped under ${kek}, ${remaining} remaining.`];
   if (damaged.length > 0) lines.push(`${damaged.length} do not open: tenants ${damaged.join(", ")}`);
   return lines.join("\n");
 }

@@ -11,15 +11,15 @@ const DAMAGED_EXIT_CODE = 2;
 /** Minimum terminal columns for a list with dates. */
 const WITH_DATES = 92;
 
-const ABOUT_KEYS = `Look at a running vault's keys and decide on their lives, by an admin's certificate (to look, an auditor's is enough).
+const ABOUT_KEYS = `Show a running vault's keys, and disable, enable or destroy them, with an admin's certificate. An auditor's is enough to show them.
 
-A key is active, disabled (it signs no more), destroying (it signs no more, and its seeds are erased on a day) or destroyed. Disabling takes one admin and takes effect immediately. Enabling and destroying take two: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name.`;
+A key is active, disabled (it does not sign), destroying (it does not sign, and its seeds will be erased on a known day) or destroyed. One admin can disable a key, with immediate effect. Enabling and destroying need two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name.`;
 
 const ABOUT_LIST = `List keys, sorted by id: all of them, or one tenant's. A key whose row was altered in the database is shown as DAMAGED.
 
 Exit code: 0, or 2 when a key is damaged.`;
 
-const ABOUT_DESTROY = `Ask for a key's destruction, or grant it to another admin who asked for the same number of days. From the second admin's call on the key does not sign; its seeds are erased when the days are over. Until then one admin takes it back with --cancel, which leaves the key disabled.`;
+const ABOUT_DESTROY = `Request a key's destruction, or approve another admin's request for the same number of days. The key stops signing when the second admin calls. Its seeds are erased when the days are over. Until then one admin can cancel it with --cancel, which leaves the key disabled.`;
 
 type ListOptions = RemoteOptions & { tenant?: string };
 type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
@@ -42,13 +42,15 @@ export function keysCommand(): Command {
   const disable = withId(new Command("disable").summary("stop a key from signing, immediately"));
   disable.action(async (id: string, options: RemoteOptions) => {
     const outcome = (await ask(options, `/v1/keys/${id}/disable`, {})) as object;
-    print(options, outcome, `${id} is disabled: it signs no more.\n`);
+    print(options, outcome, `${id} is disabled: it no longer signs.\n`);
   });
   const enable = withId(new Command("enable").summary("let a disabled key sign again (two admins)"));
   enable.action((id: string, options: RemoteOptions) => decide(options, `/v1/keys/${id}/enable`, {}));
-  const destroy = withId(new Command("destroy").summary("end a key (two admins)").description(ABOUT_DESTROY))
+  const destroy = withId(
+    new Command("destroy").summary("destroy a key (two admins)").description(ABOUT_DESTROY),
+  )
     .option("--days <days>", "days until the seeds are erased, 7 to 30", parseDestructionDays, 30)
-    .option("--cancel", "take the destruction back");
+    .option("--cancel", "cancel the destruction");
   destroy.action((id: string, options: DestroyOptions) =>
     options.cancel
       ? decide(options, `/v1/keys/${id}/destroy/cancel`, {})

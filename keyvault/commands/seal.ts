@@ -6,11 +6,11 @@ import { ask, CallError, type RemoteOptions, withRemoteOptions } from "./ask_vau
 import { print } from "./display.ts";
 import { readPin } from "./read_input.ts";
 
-const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
+const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificate. This ends the process that is logged in to the token and overwrites all keys in memory. Until "keyvault unseal" the vault signs nothing, makes no keys and only shows its status. A PIN file is not read until the next start.`;
 
-const ABOUT_UNSEAL = `Open a sealed vault by the token's PIN, by an admin's certificate. The PIN is asked for without being shown; without a terminal it is standard input's first line.
+const ABOUT_UNSEAL = `Open a sealed vault with the token's PIN and an admin's certificate. The command asks for the PIN without showing it. Without a terminal, it reads the PIN from the first line of standard input.
 
-It is encrypted here to a one-time key of the process that owns the token, and only that process can read it: what is in between, the vault's answering process too, passes on what it cannot open. After a wrong PIN the next try waits for 1 s, then 2 s, up to a minute.`;
+The PIN is encrypted here to a one-time key of the process that owns the token, and only that process can read it. Everything in between, including the vault's HTTP process, passes on what it cannot open. After a wrong PIN the next attempt must wait for 1 s, then 2 s, up to a minute.`;
 
 /**
  * A token's process starts within a second. After some faults the vault waits before it starts the next one.
@@ -31,7 +31,7 @@ export function sealCommand(): Command {
 
 /** `keyvault unseal` */
 export function unsealCommand(): Command {
-  const command = new Command("unseal").summary("open a sealed vault by its PIN").description(ABOUT_UNSEAL);
+  const command = new Command("unseal").summary("open a sealed vault with its PIN").description(ABOUT_UNSEAL);
   return withRemoteOptions(command)
     .option("--pin-file <file>", "read the PIN from this file instead")
     .action(async (options: UnsealOptions) => {

@@ -5,7 +5,7 @@ import { warnOfExposure } from "../hardening.ts";
 import { createLog, type Logger } from "../log.ts";
 import { columnsOf, foldLines } from "./display.ts";
 
-const ABOUT = `Open the token and answer calls over HTTPS (TLS 1.3, client certificates), one JSON log line for each event. SIGTERM or SIGINT lets the calls in flight end and stops.
+const ABOUT = `Open the token and answer calls over HTTPS (TLS 1.3, client certificates), one JSON log line for each event. SIGTERM or SIGINT stops it after the calls in flight.
 
 Without a PIN file the vault starts sealed: it answers "keyvault status" and waits for "keyvault unseal".`;
 
@@ -55,21 +55,18 @@ function stopAsked(whenStdinCloses: boolean): Promise<string> {
 }
 
 const SETTINGS: readonly (readonly [name: string, text: string])[] = [
-  ["KEYVAULT_DATA_DIR", "folder of token, PIN file and certificates; required"],
+  ["KEYVAULT_DATA_DIR", "folder with token, PIN file and certificates; required"],
   ["KEYVAULT_DATABASE_URL", "the vault's own database, postgres://…; required"],
   [
     "KEYVAULT_MIGRATION_DATABASE_URL",
-    "the same as the role that owns the tables, for init, migrate and backup restore; default: the one above",
+    "the same database for the role that owns the tables, for init, migrate and backup restore; default: the URL above",
   ],
-  ["…_URL_FILE", "a file that holds one of those URLs, instead"],
+  ["…_URL_FILE", "a file that contains one of these URLs"],
   ["KEYVAULT_PKCS11_MODULE", "the PKCS#11 library; default: SoftHSM where Linux distributions put it"],
-  [
-    "KEYVAULT_PKCS11_PARAMETERS",
-    "what that library is initialised with, for those that want something (NSS)",
-  ],
+  ["KEYVAULT_PKCS11_PARAMETERS", "initialization parameters of that library, if it needs any (NSS)"],
   ["KEYVAULT_TOKEN_LABEL", "the token's label; default: deputize"],
   ["KEYVAULT_TOKEN_DIR", "where SoftHSM keeps the token; default: <data>/token"],
-  ["KEYVAULT_TOKEN_ENVIRONMENT", "names of variables that another module's vendor wants, comma-separated"],
+  ["KEYVAULT_TOKEN_ENVIRONMENT", "names of variables that another module needs, comma-separated"],
   ["KEYVAULT_PIN_FILE", "the file with the token's PIN; default: <data>/pin"],
   ["KEYVAULT_HOST, _PORT", "where to listen; default: 127.0.0.1, 8443 (0 takes a free port)"],
   ["KEYVAULT_SERVER_NAMES", "names and addresses in the server's certificate; default: localhost,127.0.0.1"],
@@ -89,33 +86,33 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
   ],
   [
     "KEYVAULT_AUDIT_HEADS_LOG_SECONDS",
-    "how often the log gets that head, 1 to 3600; default: 60; at each start, sealing and stop as well",
+    "seconds between that head in the log, 1 to 3600; default: 60; also logged at each start, sealing and stop",
   ],
   [
     "KEYVAULT_CEILING",
-    "scopes that may be delegated at all, comma-separated, custom:* for all custom ones; default: no bound",
+    "scopes that may be delegated at all, comma-separated, custom:* for all custom ones; default: no limit",
   ],
-  ["KEYVAULT_EXTERNAL_SUBJECTS", "1: keys that are not in this vault may be delegated to; default: 0"],
+  ["KEYVAULT_EXTERNAL_SUBJECTS", "1: allow delegations to keys that are not in this vault; default: 0"],
   [
     "KEYVAULT_RATE_PER_KEY, _PER_TENANT",
-    "signatures a second, bursts of twice as many; default: 250, 1000; 0: no bound",
+    "signatures per second, with bursts of twice as many; default: 250, 1000; 0: no limit",
   ],
   [
     "KEYVAULT_CREATION_RATE_PER_TENANT",
-    "keys a second that one caller has made for a tenant; default: 25; 0: no bound",
+    "keys per second that one caller may create for a tenant; default: 25; 0: no limit",
   ],
   [
     "KEYVAULT_CREATIONS_PER_DAY",
-    "keys a day that one caller has made, for all tenants; default: 100000; 0: no bound",
+    "keys per day that one caller may create for all tenants; default: 100000; 0: no limit",
   ],
-  ["KEYVAULT_KEYS_PER_TENANT", "keys that a tenant may have; default: 10000; 0: no bound"],
-  ["KEYVAULT_MAX_CONNECTIONS", "concurrent connections; default: 1000; 0: no bound"],
-  ["KEYVAULT_HANDSHAKE_RATE", "handshakes a second from one address; default: 200; 0: no bound"],
+  ["KEYVAULT_KEYS_PER_TENANT", "keys that a tenant may have; default: 10000; 0: no limit"],
+  ["KEYVAULT_MAX_CONNECTIONS", "concurrent connections; default: 1000; 0: no limit"],
+  ["KEYVAULT_HANDSHAKE_RATE", "handshakes per second from one address; default: 200; 0: no limit"],
   ["KEYVAULT_LOG_LEVEL", "debug, info, warn, error or silent; default: info"],
   ["KEYVAULT_EXIT_ON_STDIN_CLOSE", "1: stop when standard input ends, for a parent that starts the vault"],
 ];
 
-const PIN = "The PIN itself is not a setting: the one process that uses it reads its file.";
+const PIN = "The PIN itself is not a setting. Only the process that uses it reads its file.";
 
 /** Returns the settings for `--help`, wrapped to the terminal's width. */
 export function settingsHelp(): string {

@@ -8,7 +8,7 @@ import { columnsOf, foldLines, print } from "./display.ts";
 /** `keyvault status` */
 export function statusCommand(): Command {
   const command = new Command("status")
-    .summary("show what a running vault is and has")
+    .summary("show the state of a running vault")
     .description(
       "Show a running vault's token, keys and audit head. Needs an admin's or auditor's certificate.",
     );

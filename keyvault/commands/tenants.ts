@@ -7,19 +7,19 @@ import { wholeNumber } from "./read_input.ts";
 
 const TENANT = /^[A-Za-z0-9._:@-]{1,128}$/;
 
-const ABOUT_DESTROY = `Ask for the destruction of a tenant's data key, and so of all its keys, or grant it to another admin who asked for the same number of days. From the second admin's call on none of its keys signs and no more are made; when the days are over the data key is erased, without which no copy of a seed opens. Until then one admin takes it back with --cancel, which leaves the tenant as it was.`;
+const ABOUT_DESTROY = `Request the destruction of a tenant's data key, and so of all its keys, or approve another admin's request for the same number of days. When the second admin calls, the tenant's keys stop signing and it gets no new ones. When the days are over, the data key is erased, and no copy of a seed opens without it. Until then one admin can cancel it with --cancel, which leaves the tenant as it was.`;
 
 type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
 
 /** `keyvault tenants …` */
 export function tenantsCommand(): Command {
   const destroy = new Command("destroy")
-    .summary("end a tenant with all its keys (two admins)")
+    .summary("destroy a tenant with all its keys (two admins)")
     .description(ABOUT_DESTROY)
     .argument("<tenant>", "the tenant's name", parseTenant);
   withRemoteOptions(destroy)
     .option("--days <days>", "days until the data key is erased, 7 to 30", parseDestructionDays, 30)
-    .option("--cancel", "take the destruction back")
+    .option("--cancel", "cancel the destruction")
     .action(async (tenant: string, options: DestroyOptions) => {
       const path = `/v1/tenants/${encodeURIComponent(tenant)}/destroy`;
       const outcome = (await (options.cancel
@@ -37,14 +37,14 @@ function describeAnswer({ tenant, state, pending, destroy_at }: TenantAnswer): s
   return `Tenant ${tenant} is ${state}${destroy_at === null ? "" : `; its data key is erased ${destroy_at}`}.\n`;
 }
 
-const ABOUT_ADOPT = `Give codes to the keys and tenants that a version without codes left, by two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name. Until then they are shown as DAMAGED and sign nothing.
+const ABOUT_ADOPT = `Give codes to the keys and tenants of a version without codes. This needs two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name. Until then these keys are shown as DAMAGED and sign nothing.
 
-Nothing proves that such a row is as the vault left it: look at them ("keyvault keys list", "keyvault keys show") and compare the ceilings and states with what you know before you run this. Both admins are shown the same fingerprint of the rows; a row that is altered in between makes another wish of the second.`;
+Nothing proves that such a row is as the vault left it. Before you run this, look at the keys ("keyvault keys list", "keyvault keys show") and compare their ceilings and states with what you know. Both admins see the same fingerprint of the rows. If a row is altered in between, the second request starts a new wish.`;
 
 /** `keyvault adopt` */
 export function adoptCommand(): Command {
   const command = new Command("adopt")
-    .summary("take over the rows of a version without codes (two admins)")
+    .summary("adopt the rows of a version without codes (two admins)")
     .description(ABOUT_ADOPT);
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const outcome = (await ask(options, "/v1/states/adopt", {}, TIMEOUT_MS)) as AdoptionAnswer;

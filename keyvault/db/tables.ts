@@ -21,7 +21,7 @@ export async function requireTables(databaseUrl: string, log: Logger): Promise<v
     log.warn({
       event: "audit_rewritable",
       remedy:
-        "The vault's database role may alter the audit: let another one own the tables (KEYVAULT_MIGRATION_DATABASE_URL)",
+        "The vault's database role may alter the audit: let another role own the tables (KEYVAULT_MIGRATION_DATABASE_URL)",
     });
   }
   const ahead = migrationAhead(found.applied);
@@ -29,7 +29,8 @@ export async function requireTables(databaseUrl: string, log: Logger): Promise<v
     log.warn({
       event: "schema_ahead",
       migration: ahead,
-      remedy: "The database is of the next version, and this one works with it: go on to that version soon",
+      remedy:
+        "The database has the tables of the next version. This version works with them, but upgrade soon",
     });
   }
   if (found.owns) return void (await migrate({ databaseUrl, migrationDatabaseUrl: databaseUrl }, log));

@@ -48,7 +48,7 @@ export function decideByTwo(
     return { ...asked, ...(certificate !== undefined && { certificate }) };
   }
   if (pending.admin !== admin.name) return "granted";
-  return refuse("policy_violation", "You have asked for it; another admin must ask for the same");
+  return refuse("policy_violation", "You already requested this; another admin must request the same");
 }
 
 /**

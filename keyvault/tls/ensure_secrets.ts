@@ -109,7 +109,7 @@ function requireOwn(name: string, files: SecretFiles, { all }: Authority): X509C
     return certificate;
   }
   throw new UserError(
-    `The Secret ${name} holds no certificate of this authority, and is left as it is: delete it to have it made anew`,
+    `The Secret ${name} holds no certificate of this authority and was not changed: delete it to have it created again`,
   );
 }
 

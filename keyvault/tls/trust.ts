@@ -68,7 +68,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const missing = lost.difference(revoked).size;
     if (missing === 0) lost = new Set();
-    const lacks = `${files.revokedFile} was gone, and the list that is there now lacks ${missing} of its serial numbers, which stay revoked: put them back, or start the vault anew to let them in`;
+    const lacks = `${files.revokedFile} was gone, and the current list lacks ${missing} of its serial numbers, which stay revoked: put them back, or restart the vault to accept them`;
     tell(missing === 0 ? "" : lacks);
     return revokedBy(revoked).union(lost);
   }

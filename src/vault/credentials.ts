@@ -59,7 +59,7 @@ function isPair({ cert, key }: Credentials): boolean {
 export function showCertificateEnd({ registry }: Pick<Metrics, "registry">, file: string): void {
   new Gauge({
     name: "deputize_vault_certificate_expiry_timestamp_seconds",
-    help: "When the certificate ends by which the vault knows this process, in Unix seconds",
+    help: "Expiry of this process's client certificate for the vault, in Unix seconds",
     registers: [registry],
     async collect() {
       // `reset()` would leave the value 0, which is a time in 1970.

@@ -240,7 +240,7 @@ test("a lost vault recovers from its backup, and reports what was created after 
   try {
     await loseVault(tools, names);
     const said = await restoreVault(tools, backup, names, pin);
-    expect(said).toMatch(/All \d+ records hold/);
+    expect(said).toMatch(/All \d+ records are intact/);
     await untilSealed(tools);
     await unsealVault(tools);
     for (const certId of [undefined, later, await account.lend()]) {
@@ -258,7 +258,7 @@ test("a lost vault recovers from its backup, and reports what was created after 
     expect(all).toEqual({ isComplete: false, log: expect.stringContaining("The chain is broken") });
     expect(left).toEqual({
       isComplete: true,
-      log: expect.stringContaining("heads noted before are in them"),
+      log: expect.stringContaining("heads noted before are among them"),
     });
   } finally {
     await giveBack();

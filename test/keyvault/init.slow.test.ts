@@ -142,7 +142,7 @@ test("keyvault init without the PIN file completes only the certificates and rep
   expect(existsSync(pinFile)).toBe(false);
   await rename(inTls("ca.key"), join(home.dir, "ca.key"));
   expect((await runProgram(home, ["init"])).output).toMatch(
-    /^token +already there; the PIN file is elsewhere, so not tried; serve\s+starts sealed$/m,
+    /^token +already there; not opened, because the PIN file is elsewhere;\s+serve\s+starts sealed$/m,
   );
   const serving = await started();
   expect(serving.token.sealed()).toBe("no_pin_file");

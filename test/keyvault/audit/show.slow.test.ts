@@ -213,7 +213,7 @@ test("audit verify reports an incomplete line, uses the others, and fails if all
   const head = vault.vault.journal.head();
   await writeFile(file, `${lineOf(head)}\n2026-11-2`);
   expect((await audit("verify", "--heads", file)).stdout).toMatch(
-    /heads noted before are in them \(1\)[\s\S]*line 2 is unfinished/,
+    /heads noted before are among them \(1\)[\s\S]*line 2 is incomplete/,
   );
   expect(JSON.parse((await audit("verify", "--json", "--heads", file)).stdout)).toMatchObject({
     intact: true,
@@ -223,7 +223,7 @@ test("audit verify reports an incomplete line, uses the others, and fails if all
   await appendHead(file, { seq: head.seq + 1, mac: Buffer.alloc(32) }, AT);
   await expect(audit("verify", "--heads", file)).rejects.toMatchObject({
     code: 2,
-    stdout: expect.stringMatching(/The chain is broken[\s\S]*line 2 is unfinished/),
+    stdout: expect.stringMatching(/The chain is broken[\s\S]*line 2 is incomplete/),
   });
   await writeFile(file, "2026-11-2");
   await expect(audit("verify", "--heads", file)).rejects.toMatchObject({

@@ -84,7 +84,7 @@ test.each([OLDEST, 3, 5, NEWEST - 1])(
     await migrate(inPlace.config, SILENT);
     expect(await contentsOf(home)).toEqual(await contentsOf(inPlace));
     const noted = `${rows.head.seq}:${rows.head.mac}`;
-    expect((await cli(home, "audit", "verify", "--head", noted)).stdout).toMatch(/records hold/);
+    expect((await cli(home, "audit", "verify", "--head", noted)).stdout).toMatch(/records are intact/);
 
     const restored = await startVault(home, vault.clock.at);
     try {
@@ -93,7 +93,7 @@ test.each([OLDEST, 3, 5, NEWEST - 1])(
     } finally {
       await restored.stop();
     }
-    expect((await cli(home, "audit", "verify", "--head", noted)).stdout).toMatch(/records hold/);
+    expect((await cli(home, "audit", "verify", "--head", noted)).stdout).toMatch(/records are intact/);
     const upgraded = await startVault(inPlace, vault.clock.at);
     if (level === OLDEST) await adoptByTwo(upgraded);
     await upgraded.stop();
@@ -238,7 +238,7 @@ test("a restore killed during the upgrade leaves nothing and can be repeated", a
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect((await restore(home, { file, key })).stdout).toMatch(/Restored the vault/);
   expect(await unfinishedTokens(home)).toEqual([]);
-  expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
+  expect((await cli(home, "audit", "verify")).stdout).toMatch(/records are intact/);
 });
 
 test("a restore refuses a backup that does not start with its only manifest", async () => {

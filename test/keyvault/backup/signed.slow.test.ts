@@ -114,7 +114,7 @@ test("a restore requires the id of the service key that signed the backup, and s
     ...["backup", "restore", file, "--recovery-key", recoveryKeyFile, "--service-key", serviceKey, "--json"],
   );
   expect(JSON.parse(stdout)).toMatchObject({ signed_by: serviceKey });
-  expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
+  expect((await cli(home, "audit", "verify")).stdout).toMatch(/records are intact/);
 });
 
 test("a restore refuses a forged backup in one line and leaves nothing", async () => {

@@ -95,7 +95,7 @@ test("kek rewrap shows the number of data keys when it has finished", async () =
     { method: "POST", url: "/v1/kek/rewrap", body: "{}" },
     { method: "GET", url: "/v1/status", body: "" },
   ]);
-  expect(said).toBe("3 data keys wrapped anew under kek-2, 0 to go.\n");
+  expect(said).toBe("3 data keys rewrapped under kek-2, 0 remaining.\n");
   expect(process.exitCode).toBeUndefined();
 });
 

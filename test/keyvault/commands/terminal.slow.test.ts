@@ -131,7 +131,7 @@ describe.skipIf(!mayRun)("the command line on a terminal", { timeout: 120_000 },
     const { shown } = await onTerminal(80, "audit verify");
     const last = shown.replaceAll("\r\n", "\n").split("\r").at(-1) ?? "";
     expect(stripVTControlCharacters(last)).toMatch(
-      /^All \d+ records hold\.\naudit head\n {2}\d+:[0-9a-f]{64}\n$/,
+      /^All \d+ records are intact\.\naudit head\n {2}\d+:[0-9a-f]{64}\n$/,
     );
   });
 
@@ -155,7 +155,7 @@ describe.skipIf(!mayRun)("the command line on a terminal", { timeout: 120_000 },
           .split("\n")
           .filter((line) => line.includes("[")).length,
       ).toBe(1);
-      expect(lines.join("\n")).toMatch(/\d+ data keys wrapped anew under kek-\d, 0 to go\./);
+      expect(lines.join("\n")).toMatch(/\d+ data keys rewrapped under kek-\d, 0 remaining\./);
     },
   );
 });

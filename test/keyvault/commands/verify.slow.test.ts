@@ -28,7 +28,7 @@ test("audit verify reports how many heads it compared, and fails for a file with
     stderr: `keyvault: ${heads} holds no head: the chain was not checked\n`,
   });
   await writeFile(heads, `2026-01-01T00:00:00.000Z ${seq}:${mac}\n`);
-  expect((await verify("--heads", heads)).stdout).toContain("and the heads noted before are in them (1).");
+  expect((await verify("--heads", heads)).stdout).toContain("and the heads noted before are among them (1).");
   expect(await verify("--head", `0:${mac}`), "a chain begins with zeros").toMatchObject({ code: 2 });
   expect(await verify("--head", `0:${"00".repeat(32)}`)).toMatchObject({ code: 0 });
   const next = `${Number(seq) + 1}:${mac}`;
@@ -92,7 +92,9 @@ test("audit verify detects cut records without a given head, and audit accept re
   await broken.stop();
   expect(await verify(), "the row of the lost record stays unbelieved").toMatchObject({
     code: 2,
-    stdout: expect.stringMatching(/^All 5 records hold[\s\S]*\nKey [0-9a-f]{32} is gone or not in the state/),
+    stdout: expect.stringMatching(
+      /^All 5 records are intact[\s\S]*\nKey [0-9a-f]{32} is gone or not in the state/,
+    ),
   });
   const opened = await startVault(home);
   expect(opened.sealing.state()).toBeUndefined();

@@ -36,7 +36,9 @@ test("the Job of audit_verify.yaml checks a running vault's audit against logged
     (await cli(vault.home, "status", "--json", "--url", vault.url)).stdout,
   ) as Status;
   await writeFile(heads, line(audit.records, audit.head ?? ""));
-  expect((await local.run(verify)).stdout).toMatch(/hold, and the heads noted before are in them \(1\)/);
+  expect((await local.run(verify)).stdout).toMatch(
+    /are intact, and the heads noted before are among them \(1\)/,
+  );
 
   await appendFile(heads, line(audit.records + 100, "0".repeat(64)));
   await expect(local.run(verify)).rejects.toMatchObject({
@@ -65,7 +67,7 @@ test("the Job of restore.yaml restores and verifies a backup, and the vault then
   const [restore] = pod.initContainers ?? [];
   const [verify] = pod.containers;
   expect((await local.run(restore)).stdout).toMatch(/Restored the vault of .*: 2 keys of 2 tenants/);
-  expect((await local.run(verify)).stdout).toMatch(/All \d+ records hold/);
+  expect((await local.run(verify)).stdout).toMatch(/All \d+ records are intact/);
   await expect(local.run(restore)).rejects.toThrow(/There is a token in/);
 
   const environment = {
