@@ -240,11 +240,13 @@ export function loadCertificateConfig(
 function parse<T>(schema: z.ZodType<T>, environment: Environment): T {
   const parsed = schema.safeParse(environment);
   if (parsed.success) return parsed.data;
-  const lines = parsed.error.issues.map((issue) => `  ${issue.path.join(".")}: ${tell(issue, environment)}`);
+  const lines = parsed.error.issues.map(
+    (issue) => `  ${issue.path.join(".")}: ${describeIssue(issue, environment)}`,
+  );
   throw new ConfigError(`These settings are missing or wrong:\n${lines.join("\n")}`);
 }
 
-function tell(issue: z.core.$ZodIssue, environment: Environment): string {
+function describeIssue(issue: z.core.$ZodIssue, environment: Environment): string {
   const name = String(issue.path[0]);
   if (environment[name] === undefined) {
     return `is missing${name === "KEYVAULT_DATABASE_URL" ? ", and so is KEYVAULT_DATABASE_URL_FILE" : ""}`;

@@ -140,22 +140,24 @@ type Parts = Omit<CreateKeyParts, "service"> & { register: Register };
 
 async function openServiceKey(parts: Parts, rule: ServiceKeyRule): Promise<{ key: Key; made: boolean }> {
   const stored = await readServiceKey(parts.database);
-  if (stored !== undefined) return { key: requireProven(await proven(stored, parts)), made: false };
+  if (stored !== undefined) {
+    return { key: requireVerified(await verifyServiceKey(stored, parts)), made: false };
+  }
   if (rule === "require") throw new UserError('This vault has no service key: run "keyvault init"');
   const create = createKeyCreation({ ...parts, service: undefined });
   await create(LOCAL, SERVICE_REQUEST, { tenant: VAULT_TENANT, purpose: "service", label: "service key" });
   const made = requireService(await readServiceKey(parts.database));
-  return { key: requireProven(await proven(made, parts)), made: true };
+  return { key: requireVerified(await verifyServiceKey(made, parts)), made: true };
 }
 
 async function readOwnKey(keyId: string, parts: Parts): Promise<Key> {
   const stored = await available(() => readServiceKey(parts.database));
-  const key = stored && (await proven(stored, parts));
+  const key = stored && (await verifyServiceKey(stored, parts));
   if (key?.keyId !== keyId) throw new VaultError("key_damaged");
   return key;
 }
 
-function requireProven(key: Key | undefined): Key {
+function requireVerified(key: Key | undefined): Key {
   if (key === undefined) {
     throw new UserError("The vault's service key was altered, or the database belongs to another token");
   }
@@ -174,7 +176,7 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
  * service key of a version without codes waits for adoption like all other keys. Until then its public half
  * is accepted because its earlier attestations are, but it attests nothing new.
  */
-async function proven(
+async function verifyServiceKey(
   joined: JoinedKeyRow,
   { custody, rowCodes, register }: Parts,
 ): Promise<Key | undefined> {
@@ -184,7 +186,7 @@ async function proven(
     if (row.tenant !== VAULT_TENANT || row.purpose !== "service") throw new VaultError("key_damaged");
     const waits = row.state_mac === null && register.isAdoptable("key", row.key_id);
     if (!waits) await rowCodes.require({ keys: [row], tenants: [tenant] });
-    return (await custody.holds(key)) ? key : undefined;
+    return (await custody.isIntact(key)) ? key : undefined;
   } catch (error) {
     if (!(error instanceof VaultError) || error.code !== "key_damaged") throw error;
     return undefined;

@@ -27,7 +27,7 @@ const headLine = z.object({
 export async function appendHead(file: string, { seq, mac }: Head, now: Date): Promise<void> {
   const handle = await open(file, "a+", 0o600);
   try {
-    const end = endOf(await readTail(handle));
+    const end = missingEndOf(await readTail(handle));
     await handle.appendFile(`${end}${now.toISOString()} ${seq}:${mac.toString("hex")}\n`);
     await handle.sync();
   } finally {
@@ -104,7 +104,7 @@ async function readTail(handle: FileHandle): Promise<string> {
  * Returns the text that completes the last line: a newline if it lacks one, after ` # unfinished` if the line
  * is incomplete.
  */
-function endOf(tail: string): string {
+function missingEndOf(tail: string): string {
   const last = tail.slice(tail.lastIndexOf("\n") + 1);
   if (last === "") return "";
   return headOf(last) === undefined ? `${UNFINISHED}\n` : "\n";
@@ -139,12 +139,12 @@ export function keepHeads(
   let noted = -1;
   let running: Promise<void> = Promise.resolve();
 
-  function tell(why: "start" | "steady" | "sealed" | "stop"): void {
+  function logHead(why: "start" | "steady" | "sealed" | "stop"): void {
     const { seq, mac } = journal.head();
     log.info({ event: "audit_head", seq, mac: mac.toString("hex"), why });
   }
 
-  async function note(): Promise<void> {
+  async function appendNewHead(): Promise<void> {
     const head = journal.head();
     if (file === undefined || head.seq === noted) return;
     noted = head.seq;
@@ -154,19 +154,19 @@ export function keepHeads(
     });
   }
 
-  tell("start");
-  token.whenSealed(() => tell("sealed"));
-  const telling = setInterval(() => tell("steady"), logEveryMs).unref();
-  const noting = setInterval(() => {
-    running = running.then(note);
+  logHead("start");
+  token.whenSealed(() => logHead("sealed"));
+  const logTimer = setInterval(() => logHead("steady"), logEveryMs).unref();
+  const fileTimer = setInterval(() => {
+    running = running.then(appendNewHead);
   }, fileEveryMs).unref();
   return {
     async stop() {
-      clearInterval(telling);
-      clearInterval(noting);
+      clearInterval(logTimer);
+      clearInterval(fileTimer);
       await running;
-      tell("stop");
-      await note();
+      logHead("stop");
+      await appendNewHead();
     },
   };
 }

@@ -64,7 +64,7 @@ export type Register = {
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
 };
 
-type Given = { kind: StateKind; name: string; last: Last };
+type NamedState = { kind: StateKind; name: string; last: Last };
 
 const KEY_CHANGES = new Set([
   "key_disable",
@@ -87,14 +87,14 @@ export function createRegister(): Register {
   const find = (kind: StateKind, name: string): Last | undefined => parts[partOf(name)]?.[kind].get(name);
 
   /** Returns the part that contains the name, and counts it as changed. */
-  function changing(name: string): RegisterPart {
+  function partToChange(name: string): RegisterPart {
     const index = partOf(name);
     changes[index] = (changes[index] ?? 0) + 1;
     return parts[index] ?? emptyPart();
   }
 
   /** Returns the states that a record sets. */
-  function given(record: AuditRow): Given[] {
+  function statesOf(record: AuditRow): NamedState[] {
     const { seq, statement, key_id: keyId, detail } = record;
     if (record.outcome !== "granted") return [];
     const last = (digest: string | undefined, erased = false): Last => {
@@ -115,46 +115,46 @@ export function createRegister(): Register {
   function created(
     { key_id: keyId, detail: { tenant, state } }: AuditRow,
     last: (digest: string | undefined) => Last,
-  ): Given[] {
+  ): NamedState[] {
     const digest = state === undefined ? undefined : textOf(state);
-    const key: Given[] = keyId === null ? [] : [{ kind: "key", name: keyId, last: last(digest) }];
+    const key: NamedState[] = keyId === null ? [] : [{ kind: "key", name: keyId, last: last(digest) }];
     if (tenant === undefined || find("tenant", tenant) !== undefined) return key;
     const first = { ...last(undefined), coded: rest.allCoded || digest !== undefined };
     return [...key, { kind: "tenant", name: tenant, last: first }];
   }
 
-  function takeIn(record: AuditRow): void {
-    for (const { kind, name, last } of given(record)) changing(name)[kind].set(name, last);
-    if (record.outcome === "granted") takeInDetail(record);
+  function applyRecord(record: AuditRow): void {
+    for (const { kind, name, last } of statesOf(record)) partToChange(name)[kind].set(name, last);
+    if (record.outcome === "granted") applyDetail(record);
     head = { seq: record.seq, mac: record.mac };
   }
 
-  function takeInDetail(record: AuditRow): void {
+  function applyDetail(record: AuditRow): void {
     const { statement } = record;
     if (isCreation(record)) {
-      takeInRoot(record);
+      applyRoot(record);
     } else if (statement === "state_adopt") {
-      takeInAdoption(record);
-    } else if (statement === "revocation_list") takeInList(record);
+      applyAdoption(record);
+    } else if (statement === "revocation_list") applyList(record);
   }
 
-  function takeInList({ key_id: keyId, digest, detail }: AuditRow): void {
+  function applyList({ key_id: keyId, digest, detail }: AuditRow): void {
     if (keyId === null || digest === null || detail.place === undefined) return;
-    changing(keyId).lists.set(keyId, {
+    partToChange(keyId).lists.set(keyId, {
       digest: digest.toString("latin1"),
       updatedAt: Number(detail.place),
       listed: detail.listed ?? null,
     });
   }
 
-  function takeInRoot({ key_id: keyId, purpose, detail: { tenant } }: AuditRow): void {
+  function applyRoot({ key_id: keyId, purpose, detail: { tenant } }: AuditRow): void {
     if (keyId === null || tenant === undefined || purpose !== "account_root") return;
-    const { roots } = changing(tenant);
+    const { roots } = partToChange(tenant);
     const known = roots.get(tenant) ?? [];
     if (!known.includes(keyId)) roots.set(tenant, [...known, keyId]);
   }
 
-  function takeInAdoption({ seq, caller, recorded_at, detail }: AuditRow): void {
+  function applyAdoption({ seq, caller, recorded_at, detail }: AuditRow): void {
     if (detail.step === "asked") {
       rest.wish = {
         action: "adopt",
@@ -175,20 +175,20 @@ export function createRegister(): Register {
     head: () => head,
     apply(records) {
       awaited.clear();
-      for (const record of records) takeIn(record);
+      for (const record of records) applyRecord(record);
     },
     awaiting(records) {
       awaited.clear();
       for (const record of records) {
-        for (const { kind, name, last } of given(record)) awaited.set(`${kind} ${name}`, last);
+        for (const { kind, name, last } of statesOf(record)) awaited.set(`${kind} ${name}`, last);
       }
     },
     isLast(kind, name, seq, digest) {
       if (seq === null) return false;
-      const is = (last: Last | undefined): boolean =>
+      const matches = (last: Last | undefined): boolean =>
         last?.seq === seq && (last.digest === undefined || last.digest === digest.toString("latin1"));
       const known = find(kind, name);
-      if (is(known) || is(awaited.get(`${kind} ${name}`))) return true;
+      if (matches(known) || matches(awaited.get(`${kind} ${name}`))) return true;
       return known !== undefined && !known.coded && seq > known.seq && rest.earlierAdoptions.has(seq);
     },
     changedAt: (kind, name) => find(kind, name)?.seq ?? 0,
@@ -221,8 +221,8 @@ function isCreation({ statement, outcome, detail }: AuditRow): boolean {
 }
 
 /** Returns the states of the rows that an adoption names. */
-function adopted(detail: AuditRow["detail"], last: (digest: string) => Last): Given[] {
-  const named = (kind: StateKind, list = ""): Given[] =>
+function adopted(detail: AuditRow["detail"], last: (digest: string) => Last): NamedState[] {
+  const named = (kind: StateKind, list = ""): NamedState[] =>
     readNamed(list).map(([name, digest]) => ({ kind, name, last: last(textOf(digest)) }));
   return detail.step === "done" ? [...named("key", detail.keys), ...named("tenant", detail.tenants)] : [];
 }

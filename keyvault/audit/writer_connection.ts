@@ -49,7 +49,7 @@ export async function openLedger(
   try {
     await client.connect();
     await client.query("set synchronous_commit = on");
-    await hold(client);
+    await acquireLock(client);
     await prepare(client);
     return { client };
   } catch (error) {
@@ -65,7 +65,7 @@ export async function closeLedger(client: pg.Client): Promise<void> {
 }
 
 /** Acquires the lock. Waits up to 3 s for another writer whose connection is being closed. */
-async function hold(client: pg.Client): Promise<void> {
+async function acquireLock(client: pg.Client): Promise<void> {
   try {
     await client.query(`set lock_timeout = '${LOCK_WAIT_MS}ms'`);
     await client.query("select pg_advisory_lock($1)", [LEDGER_LOCK]);
@@ -137,7 +137,7 @@ export function createHeadNoting(
     noted = Math.max(noted, seq);
   }
 
-  async function noteOrTell(): Promise<void> {
+  async function noteOrLog(): Promise<void> {
     try {
       await note();
     } catch (error) {
@@ -147,14 +147,14 @@ export function createHeadNoting(
 
   let running: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
-    running = running.then(noteOrTell);
+    running = running.then(noteOrLog);
   }, everyMs).unref();
   return {
     note,
     async stop() {
       clearInterval(timer);
       await running;
-      await noteOrTell();
+      await noteOrLog();
     },
   };
 }

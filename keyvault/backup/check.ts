@@ -4,8 +4,8 @@ import { migrationNames } from "../db/migrate.ts";
 import { UserError } from "../errors.ts";
 import {
   type BackupSource,
+  incompleteBackup,
   type Manifest,
-  notWhole,
   openLines,
   parseLine,
   readLine,
@@ -48,7 +48,7 @@ export async function checkBackup(
     if (last !== undefined) digest.update(last);
     last = line;
   }
-  if (first === undefined || last === undefined) throw notWhole();
+  if (first === undefined || last === undefined) throw incompleteBackup();
   const manifest = readManifest(first);
   if (manifest.version === UNSIGNED_VERSION) {
     requireUnsigned(origin);
@@ -67,12 +67,12 @@ export async function checkBackup(
 
 /** Throws `UserError` if the rows come from a later version, which this version cannot restore. */
 export function requireKnownTables({ migrations }: Manifest): void {
-  const own = migrationNames();
+  const known = migrationNames();
   const newest = migrations.at(-1);
-  if (newest === undefined) throw notWhole();
-  if (migrations.some((name, index) => name !== own[index])) {
+  if (newest === undefined) throw incompleteBackup();
+  if (migrations.some((name, index) => name !== known[index])) {
     throw new UserError(
-      `The backup has the tables of a newer version: restore it with a version that has ${newest}, this one ends with ${own.at(-1)}`,
+      `The backup has the tables of a newer version: restore it with a version that has ${newest}, this one ends with ${known.at(-1)}`,
     );
   }
 }
@@ -93,7 +93,7 @@ function readManifest(line: Buffer): Manifest {
     );
   }
   const manifest = readLine(line);
-  if (manifest.kind !== "manifest") throw notWhole();
+  if (manifest.kind !== "manifest") throw incompleteBackup();
   return manifest;
 }
 

@@ -52,8 +52,8 @@ export function createBackups(parts: BackupParts): CreateBackup {
     digest: Buffer,
   ): Promise<SignatureLine> {
     const key = await service.read();
-    const told = { type: "backup", version: 1, created_at, head, signed_by: key.keyId } as const;
-    const statement = { ...told, digest: digest.toString("base64") };
+    const unsigned = { type: "backup", version: 1, created_at, head, signed_by: key.keyId } as const;
+    const statement = { ...unsigned, digest: digest.toString("base64") };
     const bytes = backupSignBytes(statement);
     const record = {
       caller,

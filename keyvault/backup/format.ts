@@ -162,7 +162,7 @@ export async function* openLines(
     }
     if (from < piece.length) begun.push(piece.subarray(from));
   }
-  if (begun.length > 0) throw notWhole();
+  if (begun.length > 0) throw incompleteBackup();
 }
 
 /** Parses a line. Throws a `UserError` if it is not JSON. */
@@ -170,19 +170,19 @@ export function parseLine(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString());
   } catch {
-    throw notWhole();
+    throw incompleteBackup();
   }
 }
 
 /** Parses a line. Throws a `UserError` if no backup contains such a line. */
 export function readLine(line: Buffer): BackupLine {
   const read = backupLine.safeParse(parseLine(line));
-  if (!read.success) throw notWhole();
+  if (!read.success) throw incompleteBackup();
   return read.data;
 }
 
 /** Returns the error for lines that are missing, out of order, or not part of a backup. */
-export const notWhole = (): UserError => new UserError("The backup is incomplete or out of order");
+export const incompleteBackup = (): UserError => new UserError("The backup is incomplete or out of order");
 
 /** Returns the bytes that the service key signs: canonical JSON of the whole statement. */
 export function backupSignBytes({
@@ -222,16 +222,18 @@ export async function signerOf(
 ): Promise<string | undefined> {
   const read = signatureLine.safeParse(line);
   if (!read.success) return undefined;
-  const { statement: said, public_key, signature } = read.data;
+  const { statement: signed, public_key, signature } = read.data;
   const fits =
-    said.digest === digest.toString("base64") &&
-    said.created_at === manifest.created_at &&
-    said.head.seq === manifest.head.seq &&
-    said.head.mac === manifest.head.mac &&
-    isIdOf(said.signed_by, public_key);
+    signed.digest === digest.toString("base64") &&
+    signed.created_at === manifest.created_at &&
+    signed.head.seq === manifest.head.seq &&
+    signed.head.mac === manifest.head.mac &&
+    isIdOf(signed.signed_by, public_key);
   if (!fits) return undefined;
   try {
-    return (await verifyHybrid(public_key, backupSignBytes(said), signature)) ? said.signed_by : undefined;
+    return (await verifyHybrid(public_key, backupSignBytes(signed), signature))
+      ? signed.signed_by
+      : undefined;
   } catch (error) {
     if (error instanceof ProtocolError) return undefined;
     throw error;

@@ -20,8 +20,8 @@ import {
   BACKUP_TABLES,
   type BackupSource,
   type EndLine,
+  incompleteBackup,
   type Manifest,
-  notWhole,
   openLines,
   type RowsLine,
   readLine,
@@ -148,7 +148,7 @@ async function storeLines(
   let end: EndLine | undefined;
   for await (const text of lines) {
     const line = readLine(text);
-    if ((line.kind === "manifest") !== (manifest === undefined)) throw notWhole();
+    if ((line.kind === "manifest") !== (manifest === undefined)) throw incompleteBackup();
     if (line.kind === "signature") continue;
     digest.update(text);
     if (line.kind === "manifest") {
@@ -161,7 +161,7 @@ async function storeLines(
       end = line;
     }
   }
-  if (manifest === undefined || end === undefined) throw notWhole();
+  if (manifest === undefined || end === undefined) throw incompleteBackup();
   if (!digest.digest().equals(checked.digest)) {
     throw new UserError(
       "The backup was altered while it was read: restore it again from a file that nothing else writes to",

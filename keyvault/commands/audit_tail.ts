@@ -30,13 +30,13 @@ export function auditTailCommand(): Command {
     .option("-f, --follow", "print new records as they are written, until stopped");
   return withRemoteOptions(command).action(async (options: TailOptions) => {
     const width = Math.max(process.stdout.columns ?? DEFAULT_WIDTH, NARROWEST);
-    const say = (record: AuditView) => print(options, record, `${auditLine(record, width)}\n`);
+    const printRecord = (record: AuditView) => print(options, record, `${auditLine(record, width)}\n`);
     const newest = await readPage(options, `limit=${options.lines}`);
     if (!options.json) process.stdout.write(`${auditHeader(width)}\n`);
-    let last = show(newest, say, 0);
+    let last = show(newest, printRecord, 0);
     while (options.follow) {
       const page = await readPage(options, `after=${last}&limit=1000`);
-      last = show(page, say, last);
+      last = show(page, printRecord, last);
       if (page.next === null) await sleep(FOLLOW_MS);
     }
   });

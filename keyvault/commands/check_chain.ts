@@ -1,7 +1,7 @@
 import { compareRows, type DamagedRows } from "../audit/compare.ts";
+import { type Contradiction, createReplay } from "../audit/contradictions.ts";
 import { openJournal } from "../audit/journal.ts";
 import { createRegister } from "../audit/last_states.ts";
-import { type Contradiction, createReplay } from "../audit/meanings.ts";
 import type { Caller } from "../audit/record.ts";
 import { type ChainVerdict, readFrom, verifyChain, walkChain } from "../audit/verify_chain.ts";
 import { closeLedger, type Head, openLedger } from "../audit/writer_connection.ts";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
-import type { BlamedError } from "../db/database.ts";
+import type { ErrorOfSetting } from "../db/database.ts";
 import { UserError } from "../errors.ts";
 
 const DATABASE_HINTS: Readonly<Record<string, string>> = {
@@ -42,7 +42,7 @@ const FILE_HINTS: Readonly<Record<string, string>> = {
 /** System calls whose errors do not name the file. */
 const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
 
-type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & BlamedError;
+type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & ErrorOfSetting;
 
 /**
  * Returns one line for a person about an error that ended a command, or `undefined` for a fault that needs

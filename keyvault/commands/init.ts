@@ -24,10 +24,10 @@ export function initCommand(): Command {
     .addHelpText("after", settingsHelp)
     .action(async ({ json, pin, certificates }: Options) => {
       const config = loadConfig();
-      const say = (step: InitStep): void => print({ json }, step, describe(step));
+      const report = (step: InitStep): void => print({ json }, step, describe(step));
       const { initialise } = await import("../init.ts");
-      const given = { report: say, makesPin: pin, makesCertificates: certificates };
-      await initialise(config, systemClock, createLog("error"), given);
+      const initOptions = { report, makesPin: pin, makesCertificates: certificates };
+      await initialise(config, systemClock, createLog("error"), initOptions);
       for (const folder of exposedFolders(config)) process.stderr.write(`${folder}: ${EXPOSED_REMEDY}\n`);
       if (json) return;
       process.stdout.write(
@@ -38,11 +38,11 @@ export function initCommand(): Command {
 
 function describe({ step, created, absent = [] }: InitStep): string {
   const done = created.length === 0 ? "already there" : `made ${created.join(", ")}`;
-  const rest = absent.length === 0 ? "" : `; ${tellAbsent(step, absent)}`;
+  const rest = absent.length === 0 ? "" : `; ${describeAbsent(step, absent)}`;
   return foldLines([[step, `${done}${rest}`]], 14, columnsOf());
 }
 
-function tellAbsent(step: InitStep["step"], absent: readonly string[]): string {
+function describeAbsent(step: InitStep["step"], absent: readonly string[]): string {
   return step === "token"
     ? "not opened, because the PIN file is elsewhere; serve starts sealed"
     : `not made, because ca.key is elsewhere: ${absent.join(", ")}`;

@@ -22,7 +22,7 @@ export function serveCommand(): Command {
 }
 
 async function run(config: Config, log: Logger): Promise<void> {
-  const asked = stopAsked(config.exitOnStdinClose);
+  const stopRequest = waitForStop(config.exitOnStdinClose);
   warnOfExposure(config, log);
   const { serve } = await import("../serve.ts");
   const serving = await serve(config, systemClock, log);
@@ -35,7 +35,7 @@ async function run(config: Config, log: Logger): Promise<void> {
       ? { token: serving.token.info() }
       : { sealed: serving.sealing.state() }),
   });
-  log.info({ event: "stopping", reason: await asked });
+  log.info({ event: "stopping", reason: await stopRequest });
   await serving.stop();
   log.info({ event: "stopped" });
   process.stdin.unref?.();
@@ -45,7 +45,7 @@ async function run(config: Config, log: Logger): Promise<void> {
  * Resolves with the reason when a signal or the end of standard input stops the vault. Listens from the
  * start, so that it misses no signal.
  */
-function stopAsked(whenStdinCloses: boolean): Promise<string> {
+function waitForStop(whenStdinCloses: boolean): Promise<string> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => resolve(signal));
     if (!whenStdinCloses) return;

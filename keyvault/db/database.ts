@@ -31,17 +31,17 @@ function readTime(text: string): Date {
 }
 
 /** An error of a database, with the setting that contains its URL if that is not `KEYVAULT_DATABASE_URL`. */
-export type BlamedError = { setting?: string };
+export type ErrorOfSetting = { setting?: string };
 
 /**
  * Runs `work` with the database of a setting. Adds the setting's name to an error unless it already has one.
  */
-export async function blaming<T>(setting: string, work: () => Promise<T>): Promise<T> {
+export async function withSettingOnError<T>(setting: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (error instanceof Error && !("setting" in error)) {
-      Object.assign(error, { setting } satisfies BlamedError);
+      Object.assign(error, { setting } satisfies ErrorOfSetting);
     }
     throw error;
   }
@@ -54,10 +54,10 @@ export function openDatabase(
   max = 4,
   timeoutMs: number = QUERY_TIMEOUT_MS,
 ): Database {
-  const say = (text: unknown): void => log.warn({ event: "database_trouble", text: String(text) });
+  const logText = (text: unknown): void => log.warn({ event: "database_trouble", text: String(text) });
   return knex({
     client: "pg",
-    log: { warn: say, error: say, deprecate: say, debug: () => {} },
+    log: { warn: logText, error: logText, deprecate: logText, debug: () => {} },
     connection: {
       connectionString: url,
       application_name: "keyvault",

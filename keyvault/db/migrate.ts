@@ -2,7 +2,7 @@ import type { Knex } from "knex";
 import type { Config } from "../config.ts";
 import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { blaming, createClient, type Database, openDatabase } from "./database.ts";
+import { createClient, type Database, openDatabase, withSettingOnError } from "./database.ts";
 import { type Migration, migrations } from "./migrations.ts";
 
 /** Names of all migrations that this code knows, in order. */
@@ -81,7 +81,9 @@ export async function withSchemaLock<T>(
     return await asOwner(urls, async () => {
       await lock.connect();
       await lock.query("select pg_advisory_lock($1)", [MIGRATION_LOCK]);
-      const running = await blaming("KEYVAULT_DATABASE_URL", () => findRunningRole(database, guest));
+      const running = await withSettingOnError("KEYVAULT_DATABASE_URL", () =>
+        findRunningRole(database, guest),
+      );
       return work(database, running);
     });
   } finally {
@@ -97,7 +99,9 @@ export async function asOwner<T>(
   { databaseUrl, migrationDatabaseUrl }: SchemaUrls,
   work: () => Promise<T>,
 ): Promise<T> {
-  return migrationDatabaseUrl === databaseUrl ? work() : blaming("KEYVAULT_MIGRATION_DATABASE_URL", work);
+  return migrationDatabaseUrl === databaseUrl
+    ? work()
+    : withSettingOnError("KEYVAULT_MIGRATION_DATABASE_URL", work);
 }
 
 /** Names of the database's migrations, in order. Empty if the tables do not exist. */

@@ -16,7 +16,7 @@ const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
  * Throws `UserError` if the tables are those of another version, or the role lacks its rights.
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
-  const found = await look(databaseUrl, log);
+  const found = await inspectTables(databaseUrl, log);
   if (found.rewrites || found.owns) {
     log.warn({
       event: "audit_rewritable",
@@ -41,14 +41,14 @@ export async function requireTables(databaseUrl: string, log: Logger): Promise<v
   const missing = known.filter((name) => !found.applied.includes(name));
   if (missing.length > 0) {
     throw new UserError(
-      `The database lacks ${missing.join(", ")}, and this role does not own its tables: ${ASK}`,
+      `The database lacks ${missing.join(", ")}, and this role does not own its tables: ${MIGRATE_HINT}`,
     );
   }
 }
 
-const ASK = 'run "keyvault migrate" with KEYVAULT_MIGRATION_DATABASE_URL';
+const MIGRATE_HINT = 'run "keyvault migrate" with KEYVAULT_MIGRATION_DATABASE_URL';
 
-async function look(url: string, log: Logger): Promise<Found> {
+async function inspectTables(url: string, log: Logger): Promise<Found> {
   const database = openDatabase(url, log, 1);
   try {
     const { rows } = await database.raw<{ rows: [Omit<Found, "applied"> & { sees: boolean | null }] }>(
@@ -58,7 +58,9 @@ async function look(url: string, log: Logger): Promise<Found> {
        from (select) as one left join pg_class as audit on audit.oid = to_regclass('audit')`,
     );
     const [{ owns, rewrites, sees }] = rows;
-    if (sees === false) throw new UserError(`The vault's database role was not given its rights: ${ASK}`);
+    if (sees === false) {
+      throw new UserError(`The vault's database role was not given its rights: ${MIGRATE_HINT}`);
+    }
     return { owns, rewrites, applied: sees === true ? await appliedNames(database) : [] };
   } finally {
     await database.destroy();

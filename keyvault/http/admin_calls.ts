@@ -14,7 +14,7 @@ import type {
 } from "../lifecycle/destroy.ts";
 import type { Sealing } from "../lifecycle/sealing.ts";
 import type { ReadStatus } from "../status.ts";
-import { readBody, shaped } from "./body.ts";
+import { readBody, validate } from "./body.ts";
 import { type Call, get, type Invocation, post } from "./routes.ts";
 import { tenantName } from "./schemas.ts";
 
@@ -56,7 +56,7 @@ const sealedPin = z.strictObject({
 export function createAdminCalls(operations: AdminOperations): readonly Call[] {
   return [
     get("/v1/audit", ["admin", "auditor"], ({ context }) =>
-      operations.listAudit(shaped(auditQuery, { ...context.query }, "query")),
+      operations.listAudit(validate(auditQuery, { ...context.query }, "query")),
     ),
     {
       ...plainCall("/v1/backup", ({ caller }) => operations.createBackup(caller)),
@@ -71,12 +71,12 @@ export function createAdminCalls(operations: AdminOperations): readonly Call[] {
       operations.cancelKeyDestruction(caller, keyId),
     ),
     post("/v1/tenants/:tenant/destroy", ["admin"], async ({ caller, context }) => {
-      const tenant = shaped(tenantName, context.params.tenant, "path");
+      const tenant = validate(tenantName, context.params.tenant, "path");
       const { after_days } = await readBody(context, destruction);
       return operations.destroyTenant(caller, tenant, after_days);
     }),
     post("/v1/tenants/:tenant/destroy/cancel", ["admin"], async ({ caller, context }) => {
-      const tenant = shaped(tenantName, context.params.tenant, "path");
+      const tenant = validate(tenantName, context.params.tenant, "path");
       await readBody(context, nothing);
       return operations.cancelTenantDestruction(caller, tenant);
     }),

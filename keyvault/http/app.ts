@@ -10,7 +10,7 @@ import type { Readiness, ReadStatus } from "../status.ts";
 import type { Trust } from "../tls/trust.ts";
 import { createSealCalls } from "./admin_calls.ts";
 import { createCalls, isKeyId, type Operations } from "./calls.ts";
-import { createPeerCheck, createPeerReader, holds, type Peer } from "./peer_certificate.ts";
+import { createPeerCheck, createPeerReader, isValidAt, type Peer } from "./peer_certificate.ts";
 import { errorReply, type Reply, sendReply } from "./reply.ts";
 import {
   type Call,
@@ -99,7 +99,7 @@ export function createApp(parts: AppParts): RequestListener {
   function authenticate(request: IncomingMessage): Peer["caller"] {
     const peer = readPeer(request.socket as TLSSocket);
     if (peer === undefined) throw new VaultError("forbidden", "The certificate gives no role");
-    if (!holds(peer, clock.now())) throw new VaultError("forbidden", "The certificate has expired");
+    if (!isValidAt(peer, clock.now())) throw new VaultError("forbidden", "The certificate has expired");
     return peer.caller;
   }
 

@@ -43,7 +43,7 @@ export async function readBody<T>(
   try {
     const limits = { bytes: maxBytes, depth: MAX_JSON_NESTING_DEPTH };
     const flat = bytes.length > MAX_BODY_BYTES ? readFlatJson(bytes) : undefined;
-    return shaped(schema, flat ?? plainJson(parseJson(bytes, limits)), "body");
+    return validate(schema, flat ?? plainJson(parseJson(bytes, limits)), "body");
   } catch (error) {
     if (error instanceof ProtocolError) throw new VaultError("invalid_request", `body: ${error.code}`);
     throw error;
@@ -51,7 +51,7 @@ export async function readBody<T>(
 }
 
 /** Checks a value against the schema. Throws `VaultError invalid_request`. */
-export function shaped<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
+export function validate<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;

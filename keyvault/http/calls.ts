@@ -7,7 +7,7 @@ import type { SignChallenge } from "../sign/challenge.ts";
 import type { SignDelegation } from "../sign/delegation.ts";
 import type { SignRevocationList } from "../sign/revocation_list.ts";
 import { type AdminOperations, createAdminCalls } from "./admin_calls.ts";
-import { MAX_LIST_BODY_BYTES, readBody, shaped } from "./body.ts";
+import { MAX_LIST_BODY_BYTES, readBody, validate } from "./body.ts";
 import { type Call, get, post } from "./routes.ts";
 import {
   ceilingBody,
@@ -55,10 +55,10 @@ export function createCalls(operations: Operations): readonly Call[] {
       return operations.createKey(caller, `${caller.role}:${requestKey}`, request);
     }),
     get("/v1/keys", ["admin", "auditor"], ({ context }) =>
-      operations.listKeys(shaped(listQuery, { ...context.query }, "query")),
+      operations.listKeys(validate(listQuery, { ...context.query }, "query")),
     ),
     get("/v1/keys/:id", ["api", "admin", "auditor"], ({ caller, keyId, context }) => {
-      const { tenant } = shaped(keyQuery, { ...context.query }, "query");
+      const { tenant } = validate(keyQuery, { ...context.query }, "query");
       return operations.getKey(keyId, ownTenant(caller, tenant));
     }),
     post("/v1/keys/:id/disable", ["api", "admin"], async ({ caller, keyId, context }) => {

@@ -47,7 +47,7 @@ export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
 }
 
 /** Returns whether a peer's certificate is valid at `now`. A connection may outlive its certificate. */
-export function holds({ notBefore, notAfter }: Peer, now: Date): boolean {
+export function isValidAt({ notBefore, notAfter }: Peer, now: Date): boolean {
   return notBefore <= now && now <= notAfter;
 }
 

@@ -56,10 +56,12 @@ export function createRoutes(calls: readonly Call[]): FindRoute {
     known.set(place, [...(known.get(place) ?? []), { call, parts }]);
   }
   return (method, path) => {
-    const given = path.split("/");
-    const candidates = known.get(placeOf(method === "HEAD" ? "GET" : method, given.length)) ?? [];
-    const found = candidates.find(({ parts }) => parts.every((part, index) => takes(part, given[index])));
-    return found && { call: found.call, params: paramsOf(found.parts, given) };
+    const segments = path.split("/");
+    const candidates = known.get(placeOf(method === "HEAD" ? "GET" : method, segments.length)) ?? [];
+    const found = candidates.find(({ parts }) =>
+      parts.every((part, index) => matches(part, segments[index])),
+    );
+    return found && { call: found.call, params: paramsOf(found.parts, segments) };
   };
 }
 
@@ -95,7 +97,7 @@ function placeOf(method: string | undefined, length: number): string {
   return `${method} ${length}`;
 }
 
-function takes(part: string, given: string | undefined): boolean {
+function matches(part: string, given: string | undefined): boolean {
   return part.startsWith(":") ? given !== "" : part === given;
 }
 

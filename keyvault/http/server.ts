@@ -95,7 +95,7 @@ type Waiting = Pick<WeakMap<Socket, { count: number; last: IncomingMessage }>, "
 /**
  * Closes a connection that sends more than {@link MOST_AT_ONCE} requests before it receives their answers.
  */
-function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => void = () => {}): Waiting {
+function limitAtOnce(server: Server | PlainServer, onExceeded: (socket: Socket) => void = () => {}): Waiting {
   const waiting = new WeakMap<Socket, { count: number; last: IncomingMessage }>();
   server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
@@ -107,7 +107,7 @@ function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => voi
       known.count -= 1;
     });
     if (known.count <= MOST_AT_ONCE || socket.destroyed) return;
-    tell(socket);
+    onExceeded(socket);
     socket.destroy();
   });
   return waiting;

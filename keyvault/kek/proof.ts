@@ -119,7 +119,7 @@ export type ReadDataKeys = (after: string | undefined, limit: number) => Promise
 const STORED = "octet_length(wrapped_data_key) > 0";
 
 /** Returns a reader for use in a transaction of the journal. */
-export function readInTurn(client: pg.Client): ReadDataKeys {
+export function readInTransaction(client: pg.Client): ReadDataKeys {
   return async (after, limit) => {
     const { rows } = await client.query<WrappedDataKey>(
       `select tenant, kek, wrapped_data_key from tenants where ${STORED} and ($1::text is null or tenant > $1)
@@ -134,7 +134,7 @@ export function readInTurn(client: pg.Client): ReadDataKeys {
  * Returns a reader for use outside the journal. Rejects with `VaultError unavailable` if the database does
  * not answer.
  */
-export function readBeside(database: Database): ReadDataKeys {
+export function readOutsideJournal(database: Database): ReadDataKeys {
   return (after, limit) =>
     available(() => {
       const query = database<TenantRow>("tenants").whereRaw(STORED).orderBy("tenant").limit(limit);

@@ -12,8 +12,8 @@ import {
   createRetirementProof,
   type ReadDataKeys,
   type RetirementProof,
-  readBeside,
-  readInTurn,
+  readInTransaction,
+  readOutsideJournal,
   type Unproven,
 } from "./proof.ts";
 
@@ -48,7 +48,7 @@ type Ending = Retired | Refusal | VaultError;
  * Maximum number of data keys to open in the transaction that destroys the version, because signing waits for
  * it. If more were added, the proof continues outside the journal.
  */
-const PROVEN_IN_TURN = 250;
+const PROVEN_IN_TRANSACTION = 250;
 const ROUNDS = 20;
 const NAMED = 3;
 
@@ -96,7 +96,7 @@ export function createKekRetirement(parts: {
     const refused = await refusal(client, kek);
     if (refused !== undefined) return refused;
     const found = new Set<string>();
-    const rest = await proof.rest(noting(readInTurn(client), found), PROVEN_IN_TURN);
+    const rest = await proof.rest(collectingTenants(readInTransaction(client), found), PROVEN_IN_TRANSACTION);
     if (rest === undefined) return undefined;
     const missing = [...register.tenants()].filter(
       (tenant) => !found.has(tenant) && !register.isErased("tenant", tenant),
@@ -114,7 +114,7 @@ export function createKekRetirement(parts: {
         ? { value: ending }
         : { value: ending, entry: { ...about, outcome: outcomeOf(ending) } };
     for (let round = 0; round < ROUNDS; round += 1) {
-      const unproven = await proof.extend(readBeside(database), (seen) => {
+      const unproven = await proof.extend(readOutsideJournal(database), (seen) => {
         if (stopping) throw new VaultError("unavailable", "The vault is stopping");
         progress.proven = seen;
       });
@@ -175,7 +175,7 @@ function outcomeOf(ending: Ending): AuditEntry["outcome"] {
 }
 
 /** Returns a reader like `read` that also adds the tenants of its data keys to `found`. */
-function noting(read: ReadDataKeys, found: Set<string>): ReadDataKeys {
+function collectingTenants(read: ReadDataKeys, found: Set<string>): ReadDataKeys {
   return async (after, limit) => {
     const rows = await read(after, limit);
     for (const { tenant } of rows) found.add(tenant);

@@ -83,7 +83,7 @@ export function createKeyCreation({
   async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared | Refusal | "raced" | "damaged"> {
     const readAt = rowCodes.now();
     const known = await available(() => database<TenantRow>("tenants").where({ tenant }).first());
-    if (known !== undefined && known.state !== "active") return ending(known, readAt);
+    if (known !== undefined && known.state !== "active") return answerForEnding(known, readAt);
     const dataKey = known ?? (await dataKeys.create(tenant));
     const key = await custody.generate(dataKey, tenant, purpose);
     const createdAt = clock.now();
@@ -103,7 +103,7 @@ export function createKeyCreation({
   }
 
   /** Returns the answer for a tenant whose row, read at `readAt`, says that it is being destroyed. */
-  async function ending(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
+  async function answerForEnding(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
     const rows = { keys: [], tenants: [tenant] };
     const [isIntact] = await rowCodes.check(rows);
     if (isIntact === true) return refuseEnding();
@@ -120,12 +120,12 @@ export function createKeyCreation({
     } as const;
 
     async function replay({ row, intact }: Made): Promise<CreatedKey | Refusal> {
-      const told = { ...about, keyId: row.key_id };
+      const keyEntry = { ...about, keyId: row.key_id };
       if (intact && !row.request_hash.equals(requestHash)) {
-        return recordRefusal(journal, told, refuse("idempotency_conflict"));
+        return recordRefusal(journal, keyEntry, refuse("idempotency_conflict"));
       }
       if (intact && (await isAnswer(row, request, service))) return repeat(journal, about, row);
-      await journal.record({ ...told, outcome: "failed" });
+      await journal.record({ ...keyEntry, outcome: "failed" });
       throw new VaultError("key_damaged");
     }
 
@@ -199,7 +199,7 @@ async function storeKey(
   const refusal =
     (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
     (await exceedsTenantCeiling(client, { rowCodes, known: made.roots() }, request));
-  if (refusal !== undefined) return misplaced(refusal, about);
+  if (refusal !== undefined) return failedChange(refusal, about);
   const { key, attestation, createdAt } = prepared;
   const coded = await rowCodes.add({
     keys: [{ ...rowOf(made), state_seq: seq }],
@@ -209,7 +209,7 @@ async function storeKey(
   if (row === undefined || tenant === undefined) throw new VaultError("internal");
   const entry = { ...about, keyId: key.keyId };
   const fault = await placeTenant(client, rowCodes, tenant, made.token.info().keks);
-  if (fault !== undefined) return misplaced(fault, entry);
+  if (fault !== undefined) return failedChange(fault, entry);
   await insertKey(client, row);
   const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
   const state = keyStateDigest(row).toString("hex");
@@ -217,7 +217,7 @@ async function storeKey(
   return { value: "stored", entry: { ...entry, digest, detail, outcome: "granted" } };
 }
 
-function misplaced(
+function failedChange(
   fault: "raced" | "damaged" | Refusal,
   entry: Omit<AuditEntry, "outcome">,
 ): Change<"raced" | "damaged" | Refusal> {

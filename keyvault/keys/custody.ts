@@ -26,7 +26,7 @@ export type Custody = {
    * Returns whether both halves sign for the public key. Signs bytes that are not a statement. Rejects like
    * {@link Custody.sign}.
    */
-  holds(key: KeptKey): Promise<boolean>;
+  isIntact(key: KeptKey): Promise<boolean>;
 };
 
 const PROBE = canonicalBytes({ type: "key_probe" });
@@ -56,6 +56,6 @@ export function createCustody(dataKeys: DataKeys): Custody {
       }
     },
     sign,
-    holds: async (key) => verifyHybrid(key.publicKey, PROBE, await sign(key, PROBE)),
+    isIntact: async (key) => verifyHybrid(key.publicKey, PROBE, await sign(key, PROBE)),
   };
 }

@@ -34,7 +34,7 @@ type CheckedRow = { row: JoinedKeyRow; intact: boolean };
 /** Keys read for one decision. */
 export type Reading = Pick<KeyStore, "find"> & {
   /** Returns true while none of the keys that were looked for has changed. */
-  holds(): boolean;
+  isCurrent(): boolean;
 };
 
 /**
@@ -124,7 +124,7 @@ export function createKeyStore(
           lookedFor.add(keyId);
           return store.find(keyId, tenant);
         },
-        holds: () => !lookedFor.values().some((keyId) => changes.happened(keyId, before)),
+        isCurrent: () => !lookedFor.values().some((keyId) => changes.happened(keyId, before)),
       };
     },
     changed(keyId) {

@@ -61,7 +61,7 @@ type Failures = { count: number; at: number };
 export function createSealing({ token, open, journal, clock, elapsed, log }: SealingParts): Sealing {
   const failures = new LRUCache<string, Failures>({ max: REMEMBERED_CALLERS });
   const unrecorded: AuditEntry[] = [];
-  let askedBy: Caller | undefined;
+  let sealedBy: Caller | undefined;
   let state = stateOf(token.sealed());
   let unsealing = false;
   let sealWanted: SealState | undefined;
@@ -71,7 +71,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
 
   function stateOf(reason: SealReason | undefined): SealState | undefined {
     if (reason === undefined) return undefined;
-    const by = reason === "asked" && askedBy !== undefined ? `${askedBy.role}/${askedBy.name}` : null;
+    const by = reason === "asked" && sealedBy !== undefined ? `${sealedBy.role}/${sealedBy.name}` : null;
     return { since: clock.now().toISOString(), reason, by };
   }
 
@@ -82,7 +82,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
   }
 
   function sealNow(caller: Caller): void {
-    askedBy = caller;
+    sealedBy = caller;
     token.seal("asked");
     log.warn({ event: "sealed_by", caller: caller.name, role: caller.role });
   }
@@ -114,7 +114,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
     }
   }
 
-  function requireUnwanted(): void {
+  function requireNoSealRequest(): void {
     if (sealWanted !== undefined) throw new VaultError("sealed");
     if (token.sealed() !== undefined) throw new VaultError("token_unavailable");
   }
@@ -122,14 +122,14 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
   async function openVault(caller: Caller, before: SealState): Promise<void> {
     try {
       const opened = await open();
-      requireUnwanted();
+      requireNoSealRequest();
       for (let entry = unrecorded[0]; entry !== undefined; entry = unrecorded[0]) {
         await opened.record(entry);
         unrecorded.shift();
       }
       const detail = { sealed_since: before.since, reason: before.reason };
       await opened.record({ caller, statement: "unseal", outcome: "granted", detail });
-      requireUnwanted();
+      requireNoSealRequest();
       state = undefined;
     } catch (error) {
       const broken = error instanceof LedgerMismatch;
@@ -150,7 +150,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
       const entry = { caller, statement: "seal", outcome: "granted" } as const;
       if (unsealing) {
         remember(entry);
-        askedBy = caller;
+        sealedBy = caller;
         sealWanted = stateOf("asked");
         return sealWanted ?? { since: clock.now().toISOString(), reason: "asked", by: null };
       }

@@ -78,19 +78,19 @@ export async function signStatement(
   grant: Grant = parts.journal.record,
 ): Promise<Signed | Refusal> {
   const { store, custody, journal, clock } = parts;
-  const unfit = await telling(journal, call, () => admit(parts, call));
+  const unfit = await recordingDamage(journal, call, () => admit(parts, call));
   if (unfit !== undefined) return recordRefusal(journal, call, unfit);
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const reading = store.reading();
     const key = await reading.find(call.keyId, call.tenant);
     if (key === undefined) return recordRefusal(journal, call, refuse("key_not_found"));
     const building = () => build(key, unixSeconds(clock.now()), reading);
-    const bytes = await telling(journal, call, () => decide(key, call, building));
+    const bytes = await recordingDamage(journal, call, () => decide(key, call, building));
     const about = { ...call, purpose: key.purpose };
     if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
     const entry = { ...about, digest: hash("sha256", bytes, "buffer") };
     const [recording, signing] = await Promise.allSettled([
-      grant({ ...entry, outcome: "granted" }, () => reading.holds()),
+      grant({ ...entry, outcome: "granted" }, () => reading.isCurrent()),
       custody.sign(key, bytes),
     ]);
     if (recording.status === "rejected") throw recording.reason;
@@ -131,7 +131,7 @@ export async function admit(
  * Returns the result of `work`. If `work` finds a damaged key, records it as `failed` and then throws its
  * error.
  */
-export async function telling<T>(
+export async function recordingDamage<T>(
   journal: Journal,
   { caller, keyId, statement, detail }: Pick<SigningCall, "caller" | "keyId" | "statement" | "detail">,
   work: () => Promise<T>,

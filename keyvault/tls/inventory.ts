@@ -10,7 +10,7 @@ import { readCertificates } from "./material.ts";
 export const ENDS = ["server", "api", "admin"] as const;
 
 /** Returns whether `<name>.pem` is in the folder. */
-export function isThere(dir: string, name: string): boolean {
+export function hasCertificate(dir: string, name: string): boolean {
   return existsSync(join(dir, `${name}.pem`));
 }
 
@@ -20,8 +20,8 @@ export function isThere(dir: string, name: string): boolean {
  * vault's own certificate must exist. Throws a `UserError` that names the file.
  */
 export async function requireTls(dir: string): Promise<void> {
-  const there = ENDS.filter((name) => isThere(dir, name));
-  const authorities = isThere(dir, "ca") ? await readAuthorities(dir) : [];
+  const there = ENDS.filter((name) => hasCertificate(dir, name));
+  const authorities = hasCertificate(dir, "ca") ? await readAuthorities(dir) : [];
   if (existsSync(join(dir, "ca.key")) && authorities.length > 0) {
     await readAuthority(dir);
   } else if (authorities.length > 0 && !there.includes("server")) {
@@ -63,9 +63,9 @@ export function authorityOf(
   privateKey: string,
   place: string,
 ): Identity {
-  const own = readKeyOf(authorities, privateKey);
-  if (own === undefined) throw new UserError(`${place} or its key is damaged`);
-  return { certificate: own.toString(), privateKey };
+  const matching = readKeyOf(authorities, privateKey);
+  if (matching === undefined) throw new UserError(`${place} or its key is damaged`);
+  return { certificate: matching.toString(), privateKey };
 }
 
 async function readAuthorities(dir: string): Promise<X509Certificate[]> {

@@ -12,7 +12,7 @@ import {
   type Subject,
   type Validity,
 } from "./authority.ts";
-import { ENDS, isThere, readAuthority, requireTls } from "./inventory.ts";
+import { ENDS, hasCertificate, readAuthority, requireTls } from "./inventory.ts";
 import { normaliseSerial, readRevoked } from "./material.ts";
 
 /** Days for which an authority is valid. */
@@ -39,8 +39,8 @@ export async function installTls(
 ): Promise<TlsInstalled> {
   await makePrivateFolder(dir);
   await requireTls(dir);
-  if (isThere(dir, "ca") && !existsSync(join(dir, "ca.key"))) {
-    return { created: [], absent: ENDS.filter((name) => !isThere(dir, name)) };
+  if (hasCertificate(dir, "ca") && !existsSync(join(dir, "ca.key"))) {
+    return { created: [], absent: ENDS.filter((name) => !hasCertificate(dir, name)) };
   }
   const created: string[] = [];
   await ensure(dir, "ca", created, () => createAuthority(validity(now, AUTHORITY_DAYS)));
@@ -64,7 +64,7 @@ async function ensure(
   created: string[],
   make: () => Promise<Identity>,
 ): Promise<void> {
-  if (isThere(dir, name)) return;
+  if (hasCertificate(dir, name)) return;
   const identity = await make();
   await writeFileDurably(join(dir, `${name}.key`), identity.privateKey);
   await writeFileDurably(join(dir, `${name}.pem`), identity.certificate, 0o644);

@@ -41,14 +41,14 @@ const QUIET_MS = 1_000;
 export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let material = await readMaterial(files);
   let generation = 0;
-  let told = "";
+  let loggedReason = "";
   let listed = { revoked: material.revoked, since: performance.now() };
-  let looks = Promise.resolve();
+  let reloads = Promise.resolve();
   /**
    * Serial numbers that were revoked when the list was found missing. A new list without them does not accept
    * them again.
    */
-  let lost: ReadonlySet<string> = new Set();
+  let missingSerials: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
   /** Returns the serial numbers to refuse, given a list that was just read. */
@@ -59,21 +59,21 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   }
 
   /** Logs once why the files are not used as they are. An empty reason means that they are. */
-  function tell(reason: string): void {
-    if (reason !== "" && reason !== told) log.error({ event: "tls_not_reloaded", reason });
-    told = reason;
+  function logReason(reason: string): void {
+    if (reason !== "" && reason !== loggedReason) log.error({ event: "tls_not_reloaded", reason });
+    loggedReason = reason;
   }
 
   /** Returns the serial numbers to refuse, including those of a list that went missing earlier. */
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
-    const missing = lost.difference(revoked).size;
-    if (missing === 0) lost = new Set();
+    const missing = missingSerials.difference(revoked).size;
+    if (missing === 0) missingSerials = new Set();
     const lacks = `${files.revokedFile} was gone, and the current list lacks ${missing} of its serial numbers, which stay revoked: put them back, or restart the vault to accept them`;
-    tell(missing === 0 ? "" : lacks);
-    return revokedBy(revoked).union(lost);
+    logReason(missing === 0 ? "" : lacks);
+    return revokedBy(revoked).union(missingSerials);
   }
 
-  async function look(): Promise<void> {
+  async function reload(): Promise<void> {
     try {
       const read = await readMaterial(files, material.revoked);
       const next = { ...read, revoked: withLost(read.revoked) };
@@ -83,14 +83,14 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
       generation += 1;
       log.info({ event: "tls_reloaded", revoked: next.revoked.size });
     } catch (error) {
-      if (error instanceof ListGone) lost = material.revoked;
-      tell(reasonOf(error));
+      if (error instanceof ListGone) missingSerials = material.revoked;
+      logReason(reasonOf(error));
     }
   }
 
   function refresh(): Promise<void> {
-    looks = looks.then(look);
-    return looks;
+    reloads = reloads.then(reload);
+    return reloads;
   }
 
   const timer = setInterval(() => void refresh(), EVERY_MS).unref();

@@ -47,7 +47,7 @@ const PIPE = 3;
  */
 export function openTokenLink(environment: Readonly<Record<string, string>>, log: Logger): TokenLink {
   const waiting = new Map<number, Waiting>();
-  const { promise: ended, resolve: tellEnded } = Promise.withResolvers<void>();
+  const { promise: ended, resolve: resolveEnded } = Promise.withResolvers<void>();
   let alive = true;
   let lastId = 0;
   const child = spawn(process.execPath, [...NODE_OPTIONS, PROGRAM], {
@@ -78,7 +78,7 @@ export function openTokenLink(environment: Readonly<Record<string, string>>, log
       call.reject(new TokenError("The token's process ended"));
     }
     waiting.clear();
-    tellEnded();
+    resolveEnded();
   }
 
   pipe.on("data", (chunk: Buffer) => {

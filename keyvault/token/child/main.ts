@@ -34,23 +34,23 @@ type Opened = { operations: TokenOperations; headNote: HeadNote; info: TokenInfo
 function serve(): void {
   const frames = createFrameReader();
   const chunk = Buffer.alloc(65_536);
-  const attend = createAttendant();
+  const handleFrame = createRequestHandler();
   for (;;) {
     const length = readSync(PIPE, chunk);
     if (length === 0) return;
     for (const frame of frames.push(chunk.subarray(0, length)) as RequestFrame[]) {
-      if (attend(frame) === "ends") return;
+      if (handleFrame(frame) === "ends") return;
     }
     chunk.fill(0);
   }
 }
 
 /** Answers one request after another. Returns `ends` after a request that makes this process unusable. */
-function createAttendant(): (frame: RequestFrame) => "ends" | undefined {
+function createRequestHandler(): (frame: RequestFrame) => "ends" | undefined {
   const offer = createOffer();
   let opened: Opened | undefined;
 
-  function give(request: TokenRequest): TokenAnswers[TokenRequest["kind"]] {
+  function handle(request: TokenRequest): TokenAnswers[TokenRequest["kind"]] {
     if (request.kind === "offer") return { publicKey: offer.publicKey };
     if (request.kind === "open") opened = open(request);
     if (request.kind === "unseal") opened = unseal(request, offer);
@@ -59,9 +59,9 @@ function createAttendant(): (frame: RequestFrame) => "ends" | undefined {
 
   return ({ id, request }) => {
     try {
-      const given = give(request);
-      reply({ id, answer: given });
-      erase(request, given);
+      const result = handle(request);
+      reply({ id, answer: result });
+      erase(request, result);
       return undefined;
     } catch (error) {
       const failure = classify(error);

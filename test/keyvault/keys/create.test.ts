@@ -98,7 +98,7 @@ test("concurrent first keys of a tenant share one data key and all work", async 
   for (const { key_id, public_key } of keys) {
     const key = await vault.vault.store.find(key_id);
     expect(key?.publicKey).toEqual(public_key);
-    expect(await vault.vault.custody.holds(key!)).toBe(true);
+    expect(await vault.vault.custody.isIntact(key!)).toBe(true);
   }
   const [row] = await vault.home.sql(
     "select count(*) = count(distinct wrapped_data_key) and count(*) > 1 as differ from tenants",
@@ -112,7 +112,7 @@ test("keys survive a restart with the same answer, and their rows contain no see
   expect(await vault.makeKey(request, "before-restart")).toEqual(key);
   const found = await vault.vault.store.find(key.key_id);
   expect(found?.publicKey).toEqual(key.public_key);
-  expect(await vault.vault.custody.holds(found!)).toBe(true);
+  expect(await vault.vault.custody.isIntact(found!)).toBe(true);
   expect(found?.wrappedSeeds).toHaveLength(12 + 64 + 16);
 });
 

@@ -13,25 +13,25 @@ const stored = { tenant: "acc-1", kek: "kek-1", wrapped_data_key: Buffer.alloc(6
 
 afterEach(() => vi.restoreAllMocks());
 
-test("a generated key signs for its public key and passes holds()", async () => {
+test("a generated key signs for its public key and passes isIntact()", async () => {
   const key = await custody.generate(stored, "acc-1", "agent");
   const bytes = Buffer.from("a statement");
   expect(await verifyHybrid(key.publicKey, bytes, await custody.sign(key, bytes))).toBe(true);
-  expect(await custody.holds(key)).toBe(true);
+  expect(await custody.isIntact(key)).toBe(true);
 });
 
 test.each(["ed25519", "ml_dsa_65"] as const)(
-  "a key with another key's %s seed fails holds()",
+  "a key with another key's %s seed fails isIntact()",
   async (half) => {
     const key = await custody.generate(stored, "acc-1", "agent");
     const [own, other] = [await generateKeys(), await generateKeys()];
     const publicKey = own.publicKey;
     const identity = { ...key, publicKey };
     const seeds = { ...own.seeds, [half]: other.seeds[half] };
-    expect(await custody.holds({ ...identity, wrappedSeeds: wrapSeeds(dataKey, identity, own.seeds) })).toBe(
-      true,
-    );
-    expect(await custody.holds({ ...identity, wrappedSeeds: wrapSeeds(dataKey, identity, seeds) })).toBe(
+    expect(
+      await custody.isIntact({ ...identity, wrappedSeeds: wrapSeeds(dataKey, identity, own.seeds) }),
+    ).toBe(true);
+    expect(await custody.isIntact({ ...identity, wrappedSeeds: wrapSeeds(dataKey, identity, seeds) })).toBe(
       false,
     );
   },

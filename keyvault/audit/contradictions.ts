@@ -38,7 +38,7 @@ export function createReplay(): Replay {
   const contradictions: Contradiction[] = [];
   let adoptionEnded = false;
 
-  function tell(seq: number, what: string): void {
+  function report(seq: number, what: string): void {
     if (contradictions.length < MOST) contradictions.push({ seq, what });
   }
 
@@ -57,57 +57,57 @@ export function createReplay(): Replay {
     if (statement === "tenant_destroy_cancel") tenants.delete(tenant);
   }
 
-  function use({ seq, key_id: keyId, statement }: AuditRow): void {
+  function checkUse({ seq, key_id: keyId, statement }: AuditRow): void {
     if (keyId === null) return;
     const why = keys.get(keyId);
-    if (why !== undefined) tell(seq, `${statement} by key ${keyId} ${why}`);
+    if (why !== undefined) report(seq, `${statement} by key ${keyId} ${why}`);
     const tenant = tenantOf.get(keyId);
     if (tenant !== undefined && tenants.has(tenant)) {
-      tell(seq, `${statement} by key ${keyId} ${ENDED} for tenant ${tenant}`);
+      report(seq, `${statement} by key ${keyId} ${ENDED} for tenant ${tenant}`);
     }
   }
 
-  function takePlace({ seq, key_id, statement, digest, detail }: AuditRow): void {
+  function checkPlace({ seq, key_id, statement, digest, detail }: AuditRow): void {
     if (detail.place === undefined || digest === null) return;
     const name = `${key_id} ${statement} ${detail.stream ?? ""}`;
     const next = { place: Number(detail.place), digest: digest.toString("hex") };
     const last = places.get(name);
     if (last !== undefined && next.place < last.place) {
-      tell(seq, `${statement} at a place before the last one`);
+      report(seq, `${statement} at a place before the last one`);
     }
     if (last?.place === next.place && last.digest !== next.digest) {
-      tell(seq, `a second ${statement} for one place`);
+      report(seq, `a second ${statement} for one place`);
     }
     places.set(name, next);
   }
 
-  function takeAdoption({ seq, detail }: AuditRow): void {
+  function checkAdoption({ seq, detail }: AuditRow): void {
     if (detail.step !== undefined) return;
-    if (adoptionEnded && detail.rows !== "0") tell(seq, "rows were taken over once more");
+    if (adoptionEnded && detail.rows !== "0") report(seq, "rows were taken over once more");
     adoptionEnded ||= detail.rows === "0";
   }
 
-  function take(record: AuditRow): void {
+  function replayRecord(record: AuditRow): void {
     const { statement, key_id: keyId, detail } = record;
     if (record.outcome !== "granted") return;
     if (statement === "state_adopt") {
-      takeAdoption(record);
+      checkAdoption(record);
     } else if (keyId !== null) {
-      takeKey(keyId, record);
+      replayKey(keyId, record);
     } else if (detail.tenant !== undefined) changeTenant(detail.tenant, statement, detail.step);
   }
 
-  function takeKey(keyId: string, record: AuditRow): void {
+  function replayKey(keyId: string, record: AuditRow): void {
     const { statement, detail } = record;
     if (statement === "key_create" && detail.tenant !== undefined) tenantOf.set(keyId, detail.tenant);
     changeKey(keyId, statement, detail.step);
-    if (USES.has(statement)) use(record);
-    takePlace(record);
+    if (USES.has(statement)) checkUse(record);
+    checkPlace(record);
   }
 
   return {
     take(records) {
-      for (const record of records) take(record);
+      for (const record of records) replayRecord(record);
     },
     found: () => contradictions,
   };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createReplay } from "../../../keyvault/audit/meanings.ts";
+import { createReplay } from "../../../keyvault/audit/contradictions.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 
 const KEY = "0".repeat(32);
