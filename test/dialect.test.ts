@@ -13,7 +13,6 @@ const IS_MIGRATION = /\/migrations(\/\d|\.ts$)/;
 const NOT_YET = [
   "charts/deputize/files/rules/",
   "docs/alerts/",
-  "docs/architecture.md",
   "docs/decisions/",
   "docs/disaster_recovery.md",
   "docs/install.md",
