@@ -33,11 +33,11 @@ type RunningRole = {
 /** Runs the HTTP API until a signal ends the process. */
 export async function runApi(): Promise<void> {
   const config = readApiConfig();
-  const [{ startApi }, { havePoolGiveWay }] = await Promise.all([
+  const [{ startApi }, { lowerPoolPriority }] = await Promise.all([
     import("./api.ts"),
     import("./proofs/pool_threads.ts"),
   ]);
-  await havePoolGiveWay();
+  await lowerPoolPriority();
   await run("api", config, async ({ log, metrics }) =>
     startApi({ config, clock: systemClock, log, metrics, version: await readVersion() }),
   );

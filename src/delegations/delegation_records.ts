@@ -71,14 +71,14 @@ export async function findRequest(
     .where({ "r.request_id": requestId, ...callerRows(caller, "r") })
     .limit(1);
   if (record === undefined) throw new ApiError("not_found");
-  return standingAt(record, now);
+  return stateAt(record, now);
 }
 
 /**
  * Returns a request in its state at `now`. A pending request has expired once its time is over, whether or
  * not that is stored yet.
  */
-export function standingAt(record: RequestRecord, now: Date): RequestRecord {
+export function stateAt(record: RequestRecord, now: Date): RequestRecord {
   return isPending(record, now) || record.status !== "pending" ? record : { ...record, status: "expired" };
 }
 

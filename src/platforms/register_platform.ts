@@ -75,7 +75,7 @@ export async function registerPlatform(
     await checkLimits(tx, draft);
     await wish.check?.(tx);
     await insertRows(tx, deps, draft);
-    await tellCreated(tx, deps, draft);
+    await emitCreated(tx, deps, draft);
     return findPlatform(tx, owner.accountId, draft.platformId);
   });
   return { record, credentials: draft.credentials };
@@ -161,7 +161,7 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
   });
 }
 
-async function tellCreated(tx: Transaction, { secretBox, clock }: RegisterDeps, draft: Draft): Promise<void> {
+async function emitCreated(tx: Transaction, { secretBox, clock }: RegisterDeps, draft: Draft): Promise<void> {
   const { owner, wish, platformId, connectionId, credentials } = draft;
   await appendEvent(
     tx,

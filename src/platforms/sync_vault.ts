@@ -13,7 +13,7 @@ export type VaultSyncDeps = {
   log: Logger;
 };
 
-const AT_ONCE = 100;
+const BATCH_SIZE = 100;
 
 type DueAgent = Pick<
   AgentRow,
@@ -30,9 +30,9 @@ export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Pro
   let synced = 0;
   try {
     for (const agent of await dueAgents(deps.db, connectionId)) {
-      const told = await tell(deps, agent);
-      if (told === "unreachable") break;
-      if (told) synced += await noteSynced(deps.db, agent);
+      const result = await syncAgent(deps, agent);
+      if (result === "unreachable") break;
+      if (result) synced += await noteSynced(deps.db, agent);
     }
   } catch (error) {
     deps.log.warn({ fault: messageOf(error) }, "agents whose changes the vault must know could not be read");
@@ -44,7 +44,7 @@ export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Pro
  * Returns whether the vault is up to date about an agent. A refusal is final too (the key is gone, already
  * disabled, or its ceiling already narrower), because asking again changes nothing.
  */
-async function tell({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
+async function syncAgent({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
   if (agent.vault_key_id === null) return true;
   const key = { tenant: agent.account_id, keyId: agent.vault_key_id };
   try {
@@ -81,7 +81,7 @@ async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[
     .join("platforms as p", "p.platform_id", "c.platform_id")
     .whereNotNull("a.vault_due_at")
     .orderBy("a.vault_due_at")
-    .limit(AT_ONCE)
+    .limit(BATCH_SIZE)
     .select<DueAgent[]>(
       "a.agent_id",
       "a.account_id",

@@ -16,15 +16,15 @@ const NICEST = 19;
  * signature is checked, although another core may be free. Works on Linux with more than one core. Changes
  * nothing elsewhere, or where the system does not allow it.
  */
-export async function havePoolGiveWay(): Promise<void> {
+export async function lowerPoolPriority(): Promise<void> {
   if (availableParallelism() < 2) return;
   const niceness = Math.min(NICEST, getPriority() + NICER_BY);
   // Reading the folder uses the pool, which starts all of its threads the first time it is used.
   const ids = await readdir(THREADS).catch(() => []);
-  await Promise.all(ids.map((id) => giveWay(id, niceness)));
+  await Promise.all(ids.map((id) => lowerPriority(id, niceness)));
 }
 
-async function giveWay(id: string, niceness: number): Promise<void> {
+async function lowerPriority(id: string, niceness: number): Promise<void> {
   try {
     const name = await readFile(`${THREADS}/${id}/comm`, "utf8");
     if (name.trim() === POOL_THREAD) setPriority(Number(id), niceness);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Application, errorOf, proofApi } from "../proofs/application.ts";
-import { decide, operationOf, prove } from "../proofs/bound.ts";
+import { decide, operationOf, prove } from "../proofs/bound_operations.ts";
 
 const world = proofApi({ refusedPerMinute: 20 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Application, errorOf, proofApi } from "./application.ts";
-import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound.ts";
+import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound_operations.ts";
 
 const world = proofApi();
 const PRICE = 2_000;

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { contextOf, type Operation } from "../../src/proofs/operation.ts";
 import { errorOf, proofApi } from "./application.ts";
-import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound.ts";
+import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound_operations.ts";
 
 const world = proofApi();
 

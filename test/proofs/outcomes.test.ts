@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { errorOf, proofApi } from "./application.ts";
-import { decide, operationOf, prove, type Wish } from "./bound.ts";
+import { decide, operationOf, prove, type Wish } from "./bound_operations.ts";
 
 const world = proofApi();
 

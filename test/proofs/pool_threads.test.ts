@@ -14,9 +14,9 @@ const THREADS = fileURLToPath(new URL("../support/threads.ts", import.meta.url))
  */
 async function nicenessBy(...command: string[]) {
   const script = `
-    const { havePoolGiveWay } = await import(${JSON.stringify(MODULE)});
+    const { lowerPoolPriority } = await import(${JSON.stringify(MODULE)});
     const { nicenessOfThreads } = await import(${JSON.stringify(THREADS)});
-    await havePoolGiveWay();
+    await lowerPoolPriority();
     await (await import("node:fs/promises")).stat("/");
     console.log(JSON.stringify(nicenessOfThreads(process.pid)));`;
   const [file = "", ...args] = [...command, process.execPath, "--input-type=module", "--eval", script];
@@ -28,17 +28,17 @@ async function nicenessBy(...command: string[]) {
   return { pool: of(true), others: new Set(of(false)) };
 }
 
-test("havePoolGiveWay lowers the priority of the pool's threads below the main thread's, and of no other thread", async () => {
+test("lowerPoolPriority lowers the priority of the pool's threads below the main thread's, and of no other thread", async () => {
   const own = getPriority();
   const nicer = Math.min(19, own + 10);
   expect(await nicenessBy()).toEqual({ pool: [nicer, nicer, nicer], others: new Set([own]) });
 });
 
-test("havePoolGiveWay lowers the priority only to the system's minimum if the process's priority is already low", async () => {
+test("lowerPoolPriority lowers the priority only to the system's minimum if the process's priority is already low", async () => {
   expect(await nicenessBy("nice", "-n", "15")).toMatchObject({ pool: [19, 19, 19] });
 });
 
-test("havePoolGiveWay leaves the priority unchanged on one core, which the pool shares with the main thread", async () => {
+test("lowerPoolPriority leaves the priority unchanged on one core, which the pool shares with the main thread", async () => {
   const own = getPriority();
   expect(await nicenessBy("taskset", "-c", "0")).toEqual({ pool: [own, own, own], others: new Set([own]) });
 });

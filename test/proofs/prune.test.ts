@@ -4,7 +4,7 @@ import { reconcileLedger } from "../../src/accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { pruneInvocations } from "../../src/proofs/prune.ts";
 import { type Application, errorOf, proofApi } from "./application.ts";
-import { decide, operationOf, prove } from "./bound.ts";
+import { decide, operationOf, prove } from "./bound_operations.ts";
 
 const world = proofApi();
 const DAY = 86_400;

@@ -108,19 +108,19 @@ async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<Cluste
     );
   }
   if (approval.observedGeneration > live.metadata.generation) throw new ApiError("external_conflict");
-  await db.transaction((tx) => checkOwnersWord(tx, evidence));
+  await db.transaction((tx) => checkOwnersConsent(tx, evidence));
   return {
     clusterId: question.clusterId,
     username: approval.approver.username,
     policies: policies.hash,
-    check: (tx) => checkOwnersWord(tx, evidence),
+    check: (tx) => checkOwnersConsent(tx, evidence),
   };
 }
 
 /**
  * Checks that the account's owner lets this user decide so. That cannot change before the transaction ends.
  */
-async function checkOwnersWord(
+async function checkOwnersConsent(
   tx: Transaction,
   { question, filed, live, approval }: Evidence,
 ): Promise<void> {
@@ -145,7 +145,7 @@ async function policiesOf({ client, operator }: TrustedCluster): Promise<Policie
   try {
     return await checkPolicies(client, { operator });
   } catch {
-    throw clusterSilent();
+    throw clusterUnavailable();
   }
 }
 
@@ -222,12 +222,12 @@ async function readLiveDelegation(
     return delegation.parse(await client.custom.getNamespacedCustomObject(place));
   } catch (error) {
     if (isStatus(error, 404)) throw new ApiError("not_found");
-    throw clusterSilent();
+    throw clusterUnavailable();
   }
 }
 
 /** Returns the error for a cluster that does not answer. */
-function clusterSilent(): ApiError {
+function clusterUnavailable(): ApiError {
   return new ApiError("unavailable", "The cluster could not be asked about the decision", {
     "retry-after": "2",
   });

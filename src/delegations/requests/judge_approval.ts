@@ -86,14 +86,14 @@ function grantOf({ owner, agent, request, wish, now }: GrantInput): Grant {
     owner,
     agent,
     scope,
-    constraints: together(request.constraints, wish.constraints),
+    constraints: mergeConstraints(request.constraints, wish.constraints),
     issuedAt: unixSeconds(now),
     end: approvedEnd(requested, wish.expiry, now),
   };
 }
 
 /** Returns the requested constraints and those of the approver. A constraint in both lists appears once. */
-function together(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
+function mergeConstraints(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
   const added = approver.filter((each) => !requested.some((known) => isDeepStrictEqual(known, each)));
   return [...requested, ...added];
 }
@@ -132,13 +132,13 @@ const COMPARISONS: Comparisons = {
   max_amount: (wide, narrow) => wide.currency === narrow.currency && wide.max_amount >= narrow.max_amount,
   max_speed_mps: (wide, narrow) => wide.max_mps >= narrow.max_mps,
   max_rate: (wide, narrow) => wide.count >= narrow.count && wide.window_s <= narrow.window_s,
-  time_window: hasWindow,
+  time_window: containsWindow,
   geo_circle: (wide, narrow) =>
     distanceMetres(wide.lat, wide.lon, narrow.lat, narrow.lon) + narrow.radius_m <= wide.radius_m,
-  geo_bbox: hasBox,
+  geo_bbox: containsBox,
   // Polygons are not compared.
   geo_polygon: () => false,
-  resource_path: (wide, narrow) => wide.resource_id === narrow.resource_id && hasPath(wide, narrow),
+  resource_path: (wide, narrow) => wide.resource_id === narrow.resource_id && containsPath(wide, narrow),
 };
 
 function allowsAllOf(wide: KnownConstraint, narrow: KnownConstraint): boolean {
@@ -146,13 +146,13 @@ function allowsAllOf(wide: KnownConstraint, narrow: KnownConstraint): boolean {
   return wide.type === narrow.type && compare(wide, narrow);
 }
 
-function hasPath(wide: ResourcePath, narrow: ResourcePath): boolean {
+function containsPath(wide: ResourcePath, narrow: ResourcePath): boolean {
   const [above = "", below = ""] = [wide, narrow].map(({ path_prefix = "/" }) => normalizePath(path_prefix));
   return isWithin(above, below);
 }
 
 /** Compares minute by minute, because both windows may wrap around midnight. */
-function hasWindow(wide: TimeWindow, narrow: TimeWindow): boolean {
+function containsWindow(wide: TimeWindow, narrow: TimeWindow): boolean {
   return wide.tz === narrow.tz && minutesOf(narrow).every((minute) => isInsideWindow(wide, minute));
 }
 
@@ -164,23 +164,23 @@ const DAY = Array.from({ length: 24 * 60 }, (_, minute) =>
   [Math.floor(minute / 60), minute % 60].map((part) => String(part).padStart(2, "0")).join(":"),
 );
 
-function hasBox(wide: GeoBox, narrow: GeoBox): boolean {
+function containsBox(wide: GeoBox, narrow: GeoBox): boolean {
   return (
     wide.min_lat <= narrow.min_lat &&
     narrow.max_lat <= wide.max_lat &&
-    hasLongitudes(wide, narrow) &&
-    hasAltitudes(wide, narrow)
+    containsLongitudes(wide, narrow) &&
+    containsAltitudes(wide, narrow)
   );
 }
 
 /** Compares longitudes as distances to the east of `min_lon`, because a box may cross the antimeridian. */
-function hasLongitudes(wide: GeoBox, narrow: GeoBox): boolean {
+function containsLongitudes(wide: GeoBox, narrow: GeoBox): boolean {
   const eastward = (from: number, to: number) => (from <= to ? to - from : to - from + 360);
   const width = (box: GeoBox) => eastward(box.min_lon, box.max_lon);
   return eastward(wide.min_lon, narrow.min_lon) + width(narrow) <= width(wide);
 }
 
-function hasAltitudes(wide: GeoBox, narrow: GeoBox): boolean {
+function containsAltitudes(wide: GeoBox, narrow: GeoBox): boolean {
   if (wide.min_alt_m === undefined || wide.max_alt_m === undefined) return true;
   return (
     narrow.min_alt_m !== undefined &&

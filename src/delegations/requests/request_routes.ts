@@ -15,7 +15,7 @@ import {
   findRequest,
   type RequestRecord,
   selectRequests,
-  standingAt,
+  stateAt,
 } from "../delegation_records.ts";
 import { readExpiry } from "../requested_end.ts";
 import { requestDelegation } from "./request_delegation.ts";
@@ -106,7 +106,7 @@ export function listRequestsRoute({ db, clock }: Deps): Route {
       if (query.connection_id !== undefined) found.where({ "r.connection_id": query.connection_id });
       if (query.agent_id !== undefined) found.where({ "r.agent_id": query.agent_id });
       const { rows, next_cursor } = await readPage<RequestRecord>(found, newestFirst, query);
-      return { body: { items: rows.map((row) => showRequest(standingAt(row, now))), next_cursor } };
+      return { body: { items: rows.map((row) => showRequest(stateAt(row, now))), next_cursor } };
     },
   });
 }

@@ -16,7 +16,7 @@ import {
 } from "../../protocol/statements/revocation_list.ts";
 import { type Route, route } from "../../route.ts";
 import type { VaultStatements } from "../../vault/client.ts";
-import { isWhole, type Root, readState, readStored } from "./revocation_state.ts";
+import { isComplete, type Root, readState, readStored } from "./revocation_state.ts";
 
 /** Dependencies of revocation lists. */
 export type RevocationListDeps = {
@@ -50,7 +50,7 @@ const KEPT_LENGTH = 32 * 1_048_576;
  */
 function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   const underWay = new Map<string, Promise<void>>();
-  const whole = new LRUCache<string, { mark: string; listJson: string }>({
+  const completeLists = new LRUCache<string, { mark: string; listJson: string }>({
     maxSize: KEPT_LENGTH,
     sizeCalculation: ({ listJson }) => listJson.length,
   });
@@ -64,22 +64,22 @@ function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   }
 
   /** Returns the stored list if it is complete, otherwise the root that must sign the next one. */
-  async function findWhole(humanId: string): Promise<string | Root | undefined> {
-    const kept = whole.get(humanId);
+  async function findComplete(humanId: string): Promise<string | Root | undefined> {
+    const kept = completeLists.get(humanId);
     const state = await readState(deps, humanId, kept?.mark);
     if (state === undefined) return undefined;
     const { root, mark, contents } = state;
     if (contents === undefined) return kept?.listJson;
     const { listJson, revoked } = contents;
-    if (listJson !== null && isWhole(listJson, revoked)) {
-      whole.set(humanId, { mark, listJson });
+    if (listJson !== null && isComplete(listJson, revoked)) {
+      completeLists.set(humanId, { mark, listJson });
       return listJson;
     }
     if (revoked.length > MAX_CERTS_PER_REVOCATION_LIST) throw new ApiError("too_many_revoked");
     return root;
   }
 
-  const find = shareNextRun(findWhole);
+  const find = shareNextRun(findComplete);
   return async (humanId) => {
     if (!isKeyId(humanId)) return undefined;
     for (let turn = 0; turn < MOST_TURNS; turn += 1) {
@@ -127,7 +127,7 @@ async function signNext(
   const contents = (await readState({ db, clock }, humanId))?.contents;
   if (contents === undefined) return undefined;
   const { listJson, revoked } = contents;
-  if (listJson !== null && isWhole(listJson, revoked)) return undefined;
+  if (listJson !== null && isComplete(listJson, revoked)) return undefined;
   const last = listJson === null ? 0 : readStored(listJson).updated_at;
   const updatedAt = Math.max(unixSeconds(clock.now()), last + 1);
   const order = { updatedAt, revoked };

@@ -81,7 +81,7 @@ export async function readState(
 }
 
 /** Checks whether a list that was verified and stored contains all of these certificates. */
-export function isWhole(listJson: string, revoked: readonly RevokedCertificate[]): boolean {
+export function isComplete(listJson: string, revoked: readonly RevokedCertificate[]): boolean {
   const listed = new Set(readStored(listJson).revoked_certs);
   return revoked.every(({ certId }) => listed.has(certId));
 }

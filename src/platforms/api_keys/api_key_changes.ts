@@ -10,12 +10,12 @@ const ANSWER_WITHIN_MS = 2_000;
 
 /**
  * Callbacks of a listener. `onListening`: from now on, changes are reported. `onChange`: a key changed.
- * `onDeaf`: the listener may have missed changes.
+ * `onInterrupted`: the listener may have missed changes.
  */
-export type ApiKeyHearer = {
+export type ApiKeyChangeHandler = {
   onListening(): void;
   onChange(keyPrefix: string): void;
-  onDeaf(): void;
+  onInterrupted(): void;
 };
 
 /** A running listener. */
@@ -28,10 +28,10 @@ export type ApiKeyChanges = { close(): Promise<void> };
  */
 export function listenForApiKeyChanges(
   { url, onError }: { url: string; onError: (error: Error) => void },
-  hearer: ApiKeyHearer,
+  handler: ApiKeyChangeHandler,
 ): ApiKeyChanges {
   const closing = new AbortController();
-  const running = listenForEver(url, hearer, onError, closing.signal);
+  const running = keepListening(url, handler, onError, closing.signal);
   return {
     async close() {
       closing.abort();
@@ -40,22 +40,22 @@ export function listenForApiKeyChanges(
   };
 }
 
-async function listenForEver(
+async function keepListening(
   url: string,
-  hearer: ApiKeyHearer,
+  handler: ApiKeyChangeHandler,
   onError: (error: Error) => void,
   closing: AbortSignal,
 ): Promise<void> {
   let failures = 0;
   while (!closing.aborted) {
     try {
-      await listenOnce(url, hearer, closing, () => {
+      await listenOnce(url, handler, closing, () => {
         failures = 0;
       });
     } catch (error) {
       onError(error instanceof Error ? error : new Error(String(error)));
     } finally {
-      hearer.onDeaf();
+      handler.onInterrupted();
     }
     failures += 1;
     await passed(backoff(DELAY, failures), closing);
@@ -67,7 +67,7 @@ async function listenForEver(
  */
 async function listenOnce(
   url: string,
-  hearer: ApiKeyHearer,
+  handler: ApiKeyChangeHandler,
   closing: AbortSignal,
   onListening: () => void,
 ): Promise<void> {
@@ -81,12 +81,12 @@ async function listenOnce(
   const lost = new AbortController();
   client.on("error", (error) => lost.abort(error));
   client.on("end", () => lost.abort(new Error("The connection that listens for API key changes ended")));
-  client.on("notification", ({ payload }) => hearer.onChange(payload ?? ""));
+  client.on("notification", ({ payload }) => handler.onChange(payload ?? ""));
   const over = AbortSignal.any([lost.signal, closing]);
   try {
     await client.connect();
     await client.query(`listen ${CHANNEL}`);
-    hearer.onListening();
+    handler.onListening();
     onListening();
     while (await passed(HEARTBEAT_MS, over)) await client.query("select 1");
   } finally {

@@ -19,10 +19,10 @@ type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller
 /** When a key should be read again, and when its cache entry expires. */
 type Times = { renewAt: Date; until: Date };
 type Remembered = Times & { key: KnownKey };
-/** A running lookup. `heard` is the count of changes at its start, or `undefined` if nobody listened then. */
+/** A running lookup. `changeCount` is the count of changes at its start, or `undefined` if nobody listened then. */
 type LookUp = Times & {
   joinedUntil: Date;
-  heard: number | undefined;
+  changeCount: number | undefined;
   key: Promise<KnownKey | undefined>;
 };
 
@@ -56,10 +56,10 @@ export function createApiKeyFinder(deps: {
   const lookUps = new Map<string, LookUp>();
   let listening = false;
   /** Grows with every change, so that a lookup which began before a change is not cached after it. */
-  let heard = 0;
+  let changeCount = 0;
 
   function forget(keyPrefixes: readonly string[]): void {
-    heard += 1;
+    changeCount += 1;
     for (const prefix of keyPrefixes) remembered.delete(prefix);
   }
 
@@ -70,8 +70,8 @@ export function createApiKeyFinder(deps: {
     onChange(keyPrefix) {
       forget([keyPrefix]);
     },
-    onDeaf() {
-      heard += 1;
+    onInterrupted() {
+      changeCount += 1;
       listening = false;
       remembered.clear();
     },
@@ -88,12 +88,12 @@ export function createApiKeyFinder(deps: {
 
   async function lookUp(prefix: string, now: Date, isAgain = false): Promise<KnownKey | undefined> {
     const underWay = lookUps.get(prefix);
-    if (underWay === undefined || underWay.heard !== heard || now >= underWay.joinedUntil) {
+    if (underWay === undefined || underWay.changeCount !== changeCount || now >= underWay.joinedUntil) {
       return begin(prefix, now).key;
     }
     if (isAgain) return underWay.key;
     const [joined] = await Promise.allSettled([underWay.key]);
-    if (joined.status === "fulfilled" && underWay.heard === heard) return joined.value;
+    if (joined.status === "fulfilled" && underWay.changeCount === changeCount) return joined.value;
     return lookUp(prefix, clock.now(), true);
   }
 
@@ -101,7 +101,7 @@ export function createApiKeyFinder(deps: {
     const begun: LookUp = {
       ...timesFrom(now),
       joinedUntil: addSeconds(now, JOINED_SECONDS),
-      heard: listening ? heard : undefined,
+      changeCount: listening ? changeCount : undefined,
       key: read(),
     };
     lookUps.set(prefix, begun);
@@ -111,7 +111,8 @@ export function createApiKeyFinder(deps: {
       try {
         const key = await readKey(db, prefix);
         const { renewAt, until } = begun;
-        if (key !== undefined && begun.heard === heard) remembered.set(prefix, { renewAt, until, key });
+        if (key !== undefined && begun.changeCount === changeCount)
+          remembered.set(prefix, { renewAt, until, key });
         return key;
       } finally {
         if (lookUps.get(prefix) === begun) lookUps.delete(prefix);

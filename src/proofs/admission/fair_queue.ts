@@ -46,7 +46,7 @@ const TICK_MS = 25;
  * Number of late calls that are refused in one pass. Other work waits during a pass, so a pass is small. It
  * grows to `most` when so many calls are late that small passes would take too long.
  */
-const AT_A_TIME = { least: 8, most: 64 };
+const PASS_SIZE = { least: 8, most: 64 };
 /** Pause between two passes, in milliseconds. */
 const PAUSE_MS = 2;
 /** Time within which all late calls should be refused, in milliseconds. */
@@ -77,23 +77,23 @@ export function createFairQueue(
   const queues = new Map<string, Waiting[]>();
   /** Occupied places, oldest first. */
   const places = new Set<Place>();
-  const held = new Map<string, number>();
+  const heldPlaces = new Map<string, number>();
   const called = createRecentAccounts(CALLED_MS);
   const busy = createRecentAccounts(BUSY_MS);
   let waiting = 0;
   let isTicking = false;
   let tickedAt = performance.now();
 
-  function take(accountId: string): Place {
+  function takePlace(accountId: string): Place {
     const place = { accountId, since: performance.now() };
     places.add(place);
-    held.set(accountId, (held.get(accountId) ?? 0) + 1);
+    heldPlaces.set(accountId, (heldPlaces.get(accountId) ?? 0) + 1);
     noteCalls(accountId);
     return place;
   }
 
   function noteCalls(accountId: string): void {
-    const calls = (held.get(accountId) ?? 0) + (queues.get(accountId)?.length ?? 0);
+    const calls = (heldPlaces.get(accountId) ?? 0) + (queues.get(accountId)?.length ?? 0);
     called.note(accountId, calls);
     busy.note(accountId, calls);
   }
@@ -101,13 +101,13 @@ export function createFairQueue(
   /** Does nothing if the place was already given up. */
   function giveUp(place: Place): void {
     if (!places.delete(place)) return;
-    const left = (held.get(place.accountId) ?? 0) - 1;
-    if (left === 0) held.delete(place.accountId);
-    else held.set(place.accountId, left);
+    const left = (heldPlaces.get(place.accountId) ?? 0) - 1;
+    if (left === 0) heldPlaces.delete(place.accountId);
+    else heldPlaces.set(place.accountId, left);
   }
 
   function hasPlaceFor(accountId: string): boolean {
-    return places.size < bounds.places && (held.get(accountId) ?? 0) < placesOf(accountId);
+    return places.size < bounds.places && (heldPlaces.get(accountId) ?? 0) < placesOf(accountId);
   }
 
   function placesOf(accountId: string): number {
@@ -160,11 +160,11 @@ export function createFairQueue(
   function refuseLate(now: number, passedMs: number): boolean {
     const late = [...queues].map(([accountId, queue]) => ({ accountId, queue, count: lateIn(queue, now) }));
     const all = late.reduce((sum, { count }) => sum + count, 0);
-    const wanted = Math.max(AT_A_TIME.least, Math.ceil((all * passedMs) / SPREAD_MS));
-    const part = Math.min(1, Math.min(AT_A_TIME.most, wanted) / all);
+    const wanted = Math.max(PASS_SIZE.least, Math.ceil((all * passedMs) / SPREAD_MS));
+    const part = Math.min(1, Math.min(PASS_SIZE.most, wanted) / all);
     let refused = 0;
     for (const { accountId, queue, count } of late) {
-      if (refused >= AT_A_TIME.most) break;
+      if (refused >= PASS_SIZE.most) break;
       const own = Math.ceil(count * part);
       drop(accountId, queue.splice(0, own), "late");
       refused += own;
@@ -208,7 +208,7 @@ export function createFairQueue(
       queues.set(accountId, queue);
       queue.push({
         since: performance.now(),
-        start: () => resolve(take(accountId)),
+        start: () => resolve(takePlace(accountId)),
         refuse: (refusal) => reject(refused(refusal)),
       });
       noteCalls(accountId);
@@ -224,7 +224,7 @@ export function createFairQueue(
     },
     async run(accountId, work) {
       const isFree = !queues.has(accountId) && hasPlaceFor(accountId);
-      const place = isFree ? take(accountId) : await waitForPlace(accountId);
+      const place = isFree ? takePlace(accountId) : await waitForPlace(accountId);
       const leave = () => {
         giveUp(place);
         startWaiting();

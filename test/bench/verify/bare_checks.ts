@@ -8,7 +8,7 @@ import { createDecisionQueue } from "../../../src/proofs/admission/admission.ts"
 import { createRefusals } from "../../../src/proofs/admission/refused_proofs.ts";
 import type { DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
-import { havePoolGiveWay } from "../../../src/proofs/pool_threads.ts";
+import { lowerPoolPriority } from "../../../src/proofs/pool_threads.ts";
 import { createChallengeKeys } from "../../../src/proofs/present/challenge.ts";
 import { createProofRefResolver } from "../../../src/proofs/present/proof_ref.ts";
 import { createRootFinder } from "../../../src/proofs/verify/verdict.ts";
@@ -50,7 +50,7 @@ const app = createBareApp({
   baseUrl: BASE_URL,
   findApiKey: createApiKeyFinder({ db, clock, url, onError }).find,
 });
-await havePoolGiveWay();
+await lowerPoolPriority();
 await startServer(app, { host: "127.0.0.1", port: Number(PORT) });
 
 function outcomeOf(item: DecisionItem): DecisionOutcome {

@@ -10,7 +10,7 @@ import {
   proofApi,
   registryApplication,
 } from "../application.ts";
-import { BOUND_SCOPE, operationOf, prove } from "../bound.ts";
+import { BOUND_SCOPE, operationOf, prove } from "../bound_operations.ts";
 import { question } from "../questions.ts";
 
 const world = proofApi();

@@ -7,7 +7,7 @@ import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import { bundleHash } from "../../../src/protocol/documents/proof_bundle.ts";
 import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
-import { BOUND_SCOPE, operationOf } from "../bound.ts";
+import { BOUND_SCOPE, operationOf } from "../bound_operations.ts";
 import { callerOf, codeOf, now, verifyWorld } from "../verify_world.ts";
 
 const service = verifyWorld();
