@@ -35,7 +35,7 @@ export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Pro
       if (result) synced += await noteSynced(deps.db, agent);
     }
   } catch (error) {
-    deps.log.warn({ fault: messageOf(error) }, "agents whose changes the vault must know could not be read");
+    deps.log.warn({ fault: messageOf(error) }, "could not read which agents the vault must update");
   }
   return synced;
 }
@@ -58,7 +58,7 @@ async function syncAgent({ vault, log }: VaultSyncDeps, agent: DueAgent): Promis
     const final = error instanceof VaultRefused && error.code !== "rate_limited";
     log.warn(
       { agent_id: agent.agent_id, final, fault: messageOf(error) },
-      "the vault did not take an agent's change",
+      "the vault did not accept an agent's change",
     );
     return error instanceof VaultUnavailable && error.code === "unreachable" ? "unreachable" : final;
   }

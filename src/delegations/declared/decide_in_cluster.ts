@@ -44,7 +44,7 @@ export async function decideInCluster(deps: DecideDeps, question: Question): Pro
   if (filed.status !== "pending") return filed;
   const cluster = deps.clusters.get(clusterId);
   if (cluster === undefined) {
-    throw new ApiError("not_available", "Decisions count in clusters of CLUSTERS_FILE only");
+    throw new ApiError("not_available", "Decisions count only in clusters that CLUSTERS_FILE lists");
   }
   const live = await readLiveDelegation(cluster.client, object);
   if (`${clusterId}.${live.metadata.uid}` !== externalId) throw new ApiError("not_found");
@@ -84,7 +84,7 @@ async function checkUnchanged(
     isDeepStrictEqual(filed.constraints, spec.constraints);
   const hasEnded = spec.revoked || metadata.deletionTimestamp !== undefined;
   if (!isSame || hasEnded) {
-    throw new ApiError("external_conflict", "The Delegation is not, or no longer, what was filed");
+    throw new ApiError("external_conflict", "The Delegation differs from the request that was filed for it");
   }
 }
 
@@ -228,7 +228,11 @@ async function readLiveDelegation(
 
 /** Returns the error for a cluster that does not answer. */
 function clusterUnavailable(): ApiError {
-  return new ApiError("unavailable", "The cluster could not be asked about the decision", {
-    "retry-after": "2",
-  });
+  return new ApiError(
+    "unavailable",
+    "The cluster did not answer, so its decision could not be read; try again",
+    {
+      "retry-after": "2",
+    },
+  );
 }

@@ -19,7 +19,9 @@ type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller
 /** When a key should be read again, and when its cache entry expires. */
 type Times = { renewAt: Date; until: Date };
 type Remembered = Times & { key: KnownKey };
-/** A running lookup. `changeCount` is the count of changes at its start, or `undefined` if nobody listened then. */
+/**
+ * A running lookup. `changeCount` is the number of changes at its start, or `undefined` if nobody listened.
+ */
 type LookUp = Times & {
   joinedUntil: Date;
   changeCount: number | undefined;
@@ -111,8 +113,9 @@ export function createApiKeyFinder(deps: {
       try {
         const key = await readKey(db, prefix);
         const { renewAt, until } = begun;
-        if (key !== undefined && begun.changeCount === changeCount)
+        if (key !== undefined && begun.changeCount === changeCount) {
           remembered.set(prefix, { renewAt, until, key });
+        }
         return key;
       } finally {
         if (lookUps.get(prefix) === begun) lookUps.delete(prefix);

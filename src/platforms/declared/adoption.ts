@@ -72,5 +72,8 @@ export async function noteTakenOver(tx: Transaction, former: string | null, now:
 export async function requireNotReleased(db: Database | Transaction, externalId: string): Promise<void> {
   const released = await db("released_objects").where({ external_id: externalId }).first("external_id");
   if (released === undefined) return;
-  throw new ApiError("external_conflict", "Another object took over what this one registered; delete it");
+  throw new ApiError(
+    "external_conflict",
+    "Another object took over what this object registered; delete this object",
+  );
 }

@@ -73,7 +73,10 @@ export async function requireBoundConnection(
 export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : coversScopes(ceiling, scopes);
   if (over.length > 0) {
-    throw new ApiError("ceiling_exceeded", `Beyond what the owner accepts of the namespace: ${named(over)}`);
+    throw new ApiError(
+      "ceiling_exceeded",
+      `The account's owner does not accept these scopes of the namespace: ${named(over)}`,
+    );
   }
 }
 

@@ -56,7 +56,7 @@ export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): 
 async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredAgent): Promise<AgentRow> {
   const platform = await findDeclaredPlatform(db, declared.platformExternalId);
   if (platform?.connection_id !== known.connection_id) {
-    throw new ApiError("external_conflict", "Registered for another platform");
+    throw new ApiError("external_conflict", "The agent is registered for another platform");
   }
   if (known.agent_type !== declared.agentType) {
     throw new ApiError("external_conflict", "agent_type cannot change");

@@ -106,7 +106,7 @@ async function changeDeclared(
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
   if (known.account_id !== owner.accountId) {
-    throw new ApiError("external_conflict", "Registered for another account");
+    throw new ApiError("external_conflict", "The platform is registered for another account");
   }
   if (known.surface_type !== declared.surfaceType) {
     throw new ApiError("external_conflict", "surface_type cannot change");
@@ -146,7 +146,10 @@ async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace
   if (known.object_namespace === null) {
     await db("platforms").where({ platform_id: known.platform_id }).update(place);
   } else if (!isDeepStrictEqual(noted, place)) {
-    throw new ApiError("external_conflict", "Registered for an object elsewhere");
+    throw new ApiError(
+      "external_conflict",
+      "The platform is registered for an object with another namespace or name",
+    );
   }
 }
 
@@ -217,7 +220,7 @@ export async function acknowledgeCredentials(
     await lockConnection(tx, connection_id);
     const current = await requireDeclaredPlatform(tx, externalId);
     if (current.api_key_prefix !== keyPrefix) {
-      throw new ApiError("external_conflict", "Another key is current");
+      throw new ApiError("external_conflict", "Another API key is current; read the platform again");
     }
     await tx("connections").where({ connection_id }).update({ undelivered_sealed: null });
   });

@@ -154,5 +154,5 @@ function isRefusal(error: unknown): boolean {
 }
 
 function tooMany(waitMs: number): ApiError {
-  return rateLimited("Too many proofs were refused here", waitMs);
+  return rateLimited("Too many proofs of this connection or account were refused", waitMs);
 }

@@ -98,7 +98,10 @@ export function createRepeats(deps: {
       ];
       const full = rates.find(isFull);
       if (full !== undefined && (await findRecorded(caller, invocationId)) !== undefined) {
-        throw rateLimited("Too many decisions were repeated here", full.pace.look(full.key).waitMs);
+        throw rateLimited(
+          "Too many decisions of this connection or account were repeated",
+          full.pace.look(full.key).waitMs,
+        );
       }
       for (const { key } of rates) running.enter(key);
       try {

@@ -72,7 +72,10 @@ async function mendMonth(client: PoolClient, one: Monthly, { month, rows }: Foun
     log.info(about, "rows were moved into the partition of their month");
   } catch (error) {
     await client.query("rollback");
-    log.warn({ ...about, err: error }, "rows stay in the default partition: they could not be moved now");
+    log.warn(
+      { ...about, err: error },
+      "rows stay in the default partition until the next run, because they could not be moved",
+    );
   }
 }
 
