@@ -137,8 +137,9 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
     .onConflict()
     .ignore()
     .returning("platform_id");
-  if (inserted.length === 0)
+  if (inserted.length === 0) {
     throw new ApiError("external_conflict", "The platform is registered for another account");
+  }
   await tx("connections").insert({
     connection_id: connectionId,
     account_id: owner.accountId,
