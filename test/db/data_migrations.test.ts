@@ -8,8 +8,8 @@ import { organizations } from "../../src/db/migrations/from_0026.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 /*
- * What a migration makes of rows that are there. The tests share one database, which each takes on to its
- * migration.
+ * Effects of migrations on existing rows. The tests share one database. Each applies the migrations up to its
+ * own.
  */
 
 let database: TestDatabase;
@@ -26,12 +26,11 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Brings the tables to what they are before a migration. */
+/** Applies all migrations before this one. */
 async function before(migration: Migration): Promise<void> {
   while (migrations[applied] !== migration) await apply();
 }
 
-/** Applies the next migration. */
 async function apply(): Promise<void> {
   await client.query(migrations[applied++]!.sql);
 }
@@ -45,7 +44,7 @@ async function insertAccount(): Promise<string> {
   return id;
 }
 
-test("outcomes that were reported before they had a table are in it afterwards, and nothing else is", async () => {
+test("the migration of outcomes copies exactly the reported outcomes to their table", async () => {
   await before(outcomes);
   const insert = `insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id,
       decided_at, outcome, outcome_detail, outcome_occurred_at, outcome_recorded_at)
@@ -69,7 +68,7 @@ test("outcomes that were reported before they had a table are in it afterwards, 
   expect((await client.query("select from invocations")).rowCount).toBe(2);
 });
 
-test("accounts that are there are low at 20 % of their alpha credits, and grants can be posted to them", async () => {
+test("the migration of credits sets the low mark of existing accounts to 20 % of their alpha credits, and allows grants", async () => {
   await before(credits);
   const [rich, poor] = [await insertAccount(), await insertAccount()];
   await client.query("insert into balances values ($1, 4000), ($2, 4000)", [rich, poor]);
@@ -86,7 +85,7 @@ test("accounts that are there are low at 20 % of their alpha credits, and grants
   await expect(client.query(post, [poor, "gift"])).rejects.toMatchObject({ code: "23514" });
 });
 
-test("decisions made elsewhere get the verifier's names of today, and grants the amount of their posting", async () => {
+test("migrations add the verifier's current names to decisions made elsewhere, and the amounts to grants", async () => {
   await before(verifierNames);
   const [shop, platform, connection, stranger] = Array.from({ length: 4 }, () => randomUUID());
   await client.query(
@@ -133,7 +132,7 @@ test("decisions made elsewhere get the verifier's names of today, and grants the
   ]);
 });
 
-test("answers with secrets that were kept for a day are emptied, and other answers stay", async () => {
+test("the migration of kept secrets empties stored answers with secrets, and keeps other answers", async () => {
   await before(keptSecrets);
   for (const routeId of ["rotate_api_key", "deny_request"]) {
     await client.query(
@@ -153,7 +152,7 @@ test("answers with secrets that were kept for a day are emptied, and other answe
   ]);
 });
 
-test("organizations that are there, or are made by the version before, have the owner they had", async () => {
+test("the migration of organizations keeps the owner of existing ones and of those that the former version creates", async () => {
   await before(organizations);
   const ids = [await insertAccount()];
   await apply();

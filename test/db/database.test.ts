@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { openDatabase } from "../../src/db/database.ts";
 import { testDatabase } from "../support/postgres.ts";
 
-test("ordinary queries are planned with four tables weighed at a time, whatever the server's own setting", async () => {
+test("openDatabase lets the server consider the order of at most four joined tables, whatever the server's setting", async () => {
   const database = await testDatabase();
   const db = openDatabase({ url: database.url, name: "test", onError: () => {} });
   try {

@@ -8,7 +8,7 @@ import { until } from "../support/process.ts";
 
 const before = migrations.slice(0, migrations.indexOf(historyMonths));
 const upTo = migrations.slice(0, migrations.indexOf(historyMonths) + 1);
-/** A database before the migration, of which each test has a copy. */
+/** A database before the migration. Each test uses a copy of it. */
 let former: TestDatabase;
 let database: TestDatabase;
 let client: Client;
@@ -22,7 +22,7 @@ const connected = async () => {
 
 type Posting = { account?: string; at?: Date; id?: Buffer; kind?: string; amount?: number };
 
-/** Posts as the versions before and after the migration do. */
+/** Inserts a posting as the versions before and after the migration do. */
 function post({ account = rich, at = new Date(), id = randomBytes(32), kind, amount = 2_000 }: Posting) {
   const [debit, credit] = kind === undefined ? ["credit", "revenue"] : ["grants", "credit"];
   return client.query(
@@ -79,7 +79,7 @@ const month = (ahead: number) => {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead));
 };
 
-test("postings become partitions with every row, key, sum and grant that was there", async () => {
+test("the migration keeps every row, key, sum and grant of the postings when it creates partitions", async () => {
   await post({ account: poor, at: new Date("2020-02-29T23:59:59.999Z") });
   const twice = { at: new Date("2026-01-31T23:59:59.999Z"), id: randomBytes(32) };
   await post(twice);
@@ -99,7 +99,7 @@ test("postings become partitions with every row, key, sum and grant that was the
   });
 });
 
-test("rows up to the end of next month stay in the former table, later ones have a place", async () => {
+test("rows until the end of next month stay in the former table, and later rows have a partition", async () => {
   await migrate(database.url, { migrations: upTo });
   const partitionAt = async (at: Date) => (await post({ at })).rows[0].partition;
   expect(await partitionAt(new Date("2020-01-01T00:00:00.000Z"))).toBe("ledger_postings_before");
@@ -108,7 +108,7 @@ test("rows up to the end of next month stay in the former table, later ones have
   await grant("inv-later", { at: month(2) });
 });
 
-test("the former version's statements work on the new table, in a connection that prepared them before", async () => {
+test("statements that the former version prepared on its connection work on the new table", async () => {
   const named = (at: Date) => ({
     name: "post",
     text: `insert into ledger_postings
@@ -123,7 +123,7 @@ test("the former version's statements work on the new table, in a connection tha
   expect(await rowsOf("select count(*)::int from ledger_postings")).toEqual([{ count: 9 }]);
 });
 
-test("decisions that go on meanwhile lose no posting", async () => {
+test("decisions during the migration lose no posting", async () => {
   const other = await connected();
   let posted = 0;
   let going = true;
@@ -151,7 +151,10 @@ describe("the proof of the bound", () => {
   const checks = () =>
     rowsOf(`select conname::text as name from pg_constraint where contype = 'c' and conname ~ 'before_\\d'`);
 
-  /** What the server says while it attaches: a line for a partition that it need not read. */
+  /**
+   * Returns the server's messages about constraints during an attach. There is one for a partition that it
+   * need not read.
+   */
   async function saidOf(sql: string): Promise<string[]> {
     const said: string[] = [];
     client.on("notice", ({ message = "" }) => said.push(message));
@@ -161,7 +164,7 @@ describe("the proof of the bound", () => {
 
   const stopped = { name: "0028_stopped", sql: "select 1 / 0", bounds: historyMonths.bounds };
 
-  test("is there before the migration begins, so that no row is read while the table is locked", async () => {
+  test("exists before the migration begins, so that the migration reads no row under its lock", async () => {
     await expect(migrate(database.url, { migrations: [...before, stopped] })).rejects.toThrow(/division/);
     expect(await checks()).toEqual([{ name: name(month(2)) }]);
     expect(await saidOf(historyMonths.sql)).toContainEqual(
@@ -171,7 +174,7 @@ describe("the proof of the bound", () => {
     expect(await checks()).toEqual([]);
   });
 
-  test("that a killed run left and that has come near is made anew", async () => {
+  test("replaces the check of a killed run if its month is near", async () => {
     const near = name(month(1));
     await client.query(
       `alter table ledger_postings add constraint ${near} check (posted_at < '${month(1).toISOString()}') not valid`,
@@ -180,7 +183,7 @@ describe("the proof of the bound", () => {
     expect(await checks()).toEqual([{ name: name(month(2)) }]);
   });
 
-  test("is not needed for the migration to be right", async () => {
+  test("affects only the speed of the migration, not its result", async () => {
     await post({});
     expect(await saidOf(historyMonths.sql)).toEqual([]);
     await client.query(historyMonths.sql);

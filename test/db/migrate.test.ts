@@ -43,7 +43,7 @@ async function stateOf({ url } = database) {
   }
 }
 
-test("applies every migration once and in order, by one of several concurrent runs", async () => {
+test("migrate applies every migration once and in order, even in several concurrent runs", async () => {
   const names = migrations.map(({ name }) => name);
   const empty = await testDatabase();
   onTestFinished(() => empty.drop());
@@ -54,25 +54,25 @@ test("applies every migration once and in order, by one of several concurrent ru
   expect((await migrate(empty.url)).applied).toEqual([]);
 });
 
-test("goes on after a run that was killed and left the library's lock behind", async () => {
+test("migrate continues after a killed run that left the library's lock behind", async () => {
   await query("update schema_migrations_lock set is_locked = 1");
   expect((await migrate(database.url)).applied).toEqual([]);
 });
 
-test("has a database that lacks a migration wait", async () => {
+test("readSchemaState reports a database without the last migration as behind", async () => {
   const last = migrations.at(-1)?.name;
   await query(`delete from schema_migrations where name = '${last}'`);
   expect(await stateOf()).toEqual({ kind: "behind", missing: [last] });
 });
 
-test("bears one migration of the next release, and leaves it as it is", async () => {
+test("migrate tolerates one migration of the next release and leaves it alone", async () => {
   await migrate(database.url, { migrations: [...migrations, next(1)] });
   expect(await stateOf()).toEqual({ kind: "usable" });
   expect(await migrate(database.url)).toEqual({ applied: [] });
   expect((await query("select * from next_1")).rows).toEqual([]);
 });
 
-test("refuses two of later releases, and changes nothing", async () => {
+test("migrate refuses a database with two migrations of later releases, and changes nothing", async () => {
   await migrate(database.url, { migrations: [...migrations, next(1), next(2)] });
   expect(await stateOf()).toEqual({ kind: "strange", unknown: ["9001_next", "9002_next"] });
   const refused = migrate(database.url, { migrations: [...migrations] });
@@ -80,13 +80,13 @@ test("refuses two of later releases, and changes nothing", async () => {
   await expect(refused).rejects.toThrow(/does not know: 9001_next, 9002_next.*run the release/);
 });
 
-test("refuses a migration among its own that it does not know", async () => {
+test("migrate refuses an unknown migration among its own", async () => {
   await query("insert into schema_migrations (name, batch, migration_time) values ('0024_other', 9, now())");
   expect(await stateOf()).toEqual({ kind: "strange", unknown: ["0024_other"] });
   await expect(migrate(database.url)).rejects.toThrow(/0024_other/);
 });
 
-test("keeps what was applied before a migration that fails, and goes on there when it is mended", async () => {
+test("migrate keeps migrations applied before a failing one, and continues there after a fix", async () => {
   const broken = { name: "9002_next", sql: "create table half (id int); select no_such_column" };
   await expect(migrate(database.url, { migrations: [...migrations, next(1), broken] })).rejects.toThrow(
     /no_such_column/,
@@ -98,7 +98,7 @@ test("keeps what was applied before a migration that fails, and goes on there wh
   expect(applied).toEqual(["9002_next"]);
 });
 
-describe("beside running processes", () => {
+describe("a migration of running processes' tables", () => {
   const changing: Migration = {
     name: "9001_next",
     sql: "alter table accounts add column next_thing text",
@@ -120,11 +120,11 @@ describe("beside running processes", () => {
       log: { info: (line: string) => said.push(line) } as never,
     });
 
-  test("it keeps nobody waiting for a table that it waits for, and goes on when that is free", async () => {
+  test("does not block others from a table while it waits for its lock, and continues when the lock is free", async () => {
     const said: string[] = [];
     const run = migrateNext(60_000, said);
     await until("it has met the lock", () => said.length > 0);
-    // A caller that comes while it waits is let through by the time that a statement of the API has.
+    // The time limit of the API's statements is enough for a caller that arrives meanwhile.
     for (let n = 0; n < 5; n += 1) {
       await query("set statement_timeout = 2000; select from accounts limit 1");
     }
@@ -133,7 +133,7 @@ describe("beside running processes", () => {
     expect(await run).toEqual({ applied: ["9001_next"] });
   });
 
-  test("it puts off what others hold for too long, says so, and has changed nothing", async () => {
+  test("gives up after its waiting time with a message, and changes nothing", async () => {
     const refused = migrateNext(300, []);
     await expect(refused).rejects.toThrow(MigrationPutOff);
     await expect(refused).rejects.toThrow(
@@ -162,7 +162,7 @@ describe("beside running processes", () => {
         )
       ).rows;
 
-    test("is built beside those who write, who wait for nothing", async () => {
+    test("does not block writers while it is built", async () => {
       await holder.query("commit; begin; lock table accounts in row exclusive mode");
       const run = build(60_000);
       await until("it has begun", async () => (await isWhole()).length > 0);
@@ -175,7 +175,7 @@ describe("beside running processes", () => {
       expect(await isWhole()).toEqual([{ whole: true }]);
     });
 
-    test("that was left half-built is built anew, and the migration is applied after it only", async () => {
+    test("must be rebuilt before the migration is applied if a run left it incomplete", async () => {
       await holder.query("commit; begin; lock table accounts in row exclusive mode");
       await expect(build(300)).rejects.toThrow(/locked by others for 0\.3 s/);
       expect(await isWhole()).toEqual([{ whole: false }]);
@@ -186,7 +186,7 @@ describe("beside running processes", () => {
       expect(await isWhole()).toEqual([{ whole: true }]);
     });
 
-    test("in partitions is whole, whatever a run before left, and so is one of a partition that comes", async () => {
+    test("becomes valid on a partitioned table after an interrupted run, and new partitions have it too", async () => {
       await holder.query("commit");
       const indexes = [{ name: "audit_events_next", table: "audit_events", on: "(account_id, event_type)" }];
       const run = () =>
@@ -212,7 +212,7 @@ describe("beside running processes", () => {
       expect((await query(parent)).rows).toEqual([{ indisvalid: true }]);
     });
 
-    test("is built by one of several runs, none of which keeps it from its end", async () => {
+    test("can be requested by several concurrent runs, one of which completes it", async () => {
       await holder.query("commit");
       const runs = await Promise.all([build(60_000), build(60_000), build(60_000)]);
       expect(runs.flatMap(({ applied }) => applied)).toEqual(["9001_next"]);
@@ -220,14 +220,14 @@ describe("beside running processes", () => {
     });
   });
 
-  test("a run that another one keeps waiting for too long is put off", async () => {
+  test("gives up if another run takes too long", async () => {
     await holder.query("select pg_advisory_lock(hashtext('deputize.migrate'))");
     await expect(migrateNext(200, [])).rejects.toThrow(/Another `deputize migrate`.*more than 0\.2 s/);
   });
 });
 
-describe("a database that is not up yet", () => {
-  test("is waited for, and said once", async () => {
+describe("a database that is not running yet", () => {
+  test("makes migrate wait, and it logs this once", async () => {
     const proxy = await startTcpProxy(database.url);
     proxy.cut();
     const said: string[] = [];
@@ -244,7 +244,7 @@ describe("a database that is not up yet", () => {
     }
   });
 
-  test("is given up after the time, in one sentence with the reason", async () => {
+  test("makes migrate give up after its time, with the reason in one sentence", async () => {
     const refused = migrate("postgres://deputize:word-of-the-test@127.0.0.1:1/none", { databaseMs: 100 });
     await expect(refused).rejects.toThrow(MigrationPutOff);
     await expect(refused).rejects.toThrow(
@@ -252,7 +252,7 @@ describe("a database that is not up yet", () => {
     );
   });
 
-  test("is not waited for when it refuses the user", async () => {
+  test("does not make migrate wait if the database refuses the user", async () => {
     const url = new URL(database.url);
     url.username = "nobody_of_the_test";
     url.pathname = "/no_such_database";
@@ -260,7 +260,7 @@ describe("a database that is not up yet", () => {
   });
 });
 
-test("the list holds every migration that the files declare, in the order of the numbers", async () => {
+test("the list contains every migration that the files declare, in the order of their numbers", async () => {
   const folder = new URL("../../src/db/migrations/", import.meta.url);
   const modules = await Promise.all(readdirSync(folder).map((file) => import(new URL(file, folder).href)));
   const declared = modules.flatMap((module) => Object.values<Migration | Migration[]>(module).flat());

@@ -3,10 +3,10 @@ import { expect, test } from "vitest";
 import { type Migration, migrate, migrations } from "../../src/db/migrate.ts";
 import { migratedDatabase } from "../support/postgres.ts";
 
-/** Longer than a pool keeps a connection of which nothing is asked. */
+/** Longer than a pool keeps an idle connection. */
 const LONG_SECONDS = 14;
 
-test("a run keeps others out for as long as its migration takes", async () => {
+test("a migration blocks other runs for its whole duration", async () => {
   const database = await migratedDatabase();
   try {
     const long: Migration = { name: "9001_next", sql: `select pg_sleep(${LONG_SECONDS})` };

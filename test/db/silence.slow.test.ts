@@ -24,7 +24,7 @@ const ways: [string, (settings: DatabaseSettings) => Opened][] = [
   ],
 ];
 
-describe.each(ways)("%s whose server vanishes without a word", (_, open) => {
+describe.each(ways)("%s whose server vanishes silently", (_, open) => {
   let database: TestDatabase;
   let proxy: TcpProxy;
   let opened: Opened;
@@ -45,7 +45,7 @@ describe.each(ways)("%s whose server vanishes without a word", (_, open) => {
     await database.drop();
   });
 
-  test("gives its connection up and uses another one", async () => {
+  test("closes its connection and opens another one", async () => {
     proxy.stall();
     const failed = await opened.query("select 2").catch((error: unknown) => error);
     expect(failed).toMatchObject({ message: expect.stringContaining("the server is silent") });
@@ -54,7 +54,7 @@ describe.each(ways)("%s whose server vanishes without a word", (_, open) => {
     await opened.query("select 3");
   });
 
-  test("gives up a server that does not even greet, and connects when it does", async () => {
+  test("gives up connecting to a server that does not answer, and connects when it does", async () => {
     proxy.stall();
     const fresh = open({ url: proxy.url, name: "test", max: 1, onError: () => {} });
     const failed = await fresh.query("select 2").catch((error: unknown) => error);
@@ -64,7 +64,7 @@ describe.each(ways)("%s whose server vanishes without a word", (_, open) => {
     await fresh.close();
   });
 
-  test("keeps a connection that owes nothing", async () => {
+  test("keeps an idle connection", async () => {
     const { pid } = await pidOf();
     let others = 0;
     await until("the time of silence has passed", () => {

@@ -17,7 +17,7 @@ const IS_TLS = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
 
 type Query = (url: string) => Promise<unknown>;
 
-/** One query by each way in which service and vault reach their databases. */
+/** One query through each kind of connection that the service and the vault have to their databases. */
 const WAYS: [string, Query][] = [
   [
     "the service's queries",
@@ -53,13 +53,13 @@ async function decide(url: string): Promise<unknown> {
   return pool.query(IS_TLS).finally(() => pool.end());
 }
 
-describe("a database whose certificate is checked", () => {
+describe("a database with a verified certificate", () => {
   let folder: string;
   let postgres: RunningPostgres;
   let authority: Identity;
   const path = (name: string) => join(folder, name);
 
-  /** Makes the server show a certificate for a host. */
+  /** Makes the server present a certificate for a host. */
   async function show(host: string, issuer = authority): Promise<void> {
     const { certificate, privateKey } = await issueCertificate(
       issuer,
@@ -111,25 +111,25 @@ describe("a database whose certificate is checked", () => {
     await until("the certificate is shown", () => isReached(decide));
   });
 
-  test("is reached in each way, with TLS", async () => {
+  test("accepts every kind of connection with TLS", async () => {
     for (const [way, query] of WAYS) {
       expect(await query(url()), way).toMatchObject({ rows: [{ ssl: true }] });
     }
   });
 
-  test("is refused in each way when another authority issued it", async () => {
+  test("rejects every kind of connection if another authority issued its certificate", async () => {
     const other = await createAuthority(validity);
     await writeFile(path("ca.crt"), other.certificate);
     for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/certificate/);
   });
 
-  test("is refused in each way when it is another host's", async () => {
+  test("rejects every kind of connection if its certificate belongs to another host", async () => {
     await show("elsewhere.test");
     await until("that certificate is shown", async () => !(await isReached(decide)));
     for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/altnames|Hostname/);
   });
 
-  test("is known by a new authority as soon as its file has that", async () => {
+  test("accepts new connections as soon as the file contains its new authority", async () => {
     const pool = openPool({ url: url(), name: "test", max: 2, ...silent });
     try {
       await pool.query(IS_TLS);

@@ -21,7 +21,7 @@ afterEach(async () => {
   await database.drop();
 });
 
-/** Waits for the schema at `url`: its log, how to end the wait, and whether it is over. */
+/** Waits for the schema at `url`. Returns the log, a function that ends the wait, and whether it is over. */
 function wait(url: string) {
   const log: string[] = [];
   const ending = new AbortController();
@@ -33,7 +33,7 @@ function wait(url: string) {
   return Object.assign(waiting, { over });
 }
 
-test("waits until the schema is there, and says so once", async () => {
+test("waitForSchema waits until the schema exists, and logs this once", async () => {
   const empty = await testDatabase();
   const waiting = wait(empty.url);
   await until("it waits", () => waiting.log.length > 0);
@@ -44,7 +44,7 @@ test("waits until the schema is there, and says so once", async () => {
 });
 
 test.each(["cut", "stall"] as const)(
-  "waits for a database that is away (%s) until a signal ends it",
+  "waitForSchema waits for an unavailable database (%s) until a signal ends it",
   async (how) => {
     proxy = await startTcpProxy(database.url);
     proxy[how]();
@@ -59,7 +59,7 @@ test.each(["cut", "stall"] as const)(
   },
 );
 
-test("accepts a schema that is one migration ahead, and refuses one that is two ahead", async () => {
+test("waitForSchema accepts a schema that is one migration ahead, and rejects one that is two ahead", async () => {
   await migrate(database.url, { migrations: [...migrations, next(1)] });
   const ahead = wait(database.url);
   await ahead.over;

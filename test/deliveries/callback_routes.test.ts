@@ -26,7 +26,7 @@ const suspend = ({ connectionId }: Sending) =>
     .update({ state: "suspended", suspended_at: api.clock.now(), suspend_reason: "gone" });
 
 describe("a callback", () => {
-  test("is paused and resumed, which its platform shows; both may be repeated", async () => {
+  test("can be paused and resumed repeatedly, and its platform shows the state", async () => {
     const own = await sending(api);
     const waiting = await own.delivery({ state: "pending", attempts: 0 });
     expect(await shownState(own)).toBe("active");
@@ -50,7 +50,7 @@ describe("a callback", () => {
     expect(row?.next_attempt_at).toEqual(api.clock.now());
   });
 
-  test("is resumed 20 times a minute at most, and can always be paused", async () => {
+  test("can be resumed at most 20 times a minute, but paused any number of times", async () => {
     const own = await sending(api);
     const answers: number[] = [];
     for (let n = 0; n < 21; n++) {
@@ -62,7 +62,7 @@ describe("a callback", () => {
     expect((await (await sending(api)).post("callback/resume")).status).toBe(200);
   });
 
-  test("that is suspended is resumed; what was held is sent or, when that is asked for, cancelled", async () => {
+  test("can be resumed after a suspension, and held deliveries are sent or cancelled as requested", async () => {
     const own = await sending(api);
     await own.delivery({ state: "held" });
     await suspend(own);
@@ -74,7 +74,7 @@ describe("a callback", () => {
     expect([await shownState(own), await statesOf(own)]).toEqual(["active", ["cancelled"]]);
   });
 
-  test("stays paused when its URL is set again, and is no longer suspended then", async () => {
+  test("remains paused, but not suspended, when its URL is set again", async () => {
     const own = await sending(api);
     await own.delivery({ state: "held" });
     await own.post("callback/pause");
@@ -86,7 +86,7 @@ describe("a callback", () => {
     expect(await shownState(own)).toBe("active");
   });
 
-  test("needs a URL to be paused, resumed or tested", async () => {
+  test("must have a URL to be paused, resumed or tested", async () => {
     const own = await sending(api);
     await own.delivery({ state: "held" });
     await own.post("callback/pause");
@@ -98,7 +98,7 @@ describe("a callback", () => {
     expect([await shownState(own), await statesOf(own)]).toEqual(["paused", ["held"]]);
   });
 
-  test("is nobody else's, and ends with its connection", async () => {
+  test("belongs to one account, and disappears with its connection", async () => {
     const [own, other] = [await sending(api), await sending(api)];
     const paths = ["callback/pause", "callback/resume", "deliveries/test"];
     for (const path of paths) {
@@ -110,7 +110,7 @@ describe("a callback", () => {
     for (const path of paths) expect(errorCode(await own.post(path))).toBe("not_found");
   });
 
-  test("takes only a backlog that is known", async () => {
+  test("accepts only known values of backlog", async () => {
     const own = await sending(api);
     for (const body of [{ backlog: "keep" }, { backlog: 1 }, [], "replay"]) {
       expect(errorCode(await own.post("callback/resume", body))).toBe("invalid_request");
@@ -119,7 +119,7 @@ describe("a callback", () => {
 });
 
 describe("a test event", () => {
-  test("is appended like any other; the answer names it and its delivery", async () => {
+  test("goes to the outbox like any event, and the answer contains its id and its delivery's", async () => {
     const own = await sending(api);
     const answer = await own.post("deliveries/test");
     expect(answer.status).toBe(201);
@@ -133,7 +133,7 @@ describe("a test event", () => {
     expect(delivery_id).toBe(deliveryIdOf(endpointIdOf(own.connectionId), event_id));
   });
 
-  test("is sent five times a minute for a connection, and once under an idempotency key", async () => {
+  test("can be sent five times a minute for a connection, and once with an idempotency key", async () => {
     const own = await sending(api);
     const path = `/v1/service/connections/${own.connectionId}/deliveries/test`;
     const keyed = () => own.person.client.post(path, undefined, { headers: { "idempotency-key": "k" } });
@@ -149,7 +149,7 @@ describe("a test event", () => {
     expect((await other.post("deliveries/test")).status).toBe(201);
   });
 
-  test("is refused while nothing is sent", async () => {
+  test("cannot be sent while the callback is paused", async () => {
     const own = await sending(api);
     await own.post("callback/pause");
     const answer = await own.post("deliveries/test");

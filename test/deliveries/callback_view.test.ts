@@ -11,8 +11,8 @@ const view = async ({ get }: Sending) => (await get("callback")).body;
 const health = ({ connectionId }: Sending, columns: object) =>
   api.db("webhook_endpoints").where({ connection_id: connectionId }).update(columns);
 
-describe("a callback", () => {
-  test("that nothing was sent to yet has nothing to tell", async () => {
+describe("GET …/callback", () => {
+  test("returns no times and counts before the first event", async () => {
     const own = await sending(api, { callback_url: null, name: "Shop" });
     const answer = await own.get("callback");
     expect([answer.status, answer.body]).toEqual([
@@ -38,7 +38,7 @@ describe("a callback", () => {
     ]);
   });
 
-  test("says since when it is paused, also when it is paused again, and nothing of it once resumed", async () => {
+  test("returns since when the callback is paused, and nothing after the resume", async () => {
     const own = await sending(api);
     await own.post("callback/pause");
     const since = iso(0);
@@ -51,7 +51,7 @@ describe("a callback", () => {
     expect(await view(own)).toMatchObject({ paused_at: iso(0) });
   });
 
-  test("says since when it fails, until when it is left alone, and why it is suspended", async () => {
+  test("returns since when it fails, until when nothing is sent, and why it is suspended", async () => {
     const own = await sending(api);
     await own.delivery();
     await health(own, { failing_since: at(-600), breaker_open_seconds: 60, breaker_open_until: at(30) });
@@ -64,7 +64,7 @@ describe("a callback", () => {
     });
   });
 
-  test("counts what waits and what is held, and nobody else's", async () => {
+  test("counts only the connection's own waiting and held deliveries", async () => {
     const [own, other] = [await sending(api), await sending(api)];
     for (const state of ["pending", "sending", "pending", "failed", "delivered"] as const) {
       await own.delivery({ state });
@@ -75,7 +75,7 @@ describe("a callback", () => {
     expect(await view(own)).toMatchObject({ waiting: 3, held: 1 });
   });
 
-  test("tells the phase in which its secret is replaced", async () => {
+  test("returns the phase of the rotation of the webhook secret", async () => {
     const own = await sending(api);
     await own.post("rotate-webhook-secret");
     const made = iso(0);
@@ -88,7 +88,7 @@ describe("a callback", () => {
     expect(await view(own)).toMatchObject({ ...promoted, former_secret_until: null });
   });
 
-  test("is shown to developers and auditors of an organization, and to nobody else", async () => {
+  test("allows developers and auditors of an organization, and nobody else", async () => {
     const organization = await api.person({ organization_name: "Analytical Engines" });
     const { connectionId } = await registerPlatform(organization, {}, "/v1/service/platforms");
     const path = `/v1/service/connections/${connectionId}/callback`;

@@ -5,7 +5,7 @@ import { insertDelivery } from "../support/deliveries.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { type Person, type PlatformApi, registerPlatform } from "../support/platform_world.ts";
 
-/** A person's connection with a callback URL, and calls about what is sent there. */
+/** A person's connection with a callback URL, and calls of the API about its deliveries. */
 export type Sending = {
   person: Person;
   connectionId: string;
@@ -13,11 +13,11 @@ export type Sending = {
   get(path: string, by?: Person): Promise<HttpAnswer>;
   post(path: string, body?: unknown, by?: Person): Promise<HttpAnswer>;
   setUrl(callbackUrl: string | null): Promise<HttpAnswer>;
-  /** Puts a delivery in the table, made so many seconds before now; gives its id. */
+  /** Inserts a delivery that was created this many seconds ago. Returns its id. */
   delivery(change?: Partial<WebhookDeliveryRow>, secondsAgo?: number): Promise<string>;
 };
 
-/** Makes one; without `callback_url` in `fields` it leads to `shop.example.com`. */
+/** Registers a platform and returns its connection. The default callback URL leads to `shop.example.com`. */
 export async function sending(api: PlatformApi, fields: object = {}): Promise<Sending> {
   const person = await api.person();
   const registration = { callback_url: "https://shop.example.com/hook", ...fields };
@@ -33,7 +33,7 @@ export async function sending(api: PlatformApi, fields: object = {}): Promise<Se
   };
 }
 
-/** Notes attempts of a delivery with these outcomes, one second each. */
+/** Inserts attempts of a delivery with these outcomes, each lasting one second. */
 export async function noteAttempts(
   api: PlatformApi,
   deliveryId: string,
@@ -54,5 +54,5 @@ export async function noteAttempts(
   );
 }
 
-/** Ids that name no delivery and no recovery. */
+/** Ids of no delivery and no recovery. */
 export const NOBODYS = [randomUUID(), "nonsense", "%00"];

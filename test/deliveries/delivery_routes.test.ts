@@ -10,7 +10,7 @@ const idsOf = ({ body }: { body: Record<string, unknown> }) =>
   (body.items as { delivery_id: string }[]).map(({ delivery_id }) => delivery_id);
 
 describe("the list of deliveries", () => {
-  test("shows each with how its last attempt ended, newest first, in pages", async () => {
+  test("returns pages, newest first, with the result of the last attempt", async () => {
     const { get, delivery } = await sending(api);
     const old = await delivery({ state: "delivered", attempts: 2 }, 30);
     const waiting = await delivery({ state: "pending", attempts: 0 }, 20);
@@ -37,7 +37,7 @@ describe("the list of deliveries", () => {
     });
   });
 
-  test("can be narrowed by state, event and the time of their making", async () => {
+  test("can be filtered by state, event and time of creation", async () => {
     const { get, delivery } = await sending(api);
     const old = await delivery({ state: "delivered" }, 30);
     const created = await delivery({ event_type: "connection.created" }, 20);
@@ -54,7 +54,7 @@ describe("the list of deliveries", () => {
     expect(await found(`state=failed&event=delegation.denied&since=${iso(-30)}`)).toEqual([recent]);
   });
 
-  test("has 1 to 100 of them, 25 unless the call says otherwise", async () => {
+  test("contains 25 deliveries by default, and accepts limits from 1 to 100", async () => {
     const { get, delivery } = await sending(api);
     for (let n = 0; n < 26; n++) await delivery();
     const ids = async (query: string) => idsOf(await get(`deliveries${query}`));
@@ -66,7 +66,7 @@ describe("the list of deliveries", () => {
     }
   });
 
-  test("is empty before the first event, and gone with the connection", async () => {
+  test("starts empty, and returns not_found after the connection was removed", async () => {
     const { get, person, connectionId } = await sending(api);
     expect((await get("deliveries")).body).toEqual({ items: [], next_cursor: null });
     await person.client.call("DELETE", `/v1/service/connections/${connectionId}`);
@@ -74,8 +74,8 @@ describe("the list of deliveries", () => {
   });
 });
 
-describe("a delivery", () => {
-  test("is shown with its body, byte for byte, and its attempts, the last one first", async () => {
+describe("GET …/deliveries/{delivery_id}", () => {
+  test("returns the exact body, and the attempts with the latest first", async () => {
     const { get, delivery } = await sending(api);
     const body = '{"event":"delegation.denied",  "request_id":"r\u00e9q"}';
     const id = await delivery({ body, attempts: 2 });
@@ -100,7 +100,7 @@ describe("a delivery", () => {
     });
   });
 
-  test("shows its latest 20 attempts", async () => {
+  test("returns the latest 20 attempts", async () => {
     const { get, delivery } = await sending(api);
     const id = await delivery({ attempts: 21 });
     await noteAttempts(api, id, ...Array.from({ length: 21 }, () => ({ outcome: "failed" })));
@@ -110,11 +110,11 @@ describe("a delivery", () => {
   });
 
   test.each([
-    ["waits with them", "failed" as const, "connection.created", true],
-    ["has delivered them", "delivered" as const, "connection.created", false],
-    ["is of a kind that has none here", "failed" as const, "delegation.denied", true],
-    ["is of a kind that is not known here", "delivered" as const, "connection.renewed", false],
-  ])("that carries secrets and %s shows neither them nor what was answered", async (_, state, kind, kept) => {
+    ["are not delivered yet", "failed" as const, "connection.created", true],
+    ["were delivered", "delivered" as const, "connection.created", false],
+    ["belong to a kind that has none", "failed" as const, "delegation.denied", true],
+    ["belong to an unknown kind", "delivered" as const, "connection.renewed", false],
+  ])("hides secrets and responses if the secrets %s", async (_, state, kind, kept) => {
     const { get, delivery } = await sending(api);
     const secret = "dpz_secret_of_somebody";
     const id = await delivery({ state: "pending", attempts: 1, event_type: kind });
@@ -138,13 +138,13 @@ describe("a delivery", () => {
     }
   });
 
-  test("whose body is erased says so", async () => {
+  test("reports that a body is erased", async () => {
     const { get, delivery } = await sending(api);
     const id = await delivery({ state: "cancelled" });
     expect((await get(`deliveries/${id}`)).body).toMatchObject({ body_state: "erased", body: null });
   });
 
-  test("is nobody else's, and not another connection's", async () => {
+  test("returns not_found for another person and for another connection's delivery", async () => {
     const { get, post, delivery } = await sending(api);
     const id = await delivery();
     const other = await sending(api);
@@ -163,9 +163,9 @@ describe("a delivery", () => {
   });
 });
 
-describe("sending a delivery again", () => {
+describe("POST …/resend", () => {
   test.each(["failed", "rejected", "blocked", "delivered"] as const)(
-    "puts one that is %s back to be sent now",
+    "makes a %s delivery due now",
     async (state) => {
       const { post, delivery } = await sending(api);
       const id = await delivery({ state, attempts: 3 });
@@ -181,7 +181,7 @@ describe("sending a delivery again", () => {
     ["pending", "delivery_under_way"],
     ["sending", "delivery_under_way"],
     ["cancelled", "delivery_body_erased"],
-  ] as const)("refuses one that is %s and changes nothing", async (state, code) => {
+  ] as const)("rejects a %s delivery and changes nothing", async (state, code) => {
     const { post, delivery } = await sending(api);
     const id = await delivery({ state });
     const rowOf = () => api.db("webhook_deliveries").where({ delivery_id: id }).first();
@@ -192,7 +192,7 @@ describe("sending a delivery again", () => {
   });
 
   test.each(["held", "failed"] as const)(
-    "refuses one that is %s while the callback is paused",
+    "rejects a %s delivery while the callback is paused",
     async (state) => {
       const { post, delivery } = await sending(api);
       const id = await delivery({ state });
@@ -201,14 +201,14 @@ describe("sending a delivery again", () => {
     },
   );
 
-  test("refuses one that has had 50 attempts, and none that has had 49", async () => {
+  test("rejects a delivery after 50 attempts, but not after 49", async () => {
     const { post, delivery } = await sending(api);
     const codeOf = async (attempts: number) =>
       errorCode(await post(`deliveries/${await delivery({ attempts })}/resend`));
     expect([await codeOf(49), await codeOf(50)]).toEqual([undefined, "delivery_limit"]);
   });
 
-  test("repeated does nothing more; under an idempotency key it gives the first answer", async () => {
+  test("has no further effect when repeated, and returns the first answer for an idempotency key", async () => {
     const { person, connectionId, post, delivery } = await sending(api);
     const id = await delivery({ attempts: 1 });
     const path = `/v1/service/connections/${connectionId}/deliveries/${id}/resend`;
@@ -220,14 +220,14 @@ describe("sending a delivery again", () => {
     expect(row).toMatchObject({ state: "pending", attempts: 1, schedule_start: 1 });
   });
 
-  test("is done once of many that are made concurrently", async () => {
+  test("accepts one of many concurrent calls", async () => {
     const { post, delivery } = await sending(api);
     const id = await delivery();
     const answers = await Promise.all(Array.from({ length: 8 }, () => post(`deliveries/${id}/resend`)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(409)]);
   });
 
-  test("is possible 60 times a minute for a connection, whoever else does so", async () => {
+  test("allows 60 calls a minute for each connection", async () => {
     const { post, delivery } = await sending(api);
     const id = await delivery({ state: "pending" });
     for (let n = 0; n < 60; n++) {
@@ -240,7 +240,7 @@ describe("sending a delivery again", () => {
     expect((await other.post(`deliveries/${await other.delivery()}/resend`)).status).toBe(200);
   });
 
-  test("needs a connection that is not removed meanwhile", async () => {
+  test("handles each delivery completely or not at all if the connection is removed concurrently", async () => {
     const { post, delivery, person, connectionId } = await sending(api);
     const ids = await Promise.all(Array.from({ length: 4 }, () => delivery()));
     const removal = person.client.call("DELETE", `/v1/service/connections/${connectionId}`);

@@ -3,7 +3,7 @@ import { showExcerpt } from "../../src/deliveries/delivery_view.ts";
 
 const shown = (text: string) => showExcerpt(Buffer.from(text));
 
-test("shows text as it is, line breaks and tabs included", () => {
+test("showExcerpt keeps visible text, line breaks and tabs", () => {
   const text = '{"why": "Zoë sagt nein"}\n\t<p>नमस्ते 日本 😀</p>';
   expect(shown(text)).toBe(text);
   expect(shown("one\r\ntwo")).toBe("one\ntwo");
@@ -11,7 +11,7 @@ test("shows text as it is, line breaks and tabs included", () => {
 });
 
 test.each([
-  ["a terminal's escape", "\u001b[2Ka", "\ufffd[2Ka"],
+  ["an escape of a terminal", "\u001b[2Ka", "\ufffd[2Ka"],
   ["a null byte", "a\u0000b", "a\ufffdb"],
   ["a lone carriage return", "good\rbad", "good\ufffdbad"],
   ["an eight-bit control", "a\u009b2K", "a\ufffd2K"],
@@ -19,13 +19,13 @@ test.each([
   ["an invisible character", "a\u200bb", "a\ufffdb"],
   ["a filler", "a\u115fb", "a\ufffdb"],
   ["a separator of lines", "a\u2028b", "a\ufffdb"],
-  ["a private character", "a\ue000b", "a\ufffdb"],
-  ["every one of several", "\u0007\u0007\u200b\u200b", "\ufffd\ufffd\ufffd\ufffd"],
-])("replaces %s", (_, text, expected) => {
+  ["a private-use character", "a\ue000b", "a\ufffdb"],
+  ["each of several characters", "\u0007\u0007\u200b\u200b", "\ufffd\ufffd\ufffd\ufffd"],
+])("showExcerpt replaces %s", (_, text, expected) => {
   expect(shown(text)).toBe(expected);
 });
 
-test("replaces bytes that are no UTF-8, such as a character that was cut off", () => {
+test("showExcerpt replaces invalid UTF-8, such as a character that was cut off", () => {
   expect(showExcerpt(Buffer.from("a\u00e9").subarray(0, 2))).toBe("a\ufffd");
   expect(showExcerpt(Buffer.of(0xff, 0x61))).toBe("\ufffda");
 });

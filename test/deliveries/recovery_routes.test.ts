@@ -10,11 +10,11 @@ const step = () => stepRecovery({ database: api.db, clock: api.clock });
 const stateOf = async (deliveryId: string) =>
   (await api.db("webhook_deliveries").where({ delivery_id: deliveryId }).first("state"))?.state;
 
-/** Takes away what the rate has counted. */
+/** Deletes the counts of the rate limits. */
 const forgetRates = () => api.db("rate_limits").delete();
 
-describe("recovering deliveries", () => {
-  test("opens a recovery, which can be watched until it is done", async () => {
+describe("POST …/deliveries/recover", () => {
+  test("opens a recovery, whose progress can be read until it is done", async () => {
     const own = await sending(api);
     const failed = await own.delivery({}, 60);
     const rejected = await own.delivery({ state: "rejected" }, 50);
@@ -39,7 +39,7 @@ describe("recovering deliveries", () => {
     expect((await own.get("recoveries")).body).toEqual({ items: [done.body], next_cursor: null });
   });
 
-  test("takes the states and the range that it is given, and nothing from now on", async () => {
+  test("uses the given states and range, but excludes deliveries created from now on", async () => {
     const own = await sending(api);
     const opened = await recover(own, {
       ...{ since: iso(-100), until: iso(100), states: ["delivered", "delivered"] },
@@ -61,14 +61,14 @@ describe("recovering deliveries", () => {
     { states: ["pending"] },
     { states: "failed" },
     { until: "soon" },
-  ])("refuses %j", async (body) => {
+  ])("rejects %j", async (body) => {
     const own = await sending(api);
     const since = "states" in body || "until" in body ? { since: iso(-1) } : {};
     const answer = await recover(own, { ...since, ...body });
     expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_request"]);
   });
 
-  test("refuses a range without anything in it", async () => {
+  test("rejects an empty range", async () => {
     const own = await sending(api);
     const codeOf = async (body: object) => errorCode(await recover(own, body));
     expect(await codeOf({ since: iso(0) })).toBe("invalid_request");
@@ -78,7 +78,7 @@ describe("recovering deliveries", () => {
     while (await step());
   });
 
-  test("is done once at a time for a connection, of calls that are made concurrently too", async () => {
+  test("allows one open recovery for a connection, even with concurrent calls", async () => {
     const own = await sending(api);
     const answers = await Promise.all(Array.from({ length: 8 }, () => recover(own)));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array(7).fill(409)]);
@@ -92,7 +92,7 @@ describe("recovering deliveries", () => {
     await forgetRates();
   });
 
-  test("is possible 10 times a day", async () => {
+  test("allows 10 recoveries a day", async () => {
     const own = await sending(api);
     for (let n = 0; n < 10; n++) {
       expect((await recover(own)).status).toBe(201);
@@ -102,7 +102,7 @@ describe("recovering deliveries", () => {
     expect([late.status, errorCode(late)]).toEqual([429, "rate_limited"]);
   });
 
-  test("needs a callback URL that gets requests", async () => {
+  test("requires an active callback with a URL", async () => {
     const own = await sending(api);
     await own.post("callback/pause");
     expect(errorCode(await recover(own))).toBe("callback_inactive");
@@ -111,7 +111,7 @@ describe("recovering deliveries", () => {
     expect((await own.get("recoveries")).body.items).toEqual([]);
   });
 
-  test("ends with what is discarded", async () => {
+  test("opens a recovery that is cancelled when the backlog is discarded", async () => {
     const own = await sending(api);
     const { body } = await recover(own);
     await own.post("callback/pause");
@@ -120,7 +120,7 @@ describe("recovering deliveries", () => {
     expect(after.body).toMatchObject({ state: "cancelled", finished_at: iso(0) });
   });
 
-  test("is nobody else's, and its ids name nothing elsewhere", async () => {
+  test("returns not_found for another person, whose recoveries are separate", async () => {
     const [own, other] = [await sending(api), await sending(api)];
     const { body } = await recover(own);
     const id = String(body.recovery_id);
@@ -135,7 +135,7 @@ describe("recovering deliveries", () => {
     expect((await own.get("recoveries")).body.items).toHaveLength(1);
   });
 
-  test("goes in pages, newest first", async () => {
+  test("opens recoveries that can be listed in pages, newest first", async () => {
     const own = await sending(api);
     const ids: unknown[] = [];
     for (let n = 0; n < 3; n++) {

@@ -6,7 +6,7 @@ import { deliveryWorld } from "../webhooks/delivery_world.ts";
 
 const world = deliveryWorld();
 
-test("a test event arrives like any other, under the delivery id that the answer named", async () => {
+test("a test event arrives like any event, with the delivery id from the answer", async () => {
   const { accountId, connectionId } = await world.connect();
   const db = world.home.database;
   const { clock } = world.harness;

@@ -23,8 +23,8 @@ const rowOf = async (id: string) => {
 const currentSecret = async (id: string) =>
   api.secretBox.unbox((await rowOf(id)).webhook_secret_sealed, webhookSecretContext(id));
 
-describe("rotating a webhook secret", () => {
-  test("gives the next one, which is current from its promotion on", async () => {
+describe("the rotation of a webhook secret", () => {
+  test("returns the next secret, which becomes current at its promotion", async () => {
     const { person, id, secret, platform } = await registered();
     const rotated = await rotate(person, id);
     expect([rotated.status, rotated.body]).toEqual([
@@ -44,7 +44,7 @@ describe("rotating a webhook secret", () => {
     expect(await currentSecret(id)).toBe(rotated.body.webhook_signing_secret);
   });
 
-  test("lets the former secret sign for a day unless the call says otherwise, from 0 to 7 days", async () => {
+  test("lets the former secret sign for a day by default, and for 0 to 7 days on request", async () => {
     const { person, id } = await registered();
     const graceOf = async (body?: unknown) => {
       await rotate(person, id);
@@ -63,7 +63,7 @@ describe("rotating a webhook secret", () => {
     }
   });
 
-  test("cannot be promoted before it was begun, nor twice", async () => {
+  test("rejects a promotion without a next secret, and a second promotion", async () => {
     const { person, id } = await registered();
     const refused = async () => {
       const answer = await promote(person, id);
@@ -75,14 +75,14 @@ describe("rotating a webhook secret", () => {
     expect(await refused()).toEqual([409, "no_secret_rotation"]);
   });
 
-  test("of concurrent promotions does one", async () => {
+  test("accepts one of several concurrent promotions", async () => {
     const { person, id } = await registered();
     await rotate(person, id);
     const answers = await Promise.all(Array.from({ length: 8 }, () => promote(person, id)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(409)]);
   });
 
-  test("gives the first answers again for an idempotency key", async () => {
+  test("returns the first answers again for an idempotency key", async () => {
     const { person, id } = await registered();
     const once = (each: string) =>
       person.client.post(each, undefined, { headers: { "idempotency-key": "k1" } });
@@ -93,7 +93,7 @@ describe("rotating a webhook secret", () => {
     expect(await currentSecret(id)).toBe(first.body.webhook_signing_secret);
   });
 
-  test("keeps its secrets sealed each to its own column, and out of answers and the log", async () => {
+  test("boxes each secret for its column, and reveals none in answers and logs", async () => {
     const { person, platform, id } = await registered();
     const next = String((await rotate(person, id)).body.webhook_signing_secret);
     const row = await rowOf(id);
@@ -115,7 +115,7 @@ describe("rotating a webhook secret", () => {
     }
   });
 
-  test("needs a session and its CSRF header, and a connection of one's own that is not removed", async () => {
+  test("requires a session, its CSRF header, and the person's own existing connection", async () => {
     const { person, id, platform } = await registered();
     const { client } = await api.person();
     for (const each of [path(id), `${path(id)}/promote`]) {
@@ -161,13 +161,13 @@ describe("the Secret of a declared platform", () => {
       })
     ).status === 200;
 
-  test("stays as it is when the next secret is made", async () => {
+  test("does not change when the next secret is created", async () => {
     const { person, put, id } = await declared();
     await rotate(person, id);
     expect((await put()).body.credentials).toBeNull();
   });
 
-  test("gets the promoted secret, with a new API key; the former key goes on for a day", async () => {
+  test("receives the promoted secret with a new API key, while the former key works for a day", async () => {
     const { person, put, acknowledge, id, credentials } = await declared();
     const next = (await rotate(person, id)).body.webhook_signing_secret;
     const promoted = await promote(person, id, { grace_seconds: 0 });
@@ -191,7 +191,7 @@ describe("the Secret of a declared platform", () => {
     expect(told).toHaveLength(1);
   });
 
-  test("is given nothing anew when a promotion is refused", async () => {
+  test("does not change when a promotion is rejected", async () => {
     const { person, put, id, credentials } = await declared();
     expect(errorCode(await promote(person, id))).toBe("no_secret_rotation");
     expect((await put()).body.credentials).toBeNull();

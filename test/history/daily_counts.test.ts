@@ -23,8 +23,8 @@ async function counted(rows: { at: string; decision: string | null; elsewhere?: 
   return { answer, days: (answer.body.days ?? []) as Day[] };
 }
 
-describe("decisions by day", () => {
-  test("are counted by result, with those that the account paid for", async () => {
+describe("GET …/audit/personal/days", () => {
+  test("counts decisions by result, and those that the account paid for", async () => {
     const day = api.clock.now().toISOString().slice(0, 10);
     const { days } = await counted([
       { at: `${day}T00:00:00Z`, decision: "allow" },
@@ -37,7 +37,7 @@ describe("decisions by day", () => {
     expect(days).toHaveLength(14);
   });
 
-  test("begin and end with the day in UTC, and days without any are there", async () => {
+  test("uses days in UTC, and includes days without decisions", async () => {
     const day = api.clock.now().toISOString().slice(0, 10);
     const before = new Date(Date.parse(`${day}T00:00:00Z`) - 1).toISOString();
     const { days } = await counted(
@@ -58,14 +58,11 @@ describe("decisions by day", () => {
     ]);
   });
 
-  test.each(["?days=0", "?days=91", "?days=1.5", "?days=", "?days=x"])(
-    "are refused for %s",
-    async (query) => {
-      expect((await counted([], `${query}`)).answer.status).toBe(400);
-    },
-  );
+  test.each(["?days=0", "?days=91", "?days=1.5", "?days=", "?days=x"])("rejects %s", async (query) => {
+    expect((await counted([], `${query}`)).answer.status).toBe(400);
+  });
 
-  test("are counted for up to 90 days, and are nobody else's", async () => {
+  test("returns up to 90 days of the account's own decisions", async () => {
     await counted([{ at: api.clock.now().toISOString(), decision: "allow" }]);
     const { days } = await counted([], "?days=90");
     expect(days).toHaveLength(90);
@@ -73,7 +70,7 @@ describe("decisions by day", () => {
     expect((await api.client().get("/v1/service/audit/personal/days")).status).toBe(401);
   });
 
-  test("of days that are over are counted once, those of today each time", async () => {
+  test("counts days that are over once, and today every time", async () => {
     const { client, accountId } = await api.person();
     const today = Date.parse(`${api.clock.now().toISOString().slice(0, 10)}T00:00:00Z`);
     const decide = (at: number) =>
@@ -95,7 +92,7 @@ describe("decisions by day", () => {
     await decide(today - 2 * DAY);
     expect(await allowed(3)).toEqual([1, 0, 1]);
     await decide(today);
-    // What the history never does: a day that is over is not looked at again.
+    // The real history never does this. It shows that a day that is over is not counted again.
     await decide(today - 2 * DAY);
     expect(await allowed(3)).toEqual([1, 0, 2]);
     expect((await allowed(4)).slice(-3)).toEqual([2, 0, 2]);

@@ -62,8 +62,8 @@ async function history(events: (accountId: string) => AuditEventRow[]) {
   return { client, accountId, rows, read };
 }
 
-describe("the audit history", () => {
-  test("shows a decision with its reason, scope and receipt", async () => {
+describe("GET …/audit/personal", () => {
+  test("returns a decision with its reason, scope and receipt", async () => {
     const { rows, read } = await history((id) => [event(id)]);
     const { status, body } = await read();
     expect(status).toBe(200);
@@ -88,13 +88,13 @@ describe("the audit history", () => {
     });
   });
 
-  test("shows no decision of a proof that was only presented", async () => {
+  test("returns no decision for a proof that was only presented", async () => {
     const { read } = await history((id) => [event(id, presented)]);
     expect((await read()).events).toMatchObject([{ event_type: "proof.presented", details: {} }]);
     expect((await read()).events[0]!.details).toEqual({});
   });
 
-  test("is newest first, 25 at a time, each event on one page, also those of one moment", async () => {
+  test("returns 25 events a page, newest first, each exactly once", async () => {
     const { rows, read } = await history((id) =>
       Array.from({ length: 60 }, (_, n) => event(id, { occurred_at: addSeconds(start, Math.floor(n / 7)) })),
     );
@@ -109,7 +109,7 @@ describe("the audit history", () => {
     expect(third.body.next_cursor).toBeNull();
   });
 
-  test("does not lose or repeat what lies within one millisecond, nor show what came after the first page", async () => {
+  test("neither loses nor repeats events of one millisecond, and excludes those added after the first page", async () => {
     const { accountId, rows, read } = await history((id) => Array.from({ length: 6 }, () => event(id)));
     for (const [n, { event_id }] of rows.entries()) {
       const micros = `2026-01-01T00:00:00.00000${n}Z`;
@@ -141,7 +141,7 @@ describe("the audit history", () => {
     }
   });
 
-  test("can be narrowed by kind, agent, decision and time, from the first moment to before the last", async () => {
+  test("filters by kind, agent, decision and time, including since and excluding until", async () => {
     const other = "c".repeat(32);
     const { rows, read } = await history((id) => [
       event(id),
@@ -192,13 +192,13 @@ describe("the audit history", () => {
     "cursor=x",
     "agent_id=",
     "limit=1&limit=2",
-  ])("refuses %s", async (query) => {
+  ])("rejects %s", async (query) => {
     const { read } = await history((id) => [event(id)]);
     const answer = await read(`?${query}`);
     expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_request"]);
   });
 
-  test("is the account's own, and needs a session", async () => {
+  test("returns only the account's own events, and requires a session", async () => {
     await history((id) => [event(id)]);
     const { client } = await api.person();
     expect((await client.get("/v1/service/audit/personal")).body).toEqual({ events: [], next_cursor: null });

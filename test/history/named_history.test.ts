@@ -42,8 +42,8 @@ async function account() {
   return { person, platform, agentId, event, keep, read };
 }
 
-describe("the history in bulk", () => {
-  test("has the names of the account's own agents and platforms, and nobody else's", async () => {
+describe("GET …/audit/personal/export", () => {
+  test("returns the names of the account's own agents and platforms only", async () => {
     const other = await account();
     const { person, platform, agentId, event, keep, read } = await account();
     await keep([event(1), event(0, { agent_id: other.agentId, connection_id: other.platform.connectionId })]);
@@ -61,7 +61,7 @@ describe("the history in bulk", () => {
     ]);
   });
 
-  test("is read by up to 1,000 events, each once, newest first, whatever comes meanwhile", async () => {
+  test("returns up to 1,000 events a page, newest first, each once, even while events are added", async () => {
     const { event, keep, read } = await account();
     const rows = Array.from({ length: 1_203 }, (_, place) => event(Math.floor(place / 3)));
     await keep(rows);
@@ -77,7 +77,7 @@ describe("the history in bulk", () => {
   });
 
   test.each([EXPORT, "/v1/service/audit/personal"])(
-    "%s is narrowed by what an event is about",
+    "%s filters by the properties of an event",
     async (path) => {
       const { platform, event, keep, read } = await account();
       const connection = randomUUID();
@@ -108,8 +108,8 @@ describe("the history in bulk", () => {
   );
 });
 
-describe("one event", () => {
-  test("is read by its id, by its own account", async () => {
+describe("GET …/audit/personal/{event_id}", () => {
+  test("returns an event of the caller's own account", async () => {
     const { event, keep, read, person } = await account();
     const rows = [event(0), event(0), event(1)];
     await keep(rows);
@@ -122,7 +122,7 @@ describe("one event", () => {
     expect(errorCode(await api.client().get(path))).toBe("auth_required");
   });
 
-  test.each(["nothing", randomUUID(), newIdAt(start), "%00"])("%s is none", async (id) => {
+  test.each(["nothing", randomUUID(), newIdAt(start), "%00"])("returns not_found for %s", async (id) => {
     const { person } = await account();
     expect((await person.client.get(`/v1/service/audit/personal/${id}`)).status).toBe(404);
   });

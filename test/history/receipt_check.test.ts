@@ -14,21 +14,21 @@ async function decided() {
   return { app, receipt, hash: body.receipt_hash, check };
 }
 
-describe("a receipt", () => {
-  test("is genuine as verify answered it, in whatever order its fields come", async () => {
+describe("POST …/receipts/check", () => {
+  test("confirms a receipt from verify, with its fields in any order", async () => {
     const { receipt, hash, check } = await decided();
     expect((await check(receipt)).body).toEqual({ genuine: true, receipt_hash: hash });
     const turned = Object.fromEntries(Object.entries(receipt).reverse());
     expect((await check(turned)).body).toEqual({ genuine: true, receipt_hash: hash });
   });
 
-  test("is genuine for anybody who is signed in, and for nobody else", async () => {
+  test("accepts any signed-in person, and nobody else", async () => {
     const { receipt, check } = await decided();
     expect((await check(receipt, await world.api.person())).body.genuine).toBe(true);
     expect(errorCode(await world.api.client().post(PATH, { receipt }))).toBe("auth_required");
   });
 
-  test("is not genuine with any of its fields changed, left out or added", async () => {
+  test("rejects a receipt with a changed, missing or additional field", async () => {
     const { receipt, check } = await decided();
     const changed = Object.keys(receipt).flatMap((field) => {
       const { [field]: _, ...rest } = receipt;
@@ -48,7 +48,7 @@ describe("a receipt", () => {
     }
   });
 
-  test("that can be none is refused, or not genuine, and breaks nothing", async () => {
+  test("handles input that cannot be a receipt without a fault", async () => {
     const { check } = await decided();
     for (const wrong of ["text", null, [1], undefined]) expect((await check(wrong)).status).toBe(400);
     let deep: unknown = 1;
@@ -58,7 +58,7 @@ describe("a receipt", () => {
     for (const each of odd) expect((await check(each)).body.genuine).toBe(false);
   });
 
-  test("without a stored hash, of a decision made elsewhere, is not genuine", async () => {
+  test("does not confirm a decision made elsewhere, which has no stored hash", async () => {
     const { app, receipt, check } = await decided();
     await world.api
       .db("audit_events")

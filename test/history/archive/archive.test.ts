@@ -44,10 +44,10 @@ const archive = (month: string, to: string) => world.call((commands) => commands
 const check = (from: string) => world.call((commands) => commands.check({ from }));
 const notes = () => world.db("history_archives").orderBy("archived_at");
 
-test("a month is written with every row of it and no other, a file for each table", async () => {
+test("an archive contains exactly the rows of its month, with one file for each table", async () => {
   const folder = await world.archive("2026-01");
   const events = await rowsOf(folder, "audit_events");
-  // The fifth decision is in two histories.
+  // The fifth decision is in the histories of two accounts.
   expect(events.map((row) => row.event_id).sort()).toEqual([...ids, ids[4]].sort());
   const { rows } = await world.pool.query(
     `select * from audit_events where occurred_at >= $1 and occurred_at < $2 and decision is not null
@@ -79,7 +79,7 @@ test("a month is written with every row of it and no other, a file for each tabl
   });
 });
 
-test("Postgres takes every row back as it was", async () => {
+test("Postgres reads every archived row back unchanged", async () => {
   const folder = await world.archive("2026-01");
   for (const { table, column, key, only = "true" } of archivedTables) {
     const { rows } = await world.pool.query(
@@ -95,7 +95,7 @@ test("Postgres takes every row back as it was", async () => {
   }
 });
 
-test("archives have every column that the tables have", async () => {
+test("an archive contains every column of its tables", async () => {
   for (const { table, columns } of archivedTables) {
     const { rows } = await world.pool.query(
       "select column_name as name from information_schema.columns where table_name = $1",
@@ -105,7 +105,7 @@ test("archives have every column that the tables have", async () => {
   }
 });
 
-test("only its owner can read it, and nothing unfinished is left beside it", async () => {
+test("an archive is readable by its owner only, and leaves no unfinished file", async () => {
   const folder = await world.archive("2026-01");
   expect((await readdir(folder)).sort()).toEqual(
     [...archivedTables.map(({ file }) => file), MANIFEST].sort(),
@@ -114,7 +114,7 @@ test("only its owner can read it, and nothing unfinished is left beside it", asy
   expect((await stat(folder)).mode & 0o777).toBe(0o700);
 });
 
-test("a month is noted with its manifest's hash and its rows, once however often it is archived", async () => {
+test("archiving a month records the manifest's hash and the row counts once, even if repeated", async () => {
   await world.db("history_archives").delete();
   const to = await world.folder();
   const first = await archive("2026-01", to);
@@ -139,7 +139,7 @@ test("a month is noted with its manifest's hash and its rows, once however often
   expect(await readFile(join(elsewhere, MANIFEST))).toEqual(bytes);
 });
 
-test("a month without rows can be archived, so that its turn comes", async () => {
+test("a month without rows can be archived, so that it can be dropped", async () => {
   const folder = await world.archive("2025-06");
   expect((await manifestIn(folder)).files.map(({ rows, first }) => [rows, first])).toEqual([
     [0, null],
@@ -148,7 +148,7 @@ test("a month without rows can be archived, so that its turn comes", async () =>
   ]);
 });
 
-test("a month is refused until an hour after its end, and taken from then on", async () => {
+test("the archive command refuses a month until an hour after its end", async () => {
   const to = await world.folder();
   world.clock.set(new Date("2026-03-01T00:59:59.999Z"));
   const early = await archive("2026-02", to);
@@ -161,13 +161,13 @@ test("a month is refused until an hour after its end, and taken from then on", a
 });
 
 test.each(["2026-13", "2026-00", "2026-1", "0000-01", "january", "2026-01-01"])(
-  "%s is not a month",
+  "the archive command rejects %s as a month",
   async (month) => {
     expect(await archive(month, "/nowhere")).toMatchObject({ status: 1, out: "" });
   },
 );
 
-test("another archive of the month in the same folder is left as it is", async () => {
+test("the archive command keeps a different existing archive of the month", async () => {
   const to = await world.folder();
   await archive("2026-02", to);
   const before = await readFile(join(to, "2026-02", MANIFEST));
@@ -186,7 +186,7 @@ test("another archive of the month in the same folder is left as it is", async (
   await world.db("ledger_postings").where({ account_id: records.accountId, posted_at: at }).delete();
 });
 
-test("what a killed run left has no manifest, is not an archive, and is finished by the next run", async () => {
+test("the next run completes the files of a killed run, which have no manifest", async () => {
   const to = await world.folder();
   await archive("2026-01", to);
   const folder = join(to, "2026-01");
@@ -203,7 +203,7 @@ test("what a killed run left has no manifest, is not an archive, and is finished
   expect(await readdir(folder)).toHaveLength(4);
 });
 
-test("there is a manifest only once every file has its name", async () => {
+test("the manifest appears only after all other files", async () => {
   const to = await world.folder();
   const folder = join(to, "2026-01");
   const last = archivedTables.at(-1)?.file ?? "";
@@ -217,7 +217,7 @@ test("there is a manifest only once every file has its name", async () => {
   expect(await archive("2026-01", to)).toMatchObject({ status: 0 });
 });
 
-test("nothing is noted of an archive that is not whole when it is read back", async () => {
+test("the archive command does not record an archive that is damaged when it is read back", async () => {
   const to = await world.folder();
   await archive("2026-01", to);
   await world.db("history_archives").delete();
@@ -226,7 +226,7 @@ test("nothing is noted of an archive that is not whole when it is read back", as
   expect(await notes()).toEqual([]);
 });
 
-test("a folder or a database that cannot be used is said without a secret", async () => {
+test("the archive command reports an unusable folder without a secret", async () => {
   const file = join(await world.folder(), "file");
   await writeFile(file, "");
   expect(await archive("2026-01", file)).toMatchObject({
@@ -240,7 +240,7 @@ test("a folder or a database that cannot be used is said without a secret", asyn
   }
 });
 
-test("a role that reads the tables, and notes archives, is enough", async () => {
+test("a role that may read the tables and insert archive records is sufficient", async () => {
   const role = `archivist_${hash("sha256", world.url(), "hex").slice(0, 12)}`;
   await world.pool.query(
     `create role ${role} login password 'secret-of-archivist';
@@ -266,7 +266,7 @@ test("a role that reads the tables, and notes archives, is enough", async () => 
   await world.pool.query(`drop owned by ${role}; drop role ${role}`);
 });
 
-test("two runs concurrently leave one whole archive", async () => {
+test("two concurrent runs leave one complete archive", async () => {
   const to = await world.folder();
   const ended = await Promise.all([archive("2026-01", to), archive("2026-01", to)]);
   for (const { status, err } of ended) expect(status === 0 || err.includes("Another archive")).toBe(true);
@@ -274,7 +274,7 @@ test("two runs concurrently leave one whole archive", async () => {
   expect(await readdir(join(to, "2026-01"))).toHaveLength(4);
 });
 
-describe("a check", () => {
+describe("the check of an archive", () => {
   let folder: string;
   const refusal = async (): Promise<string> => {
     const ended: Ended = await check(folder);
@@ -290,7 +290,7 @@ describe("a check", () => {
     folder = await world.archive("2026-01");
   });
 
-  test("of a whole archive needs no database, and counts its receipts", async () => {
+  test("counts the receipts of a complete archive without a database", async () => {
     const ended = await check(folder);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toMatch(/^Whole: 2026-01 in .*\naudit_events {5}6 rows in \d+ bytes\n/);
@@ -298,40 +298,36 @@ describe("a check", () => {
   });
 
   test.each([
-    ["a byte more", () => appendFile(join(folder, "outcomes.ndjson.gz"), "\0"), /outcomes.*damaged/],
+    ["an extra byte", () => appendFile(join(folder, "outcomes.ndjson.gz"), "\0"), /outcomes.*damaged/],
+    ["a file cut off", () => truncate(join(folder, "a truncated file"), 20), /outcomes.*cut off or damaged/],
+    ["a missing file", () => rm(join(folder, "outcomes.ndjson.gz")), /outcomes.ndjson.gz is missing/],
+    ["a missing row", () => events((rows) => rows.slice(0, -1)), /says|has \d+ rows/],
+    ["a repeated row", () => events((rows) => [...rows, rows.at(-1) ?? {}]), /line 7: occurs twice/],
+    ["rows in another order", () => events((rows) => rows.toReversed()), /out of order/],
     [
-      "a file cut off",
-      () => truncate(join(folder, "outcomes.ndjson.gz"), 20),
-      /outcomes.*cut off or damaged/,
-    ],
-    ["a file missing", () => rm(join(folder, "outcomes.ndjson.gz")), /outcomes.ndjson.gz is missing/],
-    ["a row missing", () => events((rows) => rows.slice(0, -1)), /says|has \d+ rows/],
-    ["a row twice", () => events((rows) => [...rows, rows.at(-1) ?? {}]), /line 7: occurs twice/],
-    ["another order", () => events((rows) => rows.toReversed()), /out of order/],
-    [
-      "a receipt changed",
+      "a changed receipt",
       () => first({ receipt: '{"version":1}' }),
       /line 1: its receipt does not match its hash/,
     ],
-    ["a receipt taken out", () => first({ receipt: null, receipt_hash: null }), /without a receipt/],
+    ["a removed receipt", () => first({ receipt: null, receipt_hash: null }), /without a receipt/],
     [
-      "another decision",
+      "a receipt of another decision",
       () => first({ decision: "indeterminate" }),
       /line 1: its receipt belongs to another decision/,
     ],
     [
-      "another month",
+      "a row of another month",
       () => first({ occurred_at: "2025-12-31T23:59:59.999+00:00" }),
       /line 1: belongs to another month/,
     ],
-    ["a column more", () => first({ more: 1 }), /line 1: is not a row/],
+    ["an extra column", () => first({ more: 1 }), /line 1: is not a row/],
   ])("finds %s", async (_, change, said) => {
     folder = await world.archive("2026-01");
     await change();
     expect(await refusal()).toMatch(said);
   });
 
-  test("finds a manifest that says another number of rows, another moment or another form", async () => {
+  test("finds a manifest with another number of rows, another time or another format", async () => {
     for (const [from, to] of [
       ['"rows": 6', '"rows": 5'],
       ["23:59:59.999", "23:59:59.998"],

@@ -15,25 +15,25 @@ import { type DecisionWorld, decisionWorld } from "../../proofs/decision_world.t
 import { itemFor, type Records } from "../../proofs/records.ts";
 import { type SteeredClock, steeredClock } from "../../support/clock.ts";
 
-/** How a command ended, and what it printed. */
+/** The exit status and output of a command. */
 export type Ended = { status: number; out: string; err: string };
 
-/** A database with months of decisions, a folder for archives, and the commands on both. */
+/** A database with months of decisions, a folder for archives, and the commands for both. */
 export type ArchiveWorld = DecisionWorld & {
   clock: SteeredClock;
   url(): string;
-  /** A new folder, gone with the test file. */
+  /** Creates a folder, which is deleted after the test file. */
   folder(): Promise<string>;
-  /** A decision with its receipt, as verify makes one. */
+  /** Records a decision with its receipt, as verify does. Returns its id. */
   decide(records: Records, at: Date, changes?: Partial<DecisionItem>): Promise<string>;
-  /** What the application reports of a decision. */
+  /** Records the application's report of a decision's outcome. */
   report(records: Records, eventId: string, at: Date): Promise<void>;
   call(work: (commands: HistoryCommands) => Promise<number>): Promise<Ended>;
-  /** Archives a month into a new folder, and gives the folder of the archive. */
+  /** Archives a month into a new folder, and returns the folder of the archive. */
   archive(month: string): Promise<string>;
 };
 
-/** Opens such a world for a test file. */
+/** Creates the world for a test file. */
 export function archiveWorld(): ArchiveWorld {
   const base = decisionWorld();
   const folders: string[] = [];
@@ -94,7 +94,7 @@ export function archiveWorld(): ArchiveWorld {
   return world;
 }
 
-/** The rows of a file of an archive. */
+/** Returns the rows of a file in an archive. */
 export async function rowsOf(folder: string, table: string): Promise<Record<string, unknown>[]> {
   const text = gunzipSync(await readFile(join(folder, `${table}.ndjson.gz`))).toString();
   return text === ""
@@ -105,12 +105,12 @@ export async function rowsOf(folder: string, table: string): Promise<Record<stri
         .map((line) => JSON.parse(line));
 }
 
-/** The manifest of an archive. */
+/** Returns the manifest of an archive. */
 export async function manifestIn(folder: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(folder, MANIFEST), "utf8"));
 }
 
-/** Changes a file of an archive, and its manifest so that bytes and hashes agree with it. */
+/** Changes a file of an archive and adapts its manifest, so that bytes and hashes still match. */
 export async function forge(
   folder: string,
   table: string,

@@ -17,7 +17,7 @@ const [january, february, march, april] = [0, 1, 2, 3].map((month) => new Date(D
   Date,
   Date,
 ];
-/** When a month that ended with January is past a retention of two. */
+/** The time at which January is past a retention of two months. */
 const due = april;
 let records: Records;
 let ids: string[];
@@ -56,13 +56,13 @@ beforeEach(async () => {
   await world.report(records, ids[0] ?? "", addSeconds(january, 60));
 });
 
-test("nothing is dropped without a retention, however old", async () => {
+test("nothing is ever dropped without a retention", async () => {
   await world.archive("2026-01");
   expect(await drop(new Date("2099-01-01T00:00:00.000Z"), null)).toEqual([]);
   expect(await months()).toEqual(ALL);
 });
 
-test("a month is dropped at the moment at which it has been over for so many months, and not before", async () => {
+test("a month is dropped exactly when it has been over for the retention", async () => {
   await world.archive("2026-01");
   await world.archive("2026-02");
   expect(await drop(addSeconds(due, -0.001))).toEqual([]);
@@ -74,7 +74,7 @@ test("a month is dropped at the moment at which it has been over for so many mon
   expect(await drop(due)).toEqual([]);
 });
 
-test("a month that is not archived stays, and so do all that came later", async () => {
+test("a month without an archive stays, and so do all later months", async () => {
   await world.archive("2026-02");
   expect(await drop(new Date("2027-01-01T00:00:00.000Z"))).toEqual(
     kept(/^it is not archived: deputize history archive --month 2026-01 --to <folder>$/),
@@ -82,7 +82,7 @@ test("a month that is not archived stays, and so do all that came later", async 
   expect(await months()).toEqual(ALL);
 });
 
-test("an outcome that was reported after the archive keeps its month until it is archived again", async () => {
+test("an outcome reported after the archive keeps its month until it is archived again", async () => {
   await world.db("outcomes").delete();
   await world.archive("2026-01");
   await world.report(records, ids[0] ?? "", addSeconds(january, 60));
@@ -92,7 +92,7 @@ test("an outcome that was reported after the archive keeps its month until it is
   expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
 });
 
-test("a decision that the archive lacks keeps its month", async () => {
+test("a decision missing from the archive keeps its month", async () => {
   await world.archive("2026-01");
   await world.decide(records, addSeconds(january, 61));
   expect(await drop()).toEqual(kept(/rows differ from its archive/));
@@ -100,7 +100,7 @@ test("a decision that the archive lacks keeps its month", async () => {
 
 test.each([
   [
-    "an operation that is still known",
+    "an operation that may still be repeated",
     /INVOCATION_DAYS/,
     () =>
       world.db("invocations").insert({
@@ -113,7 +113,7 @@ test.each([
       }),
   ],
   [
-    "a row that Kafka does not have yet",
+    "a row that Kafka does not contain yet",
     /Kafka/,
     () =>
       world.pool.query("insert into history_queue (account_id, occurred_at, event_id) values ($1, $2, $3)", [
@@ -123,7 +123,7 @@ test.each([
       ]),
   ],
   [
-    "a row without a partition",
+    "a row outside the month's partition",
     /have not been moved yet/,
     () => world.report(records, randomUUID(), addSeconds(january, -1)),
   ],
@@ -134,7 +134,7 @@ test.each([
   expect(await months()).toEqual(ALL);
 });
 
-describe("a rate of a certificate", () => {
+describe("a rate limit of a certificate", () => {
   const rate = (window_s: number, fields: object = {}) =>
     world
       .db("certificates")
@@ -147,7 +147,7 @@ describe("a rate of a certificate", () => {
       });
   const sinceJanuary = (due.getTime() - february.getTime()) / 1_000;
 
-  test("keeps the month that its window reaches into, and not the one that it begins after", async () => {
+  test("keeps a month that its window reaches, but not a month before its window", async () => {
     await world.archive("2026-01");
     await rate(sinceJanuary + 1);
     expect(await drop()).toEqual(kept(/max_rate/));
@@ -159,14 +159,14 @@ describe("a rate of a certificate", () => {
     ["has ended", { expires_at: due }],
     ["was revoked", { status: "revoked" }],
     ["was issued later", { issued_at: february }],
-  ])("keeps nothing when it %s", async (_, fields) => {
+  ])("keeps no month if its certificate %s", async (_, fields) => {
     await world.archive("2026-01");
     await rate(1_000_000_000, fields);
     expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
   });
 });
 
-test("nobody who reads or writes waits long, and a month that is in use goes later", async () => {
+test("dropping a month blocks nobody for long, and a month in use is dropped later", async () => {
   await world.archive("2026-01");
   const held = await world.hold("select from audit_events where account_id = $1", [records.accountId]);
   const begun = performance.now();
@@ -178,7 +178,7 @@ test("nobody who reads or writes waits long, and a month that is in use goes lat
   expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
 });
 
-test("what depends on a month keeps it, is named, and keeps nothing else of the upkeep from its turn", async () => {
+test("a view that depends on a month keeps it, and the log names the reason", async () => {
   await world.archive("2026-01");
   await world.pool.query("create view of_january as select * from audit_events_2026_01");
   expect(await drop()).toEqual(kept(/^it could not be dropped: .*other objects depend on it/));
@@ -194,7 +194,7 @@ describe("after a month was dropped", () => {
     return (await handle({ caller: { ...records, connectionId: null }, ...request })).body;
   };
 
-  test("lists end where the history begins, also behind a cursor or an event that is gone", async () => {
+  test("lists end where the history begins, even after a cursor or event that is gone", async () => {
     const page = { limit: 2 };
     const first = await ask(exportRoute(world), { query: page });
     expect(first).toMatchObject({ events: [{ event_id: ids[2] }, { event_id: ids[1] }] });
@@ -214,7 +214,7 @@ describe("after a month was dropped", () => {
     });
   });
 
-  test("its receipts are not found, and said to be in its archive rather than not genuine", async () => {
+  test("its receipts are not found, and the check refers to its archive", async () => {
     const receipts = await world.db("audit_events").whereIn("event_id", ids).orderBy("occurred_at");
     const checked = (n: number) =>
       ask(receiptCheckRoute(world), { body: { receipt: JSON.parse(receipts[n]?.receipt ?? "") } });
@@ -231,7 +231,7 @@ describe("after a month was dropped", () => {
     });
   });
 
-  test("no repeated call finds a decision of it, since none that is known is of it", async () => {
+  test("no repeated call finds a decision of it", async () => {
     const find = createRecordedFinder(world.db);
     await world.archive("2026-01");
     await drop();
@@ -239,7 +239,7 @@ describe("after a month was dropped", () => {
     expect(await find({ accountId, connectionId } as never, "order-1")).toBeUndefined();
   });
 
-  test("the ledger agrees: balances have all postings, and only charges of what is kept need decisions", async () => {
+  test("the ledger agrees with all postings, and only charges in kept months need decisions", async () => {
     const differences = async () => {
       const found = await Promise.all(
         [100_000, 1, 2].map((pageRows) => reconcileLedger(world.db, { pageRows })),

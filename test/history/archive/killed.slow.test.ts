@@ -11,10 +11,10 @@ import { archiveWorld } from "./archive_world.ts";
 
 const world = archiveWorld();
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
-/** No whole number of what is read at a time. */
+/** Not a multiple of the rows that are read at a time. */
 const ROWS = 40_001;
 
-/** Runs the program, as people do; `during` may end it. */
+/** Runs the program in a process. `during` may kill it. */
 async function run(to: string, during?: (kill: () => void, ended: () => boolean) => Promise<void>) {
   const child = spawn(process.execPath, [main, "history", "archive", "--month", "2026-01", "--to", to], {
     env: { PATH: process.env.PATH, DATABASE_URL: world.url() },
@@ -29,7 +29,7 @@ async function run(to: string, during?: (kill: () => void, ended: () => boolean)
   return { status: child.exitCode, out, err };
 }
 
-test("killed at any moment it leaves what is whole, or nothing that looks so, and the next run ends it", async () => {
+test("an archive run that is killed at any time leaves a complete archive or none, and the next run completes it", async () => {
   const { accountId } = await insertRecords(world.db, 0);
   await world.pool.query(
     `insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, decision,
@@ -84,7 +84,7 @@ test("killed at any moment it leaves what is whole, or nothing that looks so, an
   expect(await world.db("history_archives")).toHaveLength(1);
 });
 
-test("a check needs no setting, and both commands say what is missing", async () => {
+test("the check command needs no setting, and the archive command reports a missing one", async () => {
   const folder = await world.archive("2026-02");
   const child = spawn(process.execPath, [main, "history", "check", "--from", folder, "--json"], {
     env: { PATH: process.env.PATH },
