@@ -29,7 +29,6 @@ const NOT_YET = [
   "test/deliveries/",
   "test/docs_paths.test.ts",
   "test/e2e/",
-  "test/events/",
   "test/fuzz/",
   "test/history/",
   "test/html/",

@@ -25,7 +25,7 @@ function event(label: string): BusEvent {
 }
 const labelOf = ({ payload }: BusEvent): string => JSON.parse(payload).label;
 
-/** A consumer whose effect is a row per event; `fail` may throw. */
+/** Returns a consumer that inserts a row for each event. `fail` may throw. */
 function counting(fail: (event: BusEvent) => void = () => {}) {
   const name = `test-${randomUUID()}`;
   const tries: string[] = [];
@@ -53,7 +53,7 @@ function counting(fail: (event: BusEvent) => void = () => {}) {
   return { name, consumer, tries, effects, inbox, deadLetters };
 }
 
-test("an event brought twice, in one batch or in two, has its effect once", async () => {
+test("an event that arrives twice, in one batch or in two, takes effect once", async () => {
   const { consumer, tries } = counting();
   const [one, two] = [event("one"), event("two")];
   await consume(deps(), consumer, [one, two, one]);
@@ -61,7 +61,7 @@ test("an event brought twice, in one batch or in two, has its effect once", asyn
   expect(tries).toEqual(["one", "two"]);
 });
 
-test("an event brought to many processes concurrently has its effect once", async () => {
+test("an event that arrives in several processes concurrently takes effect once", async () => {
   const { consumer, tries, inbox } = counting();
   const events = Array.from({ length: 20 }, (_, n) => event(String(n)));
   const shuffled = (seed: number) => [...events.slice(seed), ...events.slice(0, seed)];
@@ -70,7 +70,7 @@ test("an event brought to many processes concurrently has its effect once", asyn
   expect((await inbox()).length).toBe(20);
 });
 
-test("two consumers each get every event", async () => {
+test("each of two consumers receives every event", async () => {
   const [first, second] = [counting(), counting((each) => void each)];
   const bus = createLocalBus(deps());
   const only: Consumer = {
@@ -83,7 +83,7 @@ test("two consumers each get every event", async () => {
   expect([first.tries, second.tries]).toEqual([["one"], ["one"]]);
 });
 
-test("a poison event is tried alone three times and put aside; the others have their effect", async () => {
+test("a poison event is tried three times alone and put aside, while the others take effect", async () => {
   const { consumer, tries, effects, deadLetters } = counting((each) => {
     if (labelOf(each) === "poison") throw new TypeError("cannot read it");
   });
@@ -102,8 +102,8 @@ test("a poison event is tried alone three times and put aside; the others have t
   expect(tries.filter((label) => label === "poison").length).toBe(4);
 });
 
-/* Postgres takes no NUL, in a text or in JSON. */
-test("an event with what cannot be stored is put aside without it, and those after it are handled", async () => {
+/* Postgres accepts no NUL in a text or in JSON. */
+test("an event with NUL characters is put aside without them, and later events are handled", async () => {
   const { consumer, effects, deadLetters } = counting();
   const [strange, next] = [event("strange"), event("next")];
   strange.payload = `\0${strange.payload}\0`;
@@ -118,7 +118,7 @@ test("an event with what cannot be stored is put aside without it, and those aft
   });
 });
 
-test("an event that fails for a while is not put aside", async () => {
+test("an event that fails only temporarily is not put aside", async () => {
   let faults = 3;
   const { consumer, effects, deadLetters } = counting(() => {
     if (faults-- > 0) throw new Error("not yet");
@@ -133,11 +133,11 @@ test.each([
   ["the transaction is rolled back for a deadlock", "do $$ begin raise sqlstate '40P01'; end $$"],
   ["the server has no room", "do $$ begin raise sqlstate '53100'; end $$"],
   ["the server became read-only", "do $$ begin raise sqlstate '25006'; end $$"],
-  ["the server ended what stood idle", "do $$ begin raise sqlstate '25P03'; end $$"],
+  ["the server ended an idle transaction", "do $$ begin raise sqlstate '25P03'; end $$"],
   ["an object is in use", "do $$ begin raise sqlstate '55006'; end $$"],
   ["the server's machine has a fault", "do $$ begin raise sqlstate '58030'; end $$"],
-  ["the process has no file left to open", "out of files"],
-])("nothing is put aside when %s: it throws, and a later call has the effect once", async (_, sql) => {
+  ["the process has no free file descriptor", "out of files"],
+])("if %s, consume throws and puts nothing aside, and a later call takes effect once", async (_, sql) => {
   const { consumer, effects, inbox, deadLetters } = counting();
   let away = true;
   const failing: Consumer = {
@@ -156,7 +156,7 @@ test.each([
   expect([await effects(events), await deadLetters()]).toEqual([["one", "two"], []]);
 });
 
-test("publishing on the local bus rejects when a consumer could not handle it, and resolves after the commit", async () => {
+test("the local bus rejects if a consumer could not handle an event, and resolves after the commit", async () => {
   const { consumer, effects } = counting();
   let away = true;
   const bus = createLocalBus(deps());
@@ -174,7 +174,7 @@ test("publishing on the local bus rejects when a consumer could not handle it, a
   expect(await effects(events)).toEqual(["one"]);
 });
 
-test("a closed local bus takes nothing and says so", async () => {
+test("a closed local bus accepts nothing and reports that it is closed", async () => {
   const bus = createLocalBus(deps());
   expect(await bus.health()).toEqual({ ok: true });
   await bus.close();
@@ -182,7 +182,7 @@ test("a closed local bus takes nothing and says so", async () => {
   await expect(bus.publish([event("one")])).rejects.toThrow("closed");
 });
 
-test("a consumer is brought the events of what it reads and no others, which leave no mark in its inbox", async () => {
+test("a consumer receives only events of its aggregate type, and others do not enter its inbox", async () => {
   const { consumer, effects, inbox } = counting();
   const [own, other] = [event("own"), { ...event("other"), aggregateType: "account" }];
   await consume(deps(), { ...consumer, aggregateType: "connection" }, [own, other]);

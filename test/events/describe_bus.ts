@@ -4,12 +4,12 @@ import type { Bus, BusEvent, Consumer } from "../../src/events/bus.ts";
 import { until } from "../support/process.ts";
 import type { Home } from "./support/database.ts";
 
-/** A bus, and how it ends with the test. */
+/** A bus and its clean-up. */
 export type BusHarness = { bus: Bus; dispose(): Promise<void> };
 
 const NOW = new Date("2026-01-31T12:00:00.123Z");
 
-/** An event that says what it is. */
+/** Returns an event with a label. */
 export function busEvent(label: string, change: Partial<BusEvent> = {}): BusEvent {
   return {
     eventId: randomUUID(),
@@ -25,10 +25,10 @@ export function busEvent(label: string, change: Partial<BusEvent> = {}): BusEven
   };
 }
 
-/** What an event says that it is. */
+/** Returns the label of an event. */
 export const labelOf = ({ payload }: BusEvent): string => JSON.parse(payload).label;
 
-/** A consumer that keeps what it has handled once that is committed. */
+/** Returns a consumer that records the events it has committed. */
 export function keeping(fail: (event: BusEvent) => void = () => undefined, aggregateType?: string) {
   const handled: BusEvent[] = [];
   let wakes = 0;
@@ -46,7 +46,7 @@ export function keeping(fail: (event: BusEvent) => void = () => undefined, aggre
   return { consumer, handled, wakes: () => wakes };
 }
 
-/** What every bus does. */
+/** Tests that every bus must pass. */
 export function describeBus(name: string, home: Home, open: () => Promise<BusHarness>): void {
   describe(name, () => {
     let harness: BusHarness;
@@ -55,7 +55,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
     });
     afterEach(() => harness.dispose());
 
-    test("brings every event to every consumer, as it was published", async () => {
+    test("delivers every event unchanged to every consumer", async () => {
       const [one, two] = [keeping(), keeping()];
       for (const { consumer } of [one, two]) await harness.bus.subscribe(consumer);
       const headers = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" };
@@ -67,7 +67,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       }
     });
 
-    test("keeps the order of what happened to one thing", async () => {
+    test("keeps the order of one aggregate's events", async () => {
       const { consumer, handled } = keeping();
       await harness.bus.subscribe(consumer);
       const ids = Array.from({ length: 5 }, () => randomUUID());
@@ -84,7 +84,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       }
     });
 
-    test("has an event handled once, however often it is published", async () => {
+    test("lets a consumer handle an event once, however often it is published", async () => {
       const { consumer, handled } = keeping();
       await harness.bus.subscribe(consumer);
       const [event, last] = [busEvent("one"), busEvent("last")];
@@ -94,7 +94,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       expect(handled.map(labelOf)).toEqual(["one", "last"]);
     });
 
-    test("brings a consumer what it reads the events of, and nothing else", async () => {
+    test("delivers only the events that a consumer reads", async () => {
       const { consumer, handled } = keeping(() => undefined, "account");
       await harness.bus.subscribe(consumer);
       await harness.bus.publish([busEvent("connection"), busEvent("account", { aggregateType: "account" })]);
@@ -102,7 +102,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       expect(handled.map(labelOf)).toEqual(["account"]);
     });
 
-    test("puts an event aside that nobody can handle, and goes on with those after it", async () => {
+    test("puts an event aside that its consumer cannot handle, and continues with later ones", async () => {
       const { consumer, handled } = keeping((event) => {
         if (labelOf(event) === "poison") throw new TypeError("cannot read it");
       });
@@ -118,7 +118,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       });
     });
 
-    test("loses nothing while the database is away, and has it handled once", async () => {
+    test("loses nothing while the database is unavailable, and delivers it once", async () => {
       const seen: string[] = [];
       let away = true;
       await harness.bus.subscribe({
@@ -136,7 +136,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       expect(seen).toEqual(["one"]);
     });
 
-    test("takes nothing once it is closed, and says so", async () => {
+    test("accepts nothing after it was closed, and reports that", async () => {
       expect(await harness.bus.health()).toEqual({ ok: true });
       await harness.bus.close();
       expect(await harness.bus.health()).toEqual({ ok: false, detail: "closed" });

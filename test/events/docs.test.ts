@@ -19,7 +19,7 @@ afterEach(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true });
 });
 
-test("the page lists every event kind with its fields", () => {
+test("docs/events.md lists every kind of event with its fields", () => {
   const rows = [...page.matchAll(/^\| `([a-z]+\.[a-z_]+)` \|[^|]*\|([^|]*)\|$/gm)].map(([, kind, fields]) => [
     kind,
     [...(fields ?? "").matchAll(/`([a-z_]+)`/g)].map(([, field]) => field),
@@ -35,7 +35,7 @@ test("the page lists every event kind with its fields", () => {
   expect(rows).toEqual([...kinds, ...accountKinds]);
 });
 
-test("the page's receiver accepts what is genuine and fresh, and answers 401 to everything else", async () => {
+test("the example receiver in docs/events.md accepts genuine and fresh webhooks, and answers 401 to others", async () => {
   const secret = createWebhookSecret();
   const port = await freePort();
   const code =

@@ -32,13 +32,13 @@ beforeEach(() => {
   measure = createEventMetrics({ registry, clock });
 });
 
-/** The lines of a metric, without its name. */
+/** Returns the lines of a metric, without its name. */
 async function shown(name: string): Promise<string[]> {
   const lines = (await registry.metrics()).split("\n").filter((line) => line.startsWith(name));
   return lines.map((line) => line.slice(name.length));
 }
 
-test("the page has every metric with its labels, and no other", async () => {
+test("docs/events.md lists exactly the existing metrics with their labels", async () => {
   createNoticeMetrics({ registry });
   const measurements = createMeasurements({ registry, clock, log });
   const states = [...eventStates(home.database, []), lagState({} as Kafka, "", [])];
@@ -77,7 +77,7 @@ function consumer(name: string, handle: Consumer["handle"] = async () => undefin
 }
 const deps = () => ({ database: home.database, clock, log, measure });
 
-test("events are counted as handled or known, and how long ago they happened", async () => {
+test("consumed events are counted as handled or duplicate, with their latency", async () => {
   const [one, two, future] = [event(addSeconds(clock.now(), -2)), event(), event(addSeconds(clock.now(), 9))];
   await consume(deps(), consumer("c"), [one, two]);
   await consume(deps(), consumer("c"), [one, two, future]);
@@ -90,13 +90,13 @@ test("events are counted as handled or known, and how long ago they happened", a
   expect(await shown("deputize_consumer_latency_seconds_count")).toEqual(['{consumer="c"} 3']);
 });
 
-test("the latency is that at the commit", async () => {
+test("the latency ends at the commit", async () => {
   const slow = consumer("slow", async () => void clock.advance(3));
   await consume(deps(), slow, [event()]);
   expect(await shown("deputize_consumer_latency_seconds_sum")).toEqual(['{consumer="slow"} 3']);
 });
 
-test("an event is counted once as put aside, and not as handled", async () => {
+test("a failing event is counted once as put aside, and not as handled", async () => {
   const failing = consumer("f", async () => Promise.reject(new Error("no")));
   const poison = event();
   await consume(deps(), failing, [poison]);
@@ -108,14 +108,14 @@ test("an event is counted once as put aside, and not as handled", async () => {
   ]);
 });
 
-test("a record that comes again is not counted a second time as put aside", async () => {
+test("a record that arrives again is not counted as put aside again", async () => {
   const unreadable = event();
   await putAside(deps(), { name: "u" }, unreadable, { reason: "no event" });
   await putAside(deps(), { name: "u" }, unreadable, { reason: "no event" });
   expect(await shown("deputize_consumer_events_total")).toEqual(['{consumer="u",outcome="put_aside"} 1']);
 });
 
-test("while the database is away nothing is counted", async () => {
+test("nothing is counted while the database is unavailable", async () => {
   const away = consumer("a", async () =>
     Promise.reject(Object.assign(new Error("gone"), { code: "ECONNREFUSED" })),
   );
@@ -123,7 +123,7 @@ test("while the database is away nothing is counted", async () => {
   expect(await shown("deputize_consumer_events_total")).toEqual([]);
 });
 
-test("batches of the relay are counted by how they ended", async () => {
+test("batches of the relay are counted by result", async () => {
   const workerId = randomUUID();
   await createShardLeases(home.database, workerId).renew();
   const bus = recordingBus();
@@ -140,7 +140,7 @@ test("batches of the relay are counted by how they ended", async () => {
   ]);
 });
 
-test("sending to Kafka is measured by topic, with how it ended", async () => {
+test("sends to Kafka are measured by topic and result", async () => {
   let fails = false;
   const producer = measuredProducer(
     {
@@ -163,7 +163,7 @@ test("sending to Kafka is measured by topic, with how it ended", async () => {
   expect(await shown("deputize_kafka_produce_seconds_sum")).toContain('{topic="t",result="failed"} 0.5');
 });
 
-test("a reader's silence is shown for as long as it is watched", async () => {
+test("the silence of a reader is exposed while the reader is watched", async () => {
   const end = measure.watches("webhooks", () => 7);
   measure.paused("webhooks");
   expect(await shown("deputize_kafka_reader_silent_seconds")).toEqual(['{consumer="webhooks"} 7']);

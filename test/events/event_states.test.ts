@@ -25,7 +25,7 @@ beforeEach(async () => {
   await home.database("event_way").update({ way: "embedded" });
 });
 
-/** What a state's gauges say now, by name and label. */
+/** Returns the current values of a state's gauges by name and label. */
 async function readState(name: string): Promise<Record<string, number>> {
   const state = eventStates(home.database, CONSUMERS).find((each) => each.name === name);
   const samples = await state!.read(NOW);
@@ -37,7 +37,7 @@ async function readState(name: string): Promise<Record<string, number>> {
   );
 }
 
-test("the outbox: how many events wait, and the age of the oldest", async () => {
+test("the outbox state contains the number of events and the age of the oldest", async () => {
   expect(await readState("outbox")).toEqual({ deputize_outbox_events: 0, deputize_outbox_oldest_seconds: 0 });
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "a"), ago(5));
@@ -49,13 +49,13 @@ test("the outbox: how many events wait, and the age of the oldest", async () => 
   expect(await readOutbox(home.database, NOW)).toEqual({ events: 2, oldestSeconds: 90 });
 });
 
-test("an event of the future has no age, as when the clocks of two machines differ", async () => {
+test("an event in the future, as with differing clocks, has the age 0", async () => {
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "a"), addSeconds(NOW, 2));
   expect(await readState("outbox")).toMatchObject({ deputize_outbox_oldest_seconds: 0 });
 });
 
-test("consumers: the oldest event that each has not handled, in the outbox or published", async () => {
+test("the consumers state contains the age of the oldest unhandled event, from the outbox or published", async () => {
   const connection = await makeConnection(home.database, null);
   for (const age of [5, 50]) await append(home.database, deniedEvent(connection, `${age}`), ago(age));
   const [young, old] = await home.database("outbox").orderBy("id");
@@ -77,7 +77,7 @@ test("consumers: the oldest event that each has not handled, in the outbox or pu
   expect(await readState("consumers")).toEqual(oldest(0));
 });
 
-test("dead letters by consumer; those that Kafka's topic lacks, only where there is one", async () => {
+test("the dead letters are counted by consumer, and those missing on the topic only with Kafka", async () => {
   const letter = { event: "{}" as never, reason: "r", created_at: NOW };
   const insert = (consumer: string, carriedAt: Date | null) =>
     home
@@ -91,7 +91,7 @@ test("dead letters by consumer; those that Kafka's topic lacks, only where there
   expect(await readState("dead_letters")).toEqual({ ...counts, deputize_dead_letters_uncarried: 2 });
 });
 
-test("the history's queue: rows, and the age of the oldest while they go to Kafka", async () => {
+test("the history state contains the number of rows, and the age of the oldest only with Kafka", async () => {
   const row = (seconds: number) => ({
     account_id: randomUUID(),
     occurred_at: ago(seconds),
@@ -112,7 +112,7 @@ test("the history's queue: rows, and the age of the oldest while they go to Kafk
   expect(await readState("history")).toEqual({ deputize_history_queue_rows: 3 });
 });
 
-test("deliveries that are not over by state, and endpoints that get nothing", async () => {
+test("unfinished deliveries and inactive endpoints are counted by state", async () => {
   const endpoints = await Promise.all([1, 2, 3].map(() => makeEndpoint()));
   const states = [
     ...["pending", "pending", "pending", "sending", "sending", "held", "delivered", "rejected", "cancelled"],
@@ -134,7 +134,7 @@ test("deliveries that are not over by state, and endpoints that get nothing", as
   });
 });
 
-test("a query that waits for a lock is given up, and no connection stays busy with it", async () => {
+test("a query that waits for a lock is cancelled, and leaves no busy connection", async () => {
   const other = await home.database.transaction();
   await other.raw("lock table history_queue in access exclusive mode");
   await expect(readState("history")).rejects.toThrow("timeout");
@@ -146,7 +146,7 @@ test("a query that waits for a lock is given up, and no connection stays busy wi
   expect(rows).toEqual([]);
 });
 
-test("counting ends at 100,000", async () => {
+test("a count stops at 100,000", async () => {
   await home.database.raw(
     `insert into history_queue (account_id, occurred_at, event_id)
      select id, now(), id from generate_series(1, 100001) n, lateral (select lpad(to_hex(n), 32, '0')::uuid as id)`,

@@ -21,7 +21,7 @@ import { eventually } from "./support/time.ts";
 const START_MS = 10 * 60_000;
 const TIMING = { leaseSeconds: 1, claimSeconds: 3, reapSeconds: 0.3 };
 const OF_KAFKA = /publishes|history|offset|dead letter/;
-/** Steps of the relay's reading and of the dispatcher are the same whatever carries the events. */
+/** The steps of the relay's reading and of the dispatcher do not depend on Kafka. */
 const BESIDE_KAFKA = /^(relay (reads|takes off)|dispatcher)/;
 const { missing, start } = await kafkaForTests();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
@@ -44,7 +44,8 @@ beforeEach(async () => {
 });
 
 /**
- * Events of two connections, one that nobody can handle, and a decision. Gives the ids that must be received.
+ * Writes events of two connections, one event that no consumer can handle, and a decision. Returns the ids
+ * that the receiver must receive.
  */
 async function write(): Promise<string[]> {
   const connections = await Promise.all([1, 2].map(() => makeConnection(home.database, receiver.url)));
@@ -80,7 +81,10 @@ async function isQuiet(): Promise<boolean> {
   return rows[0].n === 0;
 }
 
-/** A worker dies at the moment; the next one finds everything, and costs at most one request more. */
+/**
+ * Kills a worker at the step. Checks that the next worker completes everything, and that at most two events
+ * are requested twice.
+ */
 async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
   const options = kafka === undefined ? {} : { kafka };
   const ids = await write();
@@ -98,9 +102,9 @@ async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
   expect(await home.database("dead_letters").where({ consumer: "webhooks" })).toHaveLength(1);
 }
 
-describe("a worker killed at a step, events inside the worker", { timeout: 120_000 }, () => {
+describe("a worker with embedded events", { timeout: 120_000 }, () => {
   test.each(MOMENTS.filter((moment) => !OF_KAFKA.test(moment)))(
-    "%s: nothing is lost or doubled",
+    'killed at "%s" loses and doubles nothing',
     survivesEmbedded,
   );
 
@@ -110,28 +114,24 @@ describe("a worker killed at a step, events inside the worker", { timeout: 120_0
   }
 });
 
-describe.skipIf(missing !== undefined)(
-  "a worker killed at a step, events over Kafka",
-  { timeout: 120_000 },
-  () => {
-    let kafka: TestKafka;
-    let world: KafkaWorld;
-    beforeAll(async () => {
-      kafka = await start();
-    }, START_MS);
-    afterAll(() => kafka?.stop());
+describe.skipIf(missing !== undefined)("a worker with events over Kafka", { timeout: 120_000 }, () => {
+  let kafka: TestKafka;
+  let world: KafkaWorld;
+  beforeAll(async () => {
+    kafka = await start();
+  }, START_MS);
+  afterAll(() => kafka?.stop());
 
-    test.each(MOMENTS.filter((moment) => !BESIDE_KAFKA.test(moment)))(
-      "%s: nothing is lost or doubled",
-      async (moment) => {
-        world = await kafkaWorld(home, kafka.brokers);
-        await home.database("event_way").update({ way: "kafka" });
-        await survives(moment, world.settings);
-        const history = await home.database("audit_events").pluck("event_id");
-        const audit = await readTopic(world.settings, topics.audit, history.length);
-        expect(new Set(audit.map(({ value }) => JSON.parse(value).event_id))).toEqual(new Set(history));
-        await readTopic(world.settings, topics.deadLetters, 1);
-      },
-    );
-  },
-);
+  test.each(MOMENTS.filter((moment) => !BESIDE_KAFKA.test(moment)))(
+    'killed at "%s" loses and doubles nothing',
+    async (moment) => {
+      world = await kafkaWorld(home, kafka.brokers);
+      await home.database("event_way").update({ way: "kafka" });
+      await survives(moment, world.settings);
+      const history = await home.database("audit_events").pluck("event_id");
+      const audit = await readTopic(world.settings, topics.audit, history.length);
+      expect(new Set(audit.map(({ value }) => JSON.parse(value).event_id))).toEqual(new Set(history));
+      await readTopic(world.settings, topics.deadLetters, 1);
+    },
+  );
+});

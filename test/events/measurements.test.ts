@@ -7,7 +7,7 @@ import { virtualClock } from "./support/time.ts";
 const lines: string[] = [];
 beforeEach(() => void lines.splice(0));
 
-/** Measurements of a state whose reading the test decides. */
+/** Creates measurements of a state whose reading the test controls. */
 function setUp(...others: MeasuredState[]) {
   const registry = new Registry();
   const clock = virtualClock();
@@ -29,14 +29,14 @@ function setUp(...others: MeasuredState[]) {
 
 const UP = 'deputize_measurement_up{measurement="queue"}';
 
-test("nothing is shown before the first reading, then what it gave", async () => {
+test("a state has no values before its first reading", async () => {
   const { measurements, shown } = setUp();
   expect(await shown()).toEqual([`${UP} 0`]);
   await measurements.read();
   expect(await shown()).toEqual([`${UP} 1`, "waiting 3"]);
 });
 
-test("a label that the last reading did not have is gone", async () => {
+test("a label that is missing in the latest reading disappears", async () => {
   const { measurements, state, shown } = setUp();
   const kinds = (...names: string[]) => ({ by_kind: names.map((kind) => ({ value: 1, labels: { kind } })) });
   state.read = async () => kinds("a", "b");
@@ -47,7 +47,7 @@ test("a label that the last reading did not have is gone", async () => {
   expect(await shown()).toEqual([`${UP} 1`, 'by_kind{kind="b"} 1']);
 });
 
-test("a failed reading shows no former value, keeps no other from being read, and is logged once", async () => {
+test("a failed reading removes the former value, does not affect other states, and is logged once", async () => {
   const other: MeasuredState = {
     name: "other",
     gauges: { other: { help: "c" } },
@@ -66,7 +66,7 @@ test("a failed reading shows no former value, keeps no other from being read, an
   expect(lines.map((line) => JSON.parse(line).msg)).toEqual(["not measured", "measured again"]);
 });
 
-test("a value is shown for less than a minute", async () => {
+test("a value is exposed for less than a minute", async () => {
   const { measurements, clock, shown } = setUp();
   await measurements.read();
   clock.advance(59.999);
@@ -75,7 +75,7 @@ test("a value is shown for less than a minute", async () => {
   expect(await shown()).toEqual([`${UP} 0`]);
 });
 
-test("a reading that does not end in time counts as failed, and what it gives later is not shown", async () => {
+test("a reading that takes too long counts as failed, and its late result is ignored", async () => {
   const { measurements, state, shown } = setUp();
   await measurements.read();
   let end = (_: Record<string, Sample[]>): void => undefined;

@@ -44,7 +44,7 @@ const append = (event: LifecycleEvent) =>
 const rowsOf = (connectionId: string) =>
   database("outbox").where({ aggregateid: connectionId }).orderBy("id");
 
-test("appends an event with its kind first and its fields after it", async () => {
+test("appendEvent stores the kind first and then the fields", async () => {
   const connection = await makeConnection(database, null);
   await append(denied(connection, "req-1"));
   const [row] = await rowsOf(connection.connectionId);
@@ -58,7 +58,7 @@ test("appends an event with its kind first and its fields after it", async () =>
   expect(row).toMatchObject({ type: "delegation.denied", aggregate_seq: 1, created_at: now });
 });
 
-test("appends nothing when the change is rolled back", async () => {
+test("appendEvent stores nothing if the change is rolled back", async () => {
   const connection = await makeConnection(database, null);
   const change = database.transaction(async (tx) => {
     await appendEvent(tx, secretBox, created(connection), now);
@@ -70,7 +70,7 @@ test("appends nothing when the change is rolled back", async () => {
   expect((await rowsOf(connection.connectionId)).map((row) => row.aggregate_seq)).toEqual([1]);
 });
 
-test("numbers concurrent events of one connection without gap, in the order of their rows, on one shard", async () => {
+test("concurrent events of one connection have consecutive numbers in the order of their rows, and one shard", async () => {
   const connection = await makeConnection(database, null);
   await Promise.all(Array.from({ length: 20 }, (_, n) => append(denied(connection, `req-${n}`))));
   const rows = await rowsOf(connection.connectionId);
@@ -78,7 +78,7 @@ test("numbers concurrent events of one connection without gap, in the order of t
   expect(new Set(rows.map((row) => row.shard)).size).toBe(1);
 });
 
-test("appends many events in one go: in their order, without gap, in statements that do not grow in number", async () => {
+test("appendEvents stores many events in order with a constant number of statements", async () => {
   const connection = await makeConnection(database, null);
   await append(denied(connection, "first"));
   const events = Array.from({ length: 3_000 }, (_, n) => denied(connection, `req-${n}`));
@@ -98,7 +98,7 @@ test("appends many events in one go: in their order, without gap, in statements 
   expect(statements.filter((sql) => /outbox|connections/.test(sql))).toHaveLength(2);
 });
 
-test("appends nothing of many events when one of them is wrong or of another connection", async () => {
+test("appendEvents stores nothing if one event is invalid or belongs to another connection", async () => {
   const [connection, other] = [await makeConnection(database, null), await makeConnection(database, null)];
   const wrong = { ...denied(connection, "req-2"), fields: {} } as unknown as LifecycleEvent;
   for (const second of [wrong, denied(other, "req-2")]) {
@@ -110,11 +110,11 @@ test("appends nothing of many events when one of them is wrong or of another con
   expect([...(await rowsOf(connection.connectionId)), ...(await rowsOf(other.connectionId))]).toEqual([]);
 });
 
-test("appends no event for none", async () => {
+test("appendEvents accepts an empty list", async () => {
   await database.transaction((tx) => appendEvents(tx, secretBox, [], now));
 });
 
-test("seals secrets under the event's id and keeps them out of the payload", async () => {
+test("appendEvent boxes secrets for the event's id and keeps them out of the payload", async () => {
   const connection = await makeConnection(database, null);
   await append(created(connection));
   const [row] = await rowsOf(connection.connectionId);
@@ -131,7 +131,7 @@ test.each([
   ["an unknown field", { api_key: "dpz_leak" }],
   ["a mistyped field", { agent_id: 7 }],
   ["another connection", { connection_id: "11111111-1111-4111-8111-111111111111" }],
-])("refuses an event with %s and appends nothing", async (_, change) => {
+])("appendEvent rejects an event with %s and stores nothing", async (_, change) => {
   const connection = await makeConnection(database, null);
   const event = denied(connection, "req-1");
   const wrong = { ...event, fields: { ...event.fields, ...change } } as LifecycleEvent;
@@ -139,7 +139,7 @@ test.each([
   expect(await rowsOf(connection.connectionId)).toEqual([]);
 });
 
-test("refuses an event of a connection that does not exist", async () => {
+test("appendEvent rejects an event of a connection that does not exist", async () => {
   const connectionId = "11111111-1111-4111-8111-111111111111";
   await expect(
     append(denied({ connectionId, accountId: "o", platformId: "p", secret: "" }, "r")),

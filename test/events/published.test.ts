@@ -24,7 +24,7 @@ beforeEach(async () => {
   await home.database("event_way").update({ way: "kafka" });
 });
 
-/** A relay that owns every shard and goes a way. */
+/** Creates a relay that owns every shard and uses a way. */
 async function startRelay(way: EventWay) {
   const workerId = randomUUID();
   await createShardLeases(home.database, workerId).renew();
@@ -38,7 +38,7 @@ async function appendAll(...ids: string[]): Promise<void> {
   for (const id of ids) await append(home.database, deniedEvent(connection, id));
 }
 
-/** Has a consumer handle what is kept as published. */
+/** Lets a consumer handle some of the published events. */
 async function handle(consumer: Parameters<typeof consume>[1], ...ids: string[]): Promise<void> {
   const rows = await unhandled({ name: consumer.name });
   const events = rows.filter((event) => ids.includes(requestIdOf(event)));
@@ -60,7 +60,7 @@ async function unhandled(reader: Parameters<typeof unhandledEvents>[1], change =
   }));
 }
 
-test("over Kafka what was published is kept, whole; inside the worker it is not", async () => {
+test("published events are kept completely with Kafka, and not with embedded events", async () => {
   const { relay } = await startRelay("kafka");
   await appendAll("a");
   const [{ id: _, ...row } = { id: 0 }] = await home.database("outbox");
@@ -77,7 +77,7 @@ test("over Kafka what was published is kept, whole; inside the worker it is not"
   expect(await home.database("outbox")).toEqual([]);
 });
 
-test("what a consumer has neither handled nor put aside is found, in the order of its publication", async () => {
+test("unhandledEvents returns events neither handled nor put aside, in the order of publication", async () => {
   const { relay } = await startRelay("kafka");
   await appendAll("a", "b", "c");
   await relay.step();
@@ -91,7 +91,7 @@ test("what a consumer has neither handled nor put aside is found, in the order o
   expect(await unhandled({ name: "another", aggregateType: "account" })).toEqual([]);
 });
 
-test("a range has its beginning and not its end", async () => {
+test("unhandledEvents includes the start of the range and excludes its end", async () => {
   const { relay } = await startRelay("kafka");
   await appendAll("a");
   await relay.step();
@@ -104,7 +104,7 @@ test("a range has its beginning and not its end", async () => {
   expect(await found(0.001, 1)).toBe(0);
 });
 
-test("a relay of the former way reads nothing, and what it had read goes the new one", async () => {
+test("a relay of the former way reads nothing, and the event that it had read remains for the new way", async () => {
   const { bus, relay, workerId } = await startRelay("kafka");
   await appendAll("a");
   const [row] = await home.database("outbox");
@@ -122,7 +122,7 @@ test("a relay of the former way reads nothing, and what it had read goes the new
   expect(await home.database("published_events")).toEqual([]);
 });
 
-test("an event that is taken off while another way is taken waits for that, and stays", async () => {
+test("an event stays in the outbox if the way changes while the relay deletes it", async () => {
   const { workerId } = await startRelay("kafka");
   const change = await home.database.transaction();
   await change("event_way").forUpdate().first();
@@ -146,7 +146,7 @@ test("an event that is taken off while another way is taken waits for that, and 
   expect(await home.database("outbox")).toHaveLength(1);
 });
 
-test("the way back gives the outbox what some consumer has not handled, in order", async () => {
+test("the change back to embedded returns unhandled events to the outbox in order", async () => {
   const { relay } = await startRelay("kafka");
   await appendAll("a", "b", "c");
   await relay.step();
@@ -161,7 +161,7 @@ test("the way back gives the outbox what some consumer has not handled, in order
   await expect(checkWay(home.database, kafkaCarrier)).rejects.toThrow("started with EVENTS=embedded");
 });
 
-test("another way is refused while events wait, with their number, and nothing changes", async () => {
+test("a change of the way is rejected with the number of waiting events, and changes nothing", async () => {
   await appendAll("a", "b");
   await expect(takeWay(home.database, embeddedCarrier, [])).rejects.toThrow("but 2 events still wait");
   await expect(checkWay(home.database, kafkaCarrier)).resolves.toBeUndefined();

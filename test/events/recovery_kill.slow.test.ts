@@ -14,7 +14,7 @@ const home = useDatabase();
 const timing = { leaseSeconds: 1, claimSeconds: 3, reapSeconds: 0.3 };
 const COUNT = 1500;
 const KILLS = 6;
-/** Requests that one endpoint may have under way. */
+/** The maximum number of concurrent requests to one endpoint. */
 const UNDER_WAY = 16;
 let receiver: Receiver;
 let worker: WorkerProcess | undefined;
@@ -24,7 +24,7 @@ afterEach(async () => {
   await receiver.close();
 });
 
-test("a recovery goes on where it was when its worker is killed: each is sent again, none but those under way twice", async () => {
+test("a recovery continues after its worker is killed, and only requests in progress are repeated", async () => {
   const chance = chances(printedSeed());
   receiver = await startReceiver();
   const connection = await makeConnection(home.database, receiver.url);

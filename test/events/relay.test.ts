@@ -9,7 +9,7 @@ import { virtualClock } from "./support/time.ts";
 
 const home = useDatabase();
 
-/** A relay that owns every shard, unless others hold some. */
+/** Creates a relay that owns every shard, unless other workers own some. */
 async function startRelay(leaseSeconds?: number) {
   const workerId = randomUUID();
   const clock = virtualClock();
@@ -29,7 +29,7 @@ beforeEach(async () => {
   await home.database("relay_shards").update({ owner: null, held_until: new Date(0) });
 });
 
-test("publishes every event in the order of the outbox, with all it has, and deletes it", async () => {
+test("the relay publishes complete events in the order of the outbox, and deletes them", async () => {
   const { relay, bus } = await startRelay();
   const connection = await makeConnection(home.database, null);
   for (const id of ids(5)) await append(home.database, deniedEvent(connection, id));
@@ -50,7 +50,7 @@ test("publishes every event in the order of the outbox, with all it has, and del
   expect(await waiting()).toBe(0);
 });
 
-test("keeps what the bus did not take, and publishes it when the bus is back", async () => {
+test("the relay keeps events that the bus rejects, and publishes them later", async () => {
   const { relay, bus } = await startRelay();
   const connection = await makeConnection(home.database, null);
   for (const id of ids(3)) await append(home.database, deniedEvent(connection, id));
@@ -62,7 +62,7 @@ test("keeps what the bus did not take, and publishes it when the bus is back", a
   expect(bus.published.map(requestIdOf)).toEqual(ids(3));
 });
 
-test("takes at most 500 rows at a time", async () => {
+test("the relay reads at most 500 rows at a time", async () => {
   const { relay, bus } = await startRelay();
   const connection = await makeConnection(home.database, null);
   await home.database.transaction(async (tx) => {
@@ -74,7 +74,7 @@ test("takes at most 500 rows at a time", async () => {
   expect([bus.published.length, await waiting()]).toEqual([501, 0]);
 });
 
-test("takes at most 1 MiB at a time, and one row however large it is", async () => {
+test("the relay reads at most 1 MiB at a time, or one larger row", async () => {
   const { relay, bus } = await startRelay();
   const connection = await makeConnection(home.database, null);
   for (const id of ids(4)) await append(home.database, deniedEvent(connection, id));
@@ -91,7 +91,7 @@ test("takes at most 1 MiB at a time, and one row however large it is", async () 
   expect([bus.published.length, await waiting()]).toEqual([5, 0]);
 });
 
-test("does not pass by a transaction that commits after later rows were published", async () => {
+test("the relay does not miss a transaction that commits after later rows were published", async () => {
   const { relay, bus } = await startRelay();
   const slow = await makeConnection(home.database, null);
   const fast = await makeConnection(home.database, null);
@@ -105,7 +105,7 @@ test("does not pass by a transaction that commits after later rows were publishe
   expect(bus.published.map(requestIdOf)).toEqual(["early", "late"]);
 });
 
-test("finds a late row while newer ones keep coming, once 5 s have passed", async () => {
+test("the relay finds a late row within 5 s while newer rows arrive", async () => {
   const { relay, bus, clock } = await startRelay();
   const slow = await makeConnection(home.database, null);
   const fast = await makeConnection(home.database, null);
@@ -123,7 +123,7 @@ test("finds a late row while newer ones keep coming, once 5 s have passed", asyn
   expect(bus.published.map(requestIdOf)).toEqual(["one", "two", "late", "three"]);
 });
 
-test("never lets a connection's newer event overtake its late one", async () => {
+test("the relay never lets a connection's newer event overtake a late one", async () => {
   const { relay, bus } = await startRelay();
   const slow = await makeConnection(home.database, null);
   const fast = await makeConnection(home.database, null);
@@ -142,7 +142,7 @@ test("never lets a connection's newer event overtake its late one", async () => 
   expect(bus.published.map(requestIdOf).slice(2)).toEqual(["slow-1", "slow-2", "slow-3", "fast-3"]);
 });
 
-test("reads nothing of shards that others hold", async () => {
+test("the relay reads nothing from shards of other workers", async () => {
   const { bus, relay } = await startRelay();
   await home.database("relay_shards").update({ owner: randomUUID() });
   const connection = await makeConnection(home.database, null);
@@ -152,9 +152,9 @@ test("reads nothing of shards that others hold", async () => {
 });
 
 test.each([
-  ["lost its shards while it published", (owner: string) => ({ owner, epoch: 99 })],
-  ["lost them and got them back", () => ({ epoch: 99 })],
-])("deletes nothing when it %s", async (_, change) => {
+  ["lost its shards while publishing", (owner: string) => ({ owner, epoch: 99 })],
+  ["lost and regained its shards", () => ({ epoch: 99 })],
+])("the relay deletes nothing if it %s", async (_, change) => {
   const { bus, relay } = await startRelay();
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "r"));
@@ -167,7 +167,7 @@ test.each([
   expect([bus.published.length, await waiting()]).toEqual([1, 1]);
 });
 
-test("holds no transaction open while the bus works", async () => {
+test("the relay has no open transaction while the bus works", async () => {
   const { bus, relay } = await startRelay();
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "r"));

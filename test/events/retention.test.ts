@@ -14,7 +14,7 @@ const home = useDatabase();
 const now = new Date("2026-03-31T00:00:00.000Z");
 const ago = (days: number, seconds = 0) => addSeconds(now, -days * 86_400 - seconds);
 
-test("forgets inbox entries after 14 days", async () => {
+test("removeOld deletes inbox entries after 14 days", async () => {
   const entry = (handledAt: Date) => ({ consumer: "test", event_id: randomUUID(), handled_at: handledAt });
   const [old, kept] = [entry(ago(14, 1)), entry(ago(14))];
   await home.database("inbox").insert([old, kept]);
@@ -22,7 +22,7 @@ test("forgets inbox entries after 14 days", async () => {
   expect(await home.database("inbox").where({ consumer: "test" }).pluck("event_id")).toEqual([kept.event_id]);
 });
 
-test("removes settled deliveries with their attempts after 30 days, and cancels held ones", async () => {
+test("removeOld deletes finished deliveries with their attempts after 30 days, and cancels held ones", async () => {
   const { connectionId } = await makeConnection(home.database, null);
   const endpointId = endpointIdOf(connectionId);
   const endpoint = { endpoint_id: endpointId, connection_id: connectionId, created_at: ago(90) };
@@ -62,7 +62,7 @@ test("removes settled deliveries with their attempts after 30 days, and cancels 
   expect(await home.database("webhook_attempts").where({ delivery_id: ended })).toEqual([]);
 });
 
-test("keeps an old delivery that is held after it was sent again", async () => {
+test("removeOld keeps an old held delivery that was recently sent again", async () => {
   const { connectionId } = await makeConnection(home.database, "https://shop.example.com/");
   const attempt = { attempt: 1, outcome: "failed", started_at: ago(30) };
   const tried = await insertDelivery(home.database, connectionId, { state: "held", at: ago(50) });
@@ -76,7 +76,7 @@ test("keeps an old delivery that is held after it was sent again", async () => {
   expect(await rows.where({ state: "held" }).pluck("delivery_id")).toEqual([tried]);
 });
 
-test("leaves deliveries alone that are sent again or released in the same moment", async () => {
+test("removeOld skips deliveries that are resent or released at the same moment", async () => {
   const { connectionId } = await makeConnection(home.database, "https://shop.example.com/");
   const resent = await insertDelivery(home.database, connectionId, { at: ago(31) });
   const released = await insertDelivery(home.database, connectionId, { state: "held", at: ago(31) });
@@ -95,7 +95,7 @@ test("leaves deliveries alone that are sent again or released in the same moment
   expect(left.toSorted()).toEqual([resent, released].toSorted());
 });
 
-test("removes settled notices after 30 days, and none that waits", async () => {
+test("removeOld deletes finished notices after 30 days, but no waiting ones", async () => {
   const { accountId } = await makeConnection(home.database, null);
   const notice = (state: "waiting" | "sent" | "failed", at: Date) => ({
     event_id: randomUUID(),
@@ -115,7 +115,7 @@ test("removes settled notices after 30 days, and none that waits", async () => {
   expect(left.toSorted()).toEqual(kept.map(({ event_id }) => event_id).toSorted());
 });
 
-test("says that there is more while there is, and ends", async () => {
+test("removeOld returns true while there is more to delete", async () => {
   const entries = Array.from({ length: 1500 }, () => ({
     consumer: "many",
     event_id: randomUUID(),
@@ -126,7 +126,7 @@ test("says that there is more while there is, and ends", async () => {
   expect(await home.database("inbox").where({ consumer: "many" })).toEqual([]);
 });
 
-test("removes finished recoveries after 30 days, and none that is open", async () => {
+test("removeOld deletes finished recoveries after 30 days, but no open ones", async () => {
   const { connectionId } = await makeConnection(home.database, null);
   await insertDelivery(home.database, connectionId, { at: ago(1) });
   const range = { since: ago(90), until: ago(60) };

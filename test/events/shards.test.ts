@@ -17,21 +17,21 @@ function worker(seconds = 15) {
   return { id, held, ...leases };
 }
 
-/** As if the leases and the sign of life had run out. */
+/** Lets the leases and the worker's sign of life expire. */
 async function expire(id: string): Promise<void> {
   const past = home.database.raw("now() - interval '1 second'");
   await home.database("relay_shards").where({ owner: id }).update({ held_until: past });
   await home.database("relay_workers").where({ worker_id: id }).update({ alive_until: past });
 }
 
-test("the shards of the table are those that connections are mapped to", async () => {
+test("the table has exactly the shards to which connections are mapped", async () => {
   const shards = await home.database("relay_shards").orderBy("shard").pluck("shard");
   expect(shards).toEqual(Array.from({ length: OUTBOX_SHARDS }, (_, n) => n));
   const used = new Set(Array.from({ length: 1000 }, () => shardOf(randomUUID())));
   expect([...used].sort()).toEqual(shards);
 });
 
-test("a worker alone takes every shard, and keeps them by renewing", async () => {
+test("a single worker takes every shard, and keeps them by renewing", async () => {
   const alone = worker();
   await alone.renew();
   const hurried = { held_until: home.database.raw("held_until - interval '1 second'") };
@@ -44,7 +44,7 @@ test("a worker alone takes every shard, and keeps them by renewing", async () =>
   expect(after!.held_until.getTime()).toBeGreaterThan(before!.held_until.getTime());
 });
 
-test("workers that come later get their share", async () => {
+test("workers that join later receive their share", async () => {
   const [one, two, three] = [worker(), worker(), worker()];
   const all = [one, two, three];
   await one.renew();
@@ -57,7 +57,7 @@ test("workers that come later get their share", async () => {
   expect((await Promise.all(all.map((each) => each.held()))).sort()).toEqual([2, 3, 3]);
 });
 
-test("nobody takes a shard before its lease has ended, and then its epoch grows", async () => {
+test("no worker takes a shard before its lease ends, and taking it raises its epoch", async () => {
   const [first, second] = [worker(), worker()];
   await first.renew();
   await second.renew();
@@ -68,7 +68,7 @@ test("nobody takes a shard before its lease has ended, and then its epoch grows"
   expect(await home.database("relay_shards").pluck("epoch")).toEqual(Array(8).fill(2));
 });
 
-test("a worker that comes back late does not get back what others took", async () => {
+test("a worker that returns late does not regain shards that others took", async () => {
   const [first, second] = [worker(), worker()];
   await first.renew();
   await expire(first.id);
@@ -77,7 +77,7 @@ test("a worker that comes back late does not get back what others took", async (
   expect([await first.held(), await second.held()]).toEqual([0, 8]);
 });
 
-test("workers that start at the same time never hold a shard twice", async () => {
+test("workers that start at the same time never own a shard twice", async () => {
   const all = Array.from({ length: 6 }, () => worker());
   await Promise.all(all.map((each) => each.renew()));
   await Promise.all(all.map((each) => each.renew()));
@@ -85,7 +85,7 @@ test("workers that start at the same time never hold a shard twice", async () =>
   expect(held.reduce((sum, count) => sum + count)).toBe(8);
 });
 
-test("what a worker releases is free immediately", async () => {
+test("a released shard is free immediately", async () => {
   const [first, second] = [worker(), worker()];
   await first.renew();
   await first.release();

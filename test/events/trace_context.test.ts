@@ -10,7 +10,7 @@ beforeAll(async () => {
   world = await requested(api);
 });
 
-/** Headers of the event of an approval that was asked for with this header. */
+/** Returns the headers of an approval's event, if the request had this `traceparent`. */
 async function headersAfter(traceparent?: string): Promise<unknown> {
   const { person, platform, agentId } = world;
   const requestId = await selfRequest(person, platform.connectionId, { agent_id: agentId });
@@ -26,7 +26,7 @@ async function headersAfter(traceparent?: string): Promise<unknown> {
   return row?.headers;
 }
 
-test("an event belongs to the trace of the request that caused it", async () => {
+test("an event has the trace of the request that caused it", async () => {
   expect(await headersAfter(TRACE)).toEqual({ traceparent: TRACE });
 });
 
@@ -39,11 +39,11 @@ test.each([
   `${TRACE}-more`,
   `00-${"0".repeat(32)}-b7ad6b7169203331-01`,
   `00-0af7651916cd43dd8448eb211c80319c-${"0".repeat(16)}-01`,
-])("an event has no trace where the request names none: %s", async (header) => {
+])("an event has no trace if the request has an invalid one: %s", async (header) => {
   expect(await headersAfter(header)).toEqual({});
 });
 
-test("requests at the same time keep their traces apart", async () => {
+test("concurrent requests keep separate traces", async () => {
   const traces = Array.from({ length: 3 }, (_, n) => TRACE.replace("b7ad6b716920333", `b7ad6b71692033${n}`));
   const seen = await Promise.all(traces.map((trace) => headersAfter(trace)));
   expect(seen).toEqual(traces.map((traceparent) => ({ traceparent })));

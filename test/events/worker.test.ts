@@ -36,7 +36,7 @@ async function connect() {
 }
 const range = (count: number) => Array.from({ length: count }, (_, n) => `req-${n}`);
 
-test("delivers what is appended, from creation on, in order, rightly signed", async () => {
+test("the worker delivers all events of a connection in order with valid signatures", async () => {
   start();
   const connection = await connect();
   await append(home.database, createdEvent(connection, "dpz_key"));
@@ -46,7 +46,7 @@ test("delivers what is appended, from creation on, in order, rightly signed", as
   expect(receiver.requests.flatMap(({ faults }) => faults)).toEqual([]);
 });
 
-test("several workers together deliver each event once, and share the shards", async () => {
+test("several workers deliver each event once and in order", async () => {
   const connections = await Promise.all(Array.from({ length: 12 }, connect));
   start();
   start();
@@ -65,7 +65,7 @@ test("several workers together deliver each event once, and share the shards", a
   }
 });
 
-test("stopping finishes what is under way, writes its result, and gives the shards to the next worker immediately", async () => {
+test("a stopping worker finishes requests in progress, records results, and releases its shards immediately", async () => {
   const first = start();
   const connection = await connect();
   let answer = () => {};
@@ -96,7 +96,7 @@ test("stopping finishes what is under way, writes its result, and gives the shar
   await eventually("the next worker delivers", () => receiver.requests.length === 2);
 });
 
-test("survives its connections being cut again and again", async () => {
+test("the worker survives repeated loss of its database connections", async () => {
   start();
   const connection = await connect();
   const cut = `select pg_terminate_backend(pid) from pg_stat_activity
@@ -111,7 +111,7 @@ test("survives its connections being cut again and again", async () => {
   expect(receiver.requests.length).toBeLessThanOrEqual(30 + 10);
 });
 
-test("counts what waits and what was sent, without naming anybody", async () => {
+test("the worker counts waiting events and attempts without naming a connection", async () => {
   const registry = new Registry();
   const worker = startTestWorker(home.url, undefined, { metrics: { registry } });
   workers.push(worker);
@@ -134,7 +134,7 @@ test("counts what waits and what was sent, without naming anybody", async () => 
   expect(await text()).not.toContain(connection.connectionId);
 });
 
-test("a worker that is refused for its way takes no shards from the others", async () => {
+test("a worker that is rejected because of its way takes no shards from others", async () => {
   const first = start();
   await eventually("it holds all shards", async () => (await home.database("relay_workers")).length === 1);
   const elsewhere = await home.database.transaction();
@@ -152,7 +152,7 @@ test("a worker that is refused for its way takes no shards from the others", asy
   expect((await first.health()).ok).toBe(true);
 });
 
-test("reports how much waits, and for how long", async () => {
+test("the worker reports how many events wait, and for how long", async () => {
   const worker = start();
   await eventually("nothing waits", async () => (await worker.health()).events_waiting === 0);
   expect(await worker.health()).toEqual({ ok: true, events_waiting: 0, oldest_event_age: 0 });

@@ -32,7 +32,7 @@ async function connect(database: Database, count: number): Promise<TestConnectio
   return connections;
 }
 
-test("a frozen worker's shards and deliveries are taken over, and it does no harm when it wakes", async () => {
+test("other workers take over a frozen worker's shards and deliveries, and it does no harm when it continues", async () => {
   const timing = { leaseSeconds: 2, claimSeconds: 4, reapSeconds: 0.5 };
   const chance = chances(printedSeed());
   const start = async (): Promise<WorkerProcess> => {
@@ -46,7 +46,7 @@ test("a frozen worker's shards and deliveries are taken over, and it does no har
   };
   const workers = [await start(), await start()];
   const ledger: Ledger = { committed: [], rolledBack: [], unknown: [] };
-  /** On a slow machine the load would run away from the one worker that is left. */
+  /** On a slow machine, the load would otherwise grow faster than the remaining worker can deliver. */
   const keepsPace = () => ledger.committed.length - receiver.requests.length < 300;
   const load = startLoad(home.database, await connect(home.database, 20), chance, ledger, keepsPace);
   for (let round = 0; round < 2; round++) {
@@ -75,7 +75,7 @@ test("a frozen worker's shards and deliveries are taken over, and it does no har
   expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
 }, 300_000);
 
-test("Postgres is stopped the hard way five times under load", async () => {
+test("workers deliver everything although Postgres crashes five times under load", async () => {
   const chance = chances(printedSeed());
   const postgres: FragilePostgres = await startFragilePostgres();
   cleanUp.push(() => postgres.remove());
@@ -105,7 +105,7 @@ test("Postgres is stopped the hard way five times under load", async () => {
   expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
 }, 300_000);
 
-test("40 receivers that hang keep none of 160 healthy ones waiting", async () => {
+test("40 receivers that hang do not delay 160 healthy ones", async () => {
   const [healthy, hanging] = [await connect(home.database, 160), await connect(home.database, 40)];
   const hang = new Set(hanging.map(({ connectionId }) => connectionId));
   let release = () => {};

@@ -9,9 +9,7 @@ import { eventually } from "./support/time.ts";
 
 const home = useDatabase();
 const timing = { leaseSeconds: 1, claimSeconds: 3, reapSeconds: 0.3 };
-/**
- * The part of the rounds that kill a worker in the middle of deliveries; the others kill whatever it is at.
- */
+/** The share of rounds that kill a worker while it delivers. The other rounds kill it at any time. */
 const DELIVERING = 0.7;
 let receiver: Receiver;
 let running: WorkerProcess[];
@@ -37,7 +35,7 @@ async function end(worker: WorkerProcess, signal: NodeJS.Signals): Promise<void>
   running = running.filter((each) => each !== worker);
 }
 
-/** Waits until a worker delivers: on a slow machine one that was just started is long from it. */
+/** Waits until a worker delivers. On a slow machine, a new worker needs a long time for that. */
 async function deliveries(): Promise<void> {
   const before = receiver.requests.length;
   await eventually("a worker delivers", () => receiver.requests.length > before, 60);
@@ -52,7 +50,7 @@ async function connect(count: number): Promise<TestConnection[]> {
 }
 
 test.each([1, 2])(
-  "%i workers, one of them killed at 10 random moments: nothing is lost, invented or sent more than the faults explain",
+  "with %i workers, one of them killed at 10 random moments, nothing is lost, invented or sent too often",
   async (count) => {
     const chance = chances(printedSeed());
     receiver.reply = async () => {

@@ -13,10 +13,10 @@ import { createWebhookConsumer } from "../../../src/webhooks/consumer.ts";
 import { secretBox } from "../support/connection.ts";
 import type { Home } from "../support/database.ts";
 
-/** How a command ended, and what it printed. */
+/** The exit status and output of a command. */
 export type Ended = { status: number; out: string; err: string };
 
-/** Calls a command in this process. */
+/** Runs a command in this process. */
 export async function call(
   home: Pick<Home, "url">,
   work: (commands: EventsCommands) => Promise<number>,
@@ -33,10 +33,10 @@ export async function call(
   return { status, ...said };
 }
 
-/** What a command printed with `json`. */
+/** Parses what a command printed with `json`. */
 export const json = ({ out }: Ended) => JSON.parse(out);
 
-/** Puts an event aside for a consumer, as one that cannot handle it. */
+/** Stores an event as a dead letter of a consumer. Returns the event. */
 export async function letter(
   { database }: Pick<Home, "database">,
   event: Partial<BusEvent> = {},
@@ -47,7 +47,7 @@ export async function letter(
   return whole;
 }
 
-/** An event of a connection that is in no table. */
+/** Returns an event of a connection, which is in no table. */
 export function anEvent(): BusEvent {
   const aggregateId = randomUUID();
   return {
@@ -63,7 +63,7 @@ export function anEvent(): BusEvent {
   };
 }
 
-/** Relays the outbox until it is empty, as a worker with the webhook consumer does. */
+/** Relays the outbox until it is empty, like a worker with the webhook consumer. */
 export async function relayAll({ database }: Pick<Home, "database">): Promise<void> {
   const [workerId, log] = [randomUUID(), pino({ level: "silent" })];
   await database("relay_workers").delete();

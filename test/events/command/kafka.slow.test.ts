@@ -58,7 +58,7 @@ describe.skipIf(missing !== undefined)("deputize events over Kafka", { timeout: 
     json: true,
   });
 
-  test("the status has the topics, and how far each group has come", async () => {
+  test("reports the topics and the progress of each group", async () => {
     const connection = await makeConnection(home.database, "https://hooks.example.test/");
     for (let n = 0; n < 5; n += 1) await append(home.database, deniedEvent(connection, String(n)));
     await drained();
@@ -95,7 +95,7 @@ describe.skipIf(missing !== undefined)("deputize events over Kafka", { timeout: 
     expect(unmade.out).toContain(`${other.prefix}${topics.lifecycle} is missing: run deputize migrate\n`);
   });
 
-  test("a range is on the topic again under its ids, and our own consumers do nothing", async () => {
+  test("publishes a range again with the same ids, and our consumers ignore the repetition", async () => {
     const before = await readTopic(world.settings, topics.lifecycle, 5);
     const deliveries = () => home.database("webhook_deliveries").orderBy("delivery_id");
     const made = await deliveries();
@@ -116,7 +116,7 @@ describe.skipIf(missing !== undefined)("deputize events over Kafka", { timeout: 
     expect(await home.database("dead_letters")).toEqual([]);
   });
 
-  test("a dead letter goes the way of Kafka to its consumer", async () => {
+  test("delivers the event of a dead letter to its consumer through Kafka", async () => {
     const connection = await makeConnection(home.database, "https://hooks.example.test/");
     const payload = { event: "delegation.denied", connection_id: connection.connectionId };
     const event = await letter(home, {
@@ -135,7 +135,7 @@ describe.skipIf(missing !== undefined)("deputize events over Kafka", { timeout: 
     expect(await home.database("dead_letters")).toEqual([]);
   });
 
-  test("the history is on the audit topic again under its ids", async () => {
+  test("publishes the history to the audit topic again with the same ids", async () => {
     const records = await insertRecords(home.database, 1e9);
     const pool = openPool({ url: home.url, name: "test", onError: () => {} });
     const decidedAt = addSeconds(systemClock.now(), -90);

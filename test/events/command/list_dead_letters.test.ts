@@ -10,7 +10,7 @@ import { call, json, letter } from "./command_world.ts";
 const home = useDatabase();
 beforeEach(() => home.database("dead_letters").delete());
 
-test("the list is the newest first, page by page, and its filters leave what they name", async () => {
+test("the list of dead letters has pages, newest first, and filters", async () => {
   const at = (hour: number) => ({ at: new Date(`2026-11-2${hour}T00:00:00Z`) });
   const one = await letter(home, {}, at(1));
   const two = await letter(home, { type: "delegation.revoked" }, { ...at(2), consumer: "notices" });
@@ -48,7 +48,7 @@ test("the list is the newest first, page by page, and its filters leave what the
   );
 });
 
-test("two consumers' letters of one event at one moment are both on some page", async () => {
+test("the list contains the letters of two consumers for one event and moment exactly once", async () => {
   const at = new Date();
   const event = await letter(home, {}, { at });
   await letter(home, event, { at, consumer: "notices" });
@@ -59,7 +59,7 @@ test("two consumers' letters of one event at one moment are both on some page", 
   expect(consumers).toEqual(["webhooks", "notices"]);
 });
 
-test("a letter of an event with secrets shows none of them", async () => {
+test("a dead letter shows no secret of its event", async () => {
   const connection = await makeConnection(home.database, null);
   const apiKey = `dpz_${randomUUID()}`;
   await home.database.transaction((tx) =>
@@ -76,7 +76,7 @@ test("a letter of an event with secrets shows none of them", async () => {
   }
 });
 
-test("it shows who put an event aside, why, and where Kafka had it", async () => {
+test("the show command prints the consumer, the reason and the position in Kafka", async () => {
   const event = await letter(home, {}, { at: new Date("2026-11-21T00:00:00Z") });
   const origin = { topic: "deputize.lifecycle.v1", partition: 3, offset: "17" };
   await home
@@ -103,7 +103,7 @@ test("it shows who put an event aside, why, and where Kafka had it", async () =>
   ]);
 });
 
-test("what others wrote cannot move a terminal's cursor or turn a line around", async () => {
+test("text from others cannot move a terminal's cursor or change the direction of a line", async () => {
   const csi = "\u009b2J";
   const event = await letter(home, { payload: `\u001b[31m${csi}\u202e` }, { reason: "a\nb" });
   const shown = await call(home, (commands) => commands.showLetters({ eventId: event.eventId }));
@@ -119,7 +119,7 @@ test.each([
   [{ until: "2026-11-24" }, "--until is not a time such as 2026-11-24T09:30:00Z"],
   [{ limit: "0" }, "--limit is not a number from 1 to 100, or --cursor is too long"],
   [{ cursor: "x" }, "cursor: is not a cursor of this list"],
-])("a list with %j is refused in one line", async (options, message) => {
+])("the list command rejects %j in one line", async (options, message) => {
   expect(await call(home, (commands) => commands.listLetters(options))).toEqual({
     status: 1,
     out: "",
@@ -127,7 +127,7 @@ test.each([
   });
 });
 
-test("what is not there is one line, and so is a database that is away", async () => {
+test("a missing dead letter and an unavailable database are reported in one line", async () => {
   const eventId = randomUUID();
   expect(await call(home, (commands) => commands.showLetters({ eventId }))).toEqual({
     status: 1,

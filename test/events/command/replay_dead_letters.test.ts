@@ -26,7 +26,7 @@ const left = { unreadable: 0, too_old: 0, no_consumer: 0, number_taken: 0 };
 const ofOne = (seq: number, aggregateId: string) => ({ aggregateId, aggregateSeq: seq });
 
 describe("deputize events dead-letters replay", () => {
-  test("gives the event to the consumer that put it aside, with its secrets", async () => {
+  test("sends the event with its secrets to the consumer that put it aside", async () => {
     const connection = await makeConnection(home.database, "https://hooks.example.test/");
     await home.database.transaction((tx) =>
       appendEvent(tx, secretBox, createdEvent(connection, "dpz_key"), new Date()),
@@ -45,7 +45,7 @@ describe("deputize events dead-letters replay", () => {
     ]);
   });
 
-  test("the row in the outbox is the event as it was", async () => {
+  test("puts the unchanged event into the outbox", async () => {
     const headers = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" };
     const event = await letter(home, { headers, aggregateSeq: 7 });
     await replay({ all: true });
@@ -53,7 +53,7 @@ describe("deputize events dead-letters replay", () => {
     expect(row && toEvent(row)).toEqual(event);
   });
 
-  test("other consumers remember what they have handled, for longer", async () => {
+  test("makes other consumers remember the handled event for longer", async () => {
     const event = await letter(home);
     const long = addSeconds(systemClock.now(), -12 * 86_400);
     const known = { event_id: event.eventId, handled_at: long };
@@ -64,7 +64,7 @@ describe("deputize events dead-letters replay", () => {
     expect(rows[0]?.handled_at.getTime()).toBeGreaterThan(systemClock.now().getTime() - 60_000);
   });
 
-  test("events of one connection go in their order, however they were put aside, over batches", async () => {
+  test("keeps the order of one connection's events over several batches", async () => {
     const [one, other] = [randomUUID(), randomUUID()];
     const at = systemClock.now();
     const events: BusEvent[] = [];
@@ -85,7 +85,7 @@ describe("deputize events dead-letters replay", () => {
     expect((await waiting())[0]).toBe(events[3]?.eventId);
   });
 
-  test("so do events that were named in another order", async () => {
+  test("keeps that order even if the ids are named in another order", async () => {
     const [aggregateId, at] = [randomUUID(), systemClock.now()];
     const events: BusEvent[] = [];
     for (const seq of [4, 2, 3, 1, 5]) events.push(await letter(home, ofOne(seq, aggregateId), { at }));
@@ -94,7 +94,7 @@ describe("deputize events dead-letters replay", () => {
     expect(seqs).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test("with --dry-run it says what it would do, and changes nothing", async () => {
+  test("with --dry-run, reports what it would do and changes nothing", async () => {
     const event = await letter(home);
     await letter(home, { type: "unreadable", aggregateType: "unreadable" });
     for (const options of [{ all: true }, { consumer: "webhooks" }]) {
@@ -107,7 +107,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await waiting()).toEqual([]);
   });
 
-  test("filters leave what they do not name", async () => {
+  test("sends only letters that match the filters", async () => {
     const wanted = await letter(home, { type: "delegation.revoked" }, { at: addSeconds(new Date(), -60) });
     const later = await letter(home, { type: "delegation.revoked" });
     await letter(home, {}, { at: addSeconds(new Date(), -60) });
@@ -121,7 +121,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("dead_letters")).toHaveLength(2);
   });
 
-  test("two letters of one event are one event, which both consumers get", async () => {
+  test("sends one event for two letters, to both consumers", async () => {
     const event = await letter(home);
     await letter(home, event, { consumer: "notices" });
     expect(json(await replay({ all: true })).replayed).toBe(2);
@@ -134,7 +134,7 @@ describe("deputize events dead-letters replay", () => {
     ["too_old", {}, { at: addSeconds(new Date(), -13 * 86_400 - 60) }, "was put aside more than 13 days ago"],
     ["no_consumer", {}, { consumer: "gone" }, "belongs to a consumer that no longer exists"],
   ])(
-    "what is %s is left by filters, and refused by name, with all named beside it",
+    "skips a letter that is %s, and rejects it if named, together with all others",
     async (kind, event, how, said) => {
       const odd = await letter(home, event, how);
       const good = await letter(home);
@@ -156,12 +156,12 @@ describe("deputize events dead-letters replay", () => {
     },
   );
 
-  test("a letter in its last minute of 13 days is sent", async () => {
+  test("sends a letter until it is 13 days old", async () => {
     await letter(home, {}, { at: addSeconds(new Date(), -13 * 86_400 + 60) });
     expect(json(await replay({ all: true })).replayed).toBe(1);
   });
 
-  test("an event whose number another one has that waits stays a letter", async () => {
+  test("leaves a letter whose number another waiting event has", async () => {
     const live = anEvent();
     const forged = await letter(home, { aggregateId: live.aggregateId });
     await home.database("outbox").insert({
@@ -184,8 +184,8 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("inbox").pluck("event_id")).toEqual([forged.eventId]);
   });
 
-  /* The relay has published the row, and put the event aside, but not yet taken the row off. */
-  test("an event that the relay is about to take off the outbox is not lost", async () => {
+  /* The relay has published the row and put the event aside, but has not deleted the row yet. */
+  test("does not lose an event whose row the relay is about to delete", async () => {
     const event = await letter(home);
     await replay({ all: true });
     await letter(home, event);
@@ -198,7 +198,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await waiting()).toEqual([event.eventId]);
   });
 
-  test("what is put aside again meanwhile is left to the next time", async () => {
+  test("ignores letters that are created while it runs", async () => {
     const events: BusEvent[] = [];
     for (const seconds of [-60, -59, -58]) {
       events.push(await letter(home, {}, { at: addSeconds(new Date(), seconds) }));
@@ -219,7 +219,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("dead_letters").pluck("event_id")).toEqual([(await putAsideAgain)?.eventId]);
   });
 
-  test("given four times at the same time, each letter is sent once", async () => {
+  test("sends each letter once in four concurrent runs", async () => {
     for (let n = 0; n < 40; n += 1) await letter(home);
     const databases = Array.from({ length: 4 }, () =>
       openDatabase({ url: home.url, name: "test", max: 1, onError: () => {} }),
@@ -236,7 +236,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("dead_letters")).toEqual([]);
   });
 
-  test("ended in the middle of a batch, that batch is as it was, and the next time does it", async () => {
+  test("changes nothing in an interrupted batch, which the next run sends", async () => {
     for (let n = 0; n < 6; n += 1) await letter(home);
     let calls = 0;
     const clock = {
@@ -257,7 +257,7 @@ describe("deputize events dead-letters replay", () => {
 
   const id = randomUUID();
   test.each([
-    ["nothing", {}, "Name the events to send again, or give a filter, or --all"],
+    ["no events or filter", {}, "Name the events to send again, or give a filter, or --all"],
     ["all with a filter", { all: true, type: "delegation.denied" }, "Give --all or filters, not both"],
     ["all with an event", { all: true, eventIds: [id] }, "Name events or give filters, not both"],
     [
@@ -265,15 +265,15 @@ describe("deputize events dead-letters replay", () => {
       { consumer: "webhooks", eventIds: [id] },
       "Name events or give filters, not both",
     ],
-    ["what is no id", { eventIds: ["x"] }, `"x" is not an event's id`],
+    ["an invalid id", { eventIds: ["x"] }, `"x" is not an event's id`],
     [
       "too many events",
       { eventIds: Array.from({ length: 1_001 }, () => id) },
       "Name at most 1000 events, or give a filter",
     ],
-    ["what is no time", { since: "now" }, "--since is not a time such as 2026-11-24T09:30:00Z"],
-    ["an event that is not there", { eventIds: [id] }, `There is no dead letter of the event ${id}`],
-  ])("%s is refused", async (_, options, message) => {
+    ["an invalid time", { since: "now" }, "--since is not a time such as 2026-11-24T09:30:00Z"],
+    ["an event without a dead letter", { eventIds: [id] }, `There is no dead letter of the event ${id}`],
+  ])("rejects %s", async (_, options, message) => {
     await letter(home);
     expect(await replay(options)).toEqual({ status: 1, out: "", err: `deputize events: ${message}\n` });
     expect(await waiting()).toEqual([]);

@@ -23,7 +23,7 @@ const HOUR = { from: ago(3_600).toISOString(), to: addSeconds(now, 1).toISOStrin
 beforeAll(() => home.database("event_way").update({ way: "kafka" }));
 beforeEach(() => home.database.raw("truncate published_events, outbox, inbox, history_queue, audit_events"));
 
-/** An event that Kafka has confirmed. */
+/** Inserts an event that Kafka has confirmed. */
 async function published(change: Partial<PublishedEventRow> = {}): Promise<PublishedEventRow> {
   const event = anEvent();
   const row = {
@@ -47,7 +47,7 @@ async function published(change: Partial<PublishedEventRow> = {}): Promise<Publi
 const replay = (options: Partial<ReplayRangeOptions> = {}): Promise<Ended> =>
   call(home, (commands) => commands.replayRange({ ...HOUR, json: true, ...options }));
 
-/** The same in this process, with batches of a size of its own. */
+/** Runs the command in this process with a chosen batch size. */
 async function replayBatches(
   change: Partial<ReplayRangeDeps> & { batch: number },
   options: Partial<ReplayRangeOptions> = {},
@@ -64,7 +64,7 @@ async function replayBatches(
 
 const waiting = () => home.database("outbox").orderBy("id").pluck("event_id");
 
-/** A relay that owns everything, over a bus that only notes. */
+/** Creates a relay that owns every shard, over a bus that records events. */
 async function openRelay() {
   const workerId = randomUUID();
   await home.database("relay_workers").delete();
@@ -76,7 +76,7 @@ async function openRelay() {
 }
 
 describe("deputize events replay of the lifecycle topic", () => {
-  test("gives the outbox the events of the range, as they were; they are published and kept again", async () => {
+  test("puts the unchanged events of the range into the outbox, and the relay publishes and keeps them again", async () => {
     const [early, first, last, late] = [
       await published({ created_at: ago(100) }),
       await published({ created_at: ago(50) }),
@@ -106,7 +106,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(kept.map(({ published_at }) => published_at > ago(0))).toEqual([false, true, true, false]);
   });
 
-  test("given again it brings the same again, but nothing twice that still waits", async () => {
+  test("replays the same events when repeated, except those that still wait", async () => {
     await published();
     expect(json(await replay()).brought).toBe(1);
     expect(json(await replay())).toMatchObject({ found: 1, brought: 0, left_out: 1 });
@@ -114,7 +114,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(json(await replay()).brought).toBe(1);
   });
 
-  test("consumers remember the events for another 14 days", async () => {
+  test("makes consumers remember the events for another 14 days", async () => {
     const { event_id } = await published();
     const [old, handled] = [ago(12 * 86_400), { event_id, consumer: "webhooks" }];
     await home.database("inbox").insert({ ...handled, handled_at: old });
@@ -125,7 +125,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(rows[1]?.event_id).toBe(event_id);
   });
 
-  test("those of a connection come in their order, also where their times do not say so, over batches", async () => {
+  test("keeps the order of a connection over several batches, even if the times differ from it", async () => {
     const one = randomUUID();
     const seqs = [
       [3, 20],
@@ -145,7 +145,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     ).toEqual([1, 2, 0, 3, 4]);
   });
 
-  test("filters leave what they do not name", async () => {
+  test("replays only events that match the filters", async () => {
     const { connectionId, accountId } = await makeConnection(home.database, null);
     const other = await makeConnection(home.database, null);
     await published({ aggregateid: other.connectionId });
@@ -168,7 +168,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(await found({ connection: accountId })).toEqual([]);
   });
 
-  test("with --dry-run it says how many there are, and changes nothing", async () => {
+  test("with --dry-run, reports the number of events and changes nothing", async () => {
     const { event_id } = await published();
     await home.database("inbox").insert({ event_id, consumer: "webhooks", handled_at: ago(3_600) });
     expect(json(await replay({ dryRun: true }))).toMatchObject({ found: 1, brought: 0, dry_run: true });
@@ -177,7 +177,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect((await replay({ dryRun: true, json: false })).out).toBe("Would be replayed: 1 event\n");
   });
 
-  test("says which part of a range is not kept any more, and refuses one that is gone altogether", async () => {
+  test("reports which part of a range is no longer kept, and rejects a range that is completely gone", async () => {
     await published();
     const [from, kept] = [ago(15 * 86_400), ago(13 * 86_400)];
     const ended = json(await replay({ from: from.toISOString() }));
@@ -192,7 +192,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     );
   });
 
-  test("never more than two batches are before those that happen now, and it says where to go on", async () => {
+  test("keeps at most two batches waiting, and reports how to continue", async () => {
     for (let n = 0; n < 45; n += 1) await published({ created_at: ago(100 - n) });
     const { bus, drain } = await openRelay();
     const counts: number[] = [];
@@ -217,7 +217,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     ]);
   });
 
-  test("where no worker takes what it gives, it ends and says where to go on", async () => {
+  test("ends and reports how to continue if no worker takes the events", async () => {
     for (let n = 0; n < 5; n += 1) await published({ created_at: ago(100 - n) });
     let seconds = 0;
     const clock = {
@@ -232,7 +232,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(await waiting()).toHaveLength(2);
   });
 
-  test("a second one at the same time is refused", async () => {
+  test("rejects a second replay at the same time", async () => {
     const session = openDatabase({ url: home.url, name: "test", max: 1, onError: () => {} });
     await session.raw("select pg_advisory_lock(hashtext('deputize.events.replay'))");
     const refused = await replay();
@@ -244,7 +244,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect((await replay()).status).toBe(0);
   });
 
-  test("is refused where no topic is, also when that changes meanwhile", async () => {
+  test("rejects the replay without Kafka, even if the way changes meanwhile", async () => {
     for (let n = 0; n < 12; n += 1) await published();
     const way = (to: "embedded" | "kafka") => home.database("event_way").update({ way: to });
     await way("embedded");
@@ -284,7 +284,7 @@ describe("deputize events replay of the audit topic", () => {
 
   const queued = () => home.database("history_queue").orderBy("occurred_at").pluck("event_id");
 
-  test("gives the queue the rows of the history, of any age", async () => {
+  test("puts rows of the history of any age into the queue", async () => {
     const records = await insertRecords(home.database, 0);
     const other = await insertRecords(home.database, 0);
     const old = await decided(records, 400 * 86_400);
@@ -301,7 +301,7 @@ describe("deputize events replay of the audit topic", () => {
     expect(await found({ type: "proof.rejected" })).toBe(1);
   });
 
-  test("goes batch by batch, as the queue is emptied", async () => {
+  test("works in batches while the queue is emptied", async () => {
     const records = await insertRecords(home.database, 0);
     for (let n = 0; n < 7; n += 1) await decided(records, 100 - n);
     const taken: string[] = [];
@@ -322,15 +322,15 @@ describe("deputize events replay of the audit topic", () => {
 });
 
 test.each([
-  ["times the wrong way round", { from: HOUR.to, to: HOUR.from }, "--to is not after --from"],
+  ["--to before --from", { from: HOUR.to, to: HOUR.from }, "--to is not after --from"],
   ["an empty range", { from: HOUR.to, to: HOUR.to }, "--to is not after --from"],
-  ["what is no time", { from: "monday" }, "--from is not a time such as 2026-11-24T09:30:00Z"],
+  ["an invalid time", { from: "monday" }, "--from is not a time such as 2026-11-24T09:30:00Z"],
   ["another topic", { topic: "dlq" }, "--topic is neither lifecycle nor audit"],
   ["a type of the other topic", { type: "proof.verified" }, "--type is none of connection.created, "],
-  ["a type of no topic", { topic: "audit", type: "x" }, "--type is none of proof.verified, "],
-  ["what is no connection", { connection: "x" }, `"x" is not a connection's id`],
-  ["what is no account", { account: "x" }, `"x" is not an account's id`],
-])("%s: refused in one line", async (_, options, message) => {
+  ["an unknown type", { topic: "audit", type: "x" }, "--type is none of proof.verified, "],
+  ["an invalid connection id", { connection: "x" }, `"x" is not a connection's id`],
+  ["an invalid account id", { account: "x" }, `"x" is not an account's id`],
+])("deputize events replay rejects %s in one line", async (_, options, message) => {
   const { status, out, err } = await replay(options);
   expect([status, out]).toEqual([1, ""]);
   expect(err).toContain(`deputize events: ${message}`);

@@ -30,7 +30,7 @@ beforeEach(async () => {
 
 const status = async () => json(await call(home, (commands) => commands.status({ json: true }), { clock }));
 
-/** Settings for a Kafka that is not there. */
+/** Returns settings for a Kafka that does not exist. */
 const nowhere = async (): Promise<KafkaSettings> => ({
   brokers: [`127.0.0.1:${await freePort()}`],
   prefix: "",
@@ -38,7 +38,7 @@ const nowhere = async (): Promise<KafkaSettings> => ({
   replication: 1,
 });
 
-/** An endpoint to which nothing is sent since a moment, with deliveries. */
+/** Creates an endpoint that has been suspended since a moment, with deliveries. */
 async function suspended(at: Date, states: readonly ("held" | "delivered")[]): Promise<string> {
   const { connectionId } = await makeConnection(home.database, "https://hooks.example.test/");
   const ids = { endpoint_id: endpointIdOf(connectionId), connection_id: connectionId };
@@ -60,7 +60,7 @@ async function suspended(at: Date, states: readonly ("held" | "delivered")[]): P
   return connectionId;
 }
 
-test("a service that has nothing to do", async () => {
+test("the status of an idle service contains zeros", async () => {
   const shards = Array.from({ length: 8 }, (_, shard) => ({
     ...{ shard, owner: null, waiting: 0, oldest_seconds: null },
   }));
@@ -79,7 +79,7 @@ test("a service that has nothing to do", async () => {
   });
 });
 
-test("what waits, what is kept and what was put aside is counted, by shard, consumer and state", async () => {
+test("the status counts waiting, kept and put-aside events by shard, consumer and state", async () => {
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "one"), ago(90));
   await append(home.database, deniedEvent(connection, "two"), ago(30));
@@ -129,13 +129,13 @@ test("what waits, what is kept and what was put aside is counted, by shard, cons
   expect(out).toContain(`  connection ${first} since ${ago(20).toISOString()} (gone), 1 held\n`);
 });
 
-test("of suspended endpoints five are shown, and all counted", async () => {
+test("the status shows five suspended endpoints and counts all", async () => {
   for (let n = 0; n < 6; n += 1) await suspended(ago(n), []);
   const { count, oldest } = (await status()).suspended_endpoints;
   expect([count, oldest.length, oldest[0].since]).toEqual([6, 5, ago(5).toISOString()]);
 });
 
-test("while Kafka is away the rest is shown, and the exit status says it", async () => {
+test("the status contains the rest and exits with 3 while Kafka is unavailable", async () => {
   await home.database("event_way").update({ way: "kafka" });
   const kafka = await nowhere();
   const began = performance.now();
@@ -152,7 +152,7 @@ test("while Kafka is away the rest is shown, and the exit status says it", async
   expect(lines.out).toContain("Kafka          could not be queried: No broker of KAFKA_BROKERS answers: ");
 }, 60_000);
 
-test("a Kafka that takes connections and never answers is given up", async () => {
+test("the status gives up on a Kafka that accepts connections but never answers", async () => {
   const sockets: Socket[] = [];
   const mute = createServer((socket) => void sockets.push(socket)).listen(0, "127.0.0.1");
   await once(mute, "listening");
@@ -166,7 +166,7 @@ test("a Kafka that takes connections and never answers is given up", async () =>
   mute.close();
 }, 60_000);
 
-test("a setting that is not how the workers were started is said", async () => {
+test("the status reports a setting that differs from that of the workers", async () => {
   await home.database("event_way").update({ way: "kafka" });
   const { out } = await call(home, (commands) => commands.status({}), { clock });
   expect(out).toContain(
@@ -174,7 +174,7 @@ test("a setting that is not how the workers were started is said", async () => {
   );
 });
 
-/** Runs the program. */
+/** Runs the program in a process. */
 async function run(environment: Record<string, string>, ...args: string[]) {
   const child = spawn(process.execPath, [MAIN, "events", ...args], {
     env: { PATH: process.env.PATH, ...environment },
@@ -185,7 +185,7 @@ async function run(environment: Record<string, string>, ...args: string[]) {
   return { status: await exit, out: out.join(""), err: err.join("") };
 }
 
-test("the program takes the options as they are typed, and ends with the commands' exit status", async () => {
+test("the program accepts the documented options and exits with the commands' status", async () => {
   const own = { DATABASE_URL: home.url };
   const { eventId } = await letter(home);
   const shown = await run(own, "status", "--json");

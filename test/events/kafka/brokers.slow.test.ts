@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
   beforeEach(async () => {
     await home.database.raw("truncate outbox, inbox, event_secrets, webhook_endpoints, dead_letters cascade");
     await home.database("relay_workers").delete();
-    // Records may come again, and the inbox that knows them is emptied: each test has topics of its own.
+    // Records may arrive again after the inbox that knows them was emptied, so each test has its own topics.
     world = await kafkaWorld(home, kafka.brokers, { replication: 3, partitions: 6 });
     receiver = await startReceiver();
     cleanUp = [() => receiver.close()];
@@ -58,7 +58,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
 
   const received = () => new Set(receiver.requests.map(({ event }) => String(event.request_id)));
 
-  test("lose and invent nothing while brokers are killed, frozen and all away, and processes come and go", async () => {
+  test("lose and invent nothing while brokers crash, freeze and all stop, and workers start and stop", async () => {
     const chance = chances(printedSeed());
     await startWorker();
     const load = startLoad(home.database, await connect(12), chance);
@@ -95,7 +95,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
     expect(fatal).toEqual([]);
   });
 
-  test("refuse to take another way while events wait, and say how many", async () => {
+  test("refuse a change of the way while events wait, with the number of events", async () => {
     const [connection] = await connect(1);
     if (connection === undefined) throw new Error("There is no connection");
     const told: Error[] = [];

@@ -11,7 +11,7 @@ import { SILENT } from "./kafka_world.ts";
 const MOST = 1024 * 1024;
 const home = useDatabase();
 
-/** What a broker does that takes 1 MiB. */
+/** Simulates a broker that accepts at most 1 MiB. */
 function producerOf(sent: PlacedRecord[]): KafkaProducer {
   return {
     partitionsOf: async () => 3,
@@ -28,8 +28,8 @@ function producerOf(sent: PlacedRecord[]): KafkaProducer {
   };
 }
 
-/* Headers are added to it, and what Postgres does not take of it becomes longer. */
-test("a record as large as a broker takes is carried without its end, and keeps no other back", async () => {
+/* The record grows: the loop adds headers, and replaced characters are longer. */
+test("a dead letter of the largest possible size is carried without its end, and does not block others", async () => {
   const { database } = home;
   const deps = { database, clock: systemClock };
   const large = busEvent("large", { payload: "\0".repeat(MOST - 300) });

@@ -14,7 +14,7 @@ const databaseAway = async () => {
   throw refused();
 };
 
-/** A reader of the library whose events are told by hand. */
+/** A fake reader of the library whose events the test triggers. */
 function fakeReader(change: object = {}, transaction: () => Promise<unknown> = databaseAway) {
   const listeners = new Map<string, ((event: unknown) => void)[]>();
   const done: string[] = [];
@@ -60,14 +60,14 @@ function fakeReader(change: object = {}, transaction: () => Promise<unknown> = d
   return { start, clock, fatal, done, asked, shown, tell };
 }
 
-test("the partitions of a process that died are free after twice its lease, and 6 s at least", async () => {
+test("a dead process's partitions become free after twice its lease, but not before 6 s", async () => {
   const { start, asked } = fakeReader();
   for (const leaseSeconds of [2, 3, 4, 15]) await (await start(leaseSeconds)).close();
   expect(asked.map(({ sessionTimeout }) => sessionTimeout)).toEqual([6_000, 6_000, 8_000, 30_000]);
   expect(asked.map(({ heartbeatInterval }) => heartbeatInterval)).toEqual([600, 600, 800, 3_000]);
 });
 
-test("a reader that the library starts again while it is closed is closed once more, and ends nothing", async () => {
+test("a reader that the library restarts during its close is closed again, without a fatal error", async () => {
   const { start, asked, done, fatal, tell } = fakeReader();
   const reader = await start();
   const startsAgain = () => asked[0]?.retry?.restartOnFailure?.(new Error("no broker"));
@@ -84,7 +84,7 @@ test("a reader that the library starts again while it is closed is closed once m
   expect(fatal).toEqual([]);
 });
 
-test("a reader that could not begin is given up, and nothing watches it any more", async () => {
+test("a reader that could not start is closed, and nothing watches it afterwards", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
     const { start, clock, fatal, done } = fakeReader({
@@ -103,22 +103,19 @@ test("a reader that could not begin is given up, and nothing watches it any more
   }
 });
 
-/* After some errors the library starts a reader again by itself, after others it stays silent for ever. */
+/* The library restarts a reader after some errors, but after others it stays silent forever. */
 test.each([
   [true, []],
   [false, ["not allowed"]],
-])(
-  "a reader that crashed is the end of the process unless it is started again: %s",
-  async (restart, told) => {
-    const { start, fatal, tell } = fakeReader();
-    const running = await start();
-    tell("crash", { payload: { restart, error: new Error("not allowed") } });
-    await running.close();
-    expect(fatal).toEqual(told);
-  },
-);
+])("a crashed reader ends the process unless the library restarts it: %s", async (restart, told) => {
+  const { start, fatal, tell } = fakeReader();
+  const running = await start();
+  tell("crash", { payload: { restart, error: new Error("not allowed") } });
+  await running.close();
+  expect(fatal).toEqual(told);
+});
 
-test("a reader's silence is measured until it is closed", async () => {
+test("the silence of a reader is measured until it is closed", async () => {
   const { start, clock, tell, shown } = fakeReader();
   const running = await start();
   clock.advance(9);
@@ -130,7 +127,7 @@ test("a reader's silence is measured until it is closed", async () => {
   expect(await shown(silent)).toBeUndefined();
 });
 
-test("a pause because the database is away is counted, and nothing is committed", async () => {
+test("a pause because of an unavailable database is counted, and commits no offset", async () => {
   let handle = async (_: unknown): Promise<void> => undefined;
   const { start, shown } = fakeReader({
     run: async ({ eachBatch }: { eachBatch: typeof handle }) => {
@@ -156,8 +153,11 @@ test("a pause because the database is away is counted, and nothing is committed"
   await running.close();
 });
 
-/* A broker that is away looks as a database does that is away, and a database that is away only pauses. */
-test("when the group moves on, batches that wait end with why, the one under way after its commit", async () => {
+/*
+ * An unavailable broker and an unavailable database cause the same error, but only the latter may pause the
+ * reader.
+ */
+test("when the group rebalances, waiting batches end with the reason, and the running one ends after its commit", async () => {
   let handle = async (_: unknown): Promise<void> => undefined;
   const run = async ({ eachBatch }: { eachBatch: typeof handle }) => {
     handle = eachBatch;

@@ -6,7 +6,7 @@ import { busEvent } from "../describe_bus.ts";
 
 type Sent = { topic: string; acks: number; messages: { partition: number; value: string }[] };
 
-/** A client of the library that keeps what it is asked, and answers as told. */
+/** A fake client of the library that records requests, and answers as the test decides. */
 function fakeClient(answer: (sent: Sent) => Partial<RecordMetadata>[] = written) {
   const sent: Sent[] = [];
   const options: Record<string, unknown>[] = [];
@@ -32,8 +32,8 @@ const written = ({ topic, messages }: Sent) => [
 ];
 const record = (partition: number, value: string) => ({ topic: "t", partition, message: { value } });
 
-/* Of a send over two partitions the library can lose one, and answer as if it had written both. */
-test("one call of the library is for one partition, with every record of it in order", async () => {
+/* In a send to two partitions, the library can lose one and report success for both. */
+test("the producer calls the library once for each partition, with its records in order", async () => {
   const { client, sent } = fakeClient();
   const records = [record(0, "a"), record(1, "b"), record(0, "c"), record(2, "d"), record(1, "e")];
   await createKafkaProducer(client).send(records);
@@ -42,7 +42,7 @@ test("one call of the library is for one partition, with every record of it in o
 });
 
 /* A broker refuses a batch of more than 1 MiB, however often it is sent. */
-test("records of one partition go in parts that a broker takes, in order, and not past one that failed", async () => {
+test("the producer sends a partition's records in accepted parts, in order, and stops after a failed part", async () => {
   const large = (value: string) => record(0, value.repeat(300 * 1024));
   const records = [large("a"), large("b"), large("c"), record(0, "d"), large("é"), record(1, "f")];
   const { client, sent } = fakeClient();
@@ -62,7 +62,7 @@ test("records of one partition go in parts that a broker takes, in order, and no
   ]);
 });
 
-test("what a record's headers say counts too", async () => {
+test("the size of a record includes the values of its headers", async () => {
   const reason = "r".repeat(500 * 1024);
   const explained = { ...record(0, ""), message: { value: "", headers: { deputize_reason: reason } } };
   const { client, sent } = fakeClient();
@@ -70,7 +70,7 @@ test("what a record's headers say counts too", async () => {
   expect(sent).toHaveLength(2);
 });
 
-test("all copies in sync confirm, and nothing of the library's idempotent mode is used", async () => {
+test("the producer waits for all in-sync replicas, and avoids the library's idempotent mode", async () => {
   const { client, sent, options } = fakeClient();
   await createKafkaProducer(client).send([record(0, "a")]);
   expect(sent[0]?.acks).toBe(-1);
@@ -82,34 +82,34 @@ test("all copies in sync confirm, and nothing of the library's idempotent mode i
 });
 
 test.each<[string, Partial<RecordMetadata>[]]>([
-  ["of nothing", []],
-  ["of another partition", [{ topicName: "t", partition: 1, errorCode: 0 }]],
-  ["of another topic", [{ topicName: "u", partition: 0, errorCode: 0 }]],
-  ["of an error", [{ topicName: "t", partition: 0, errorCode: 7 }]],
+  ["for nothing", []],
+  ["for another partition", [{ topicName: "t", partition: 1, errorCode: 0 }]],
+  ["for another topic", [{ topicName: "u", partition: 0, errorCode: 0 }]],
+  ["with an error", [{ topicName: "t", partition: 0, errorCode: 7 }]],
   [
-    "of more than was asked",
+    "for more than the request",
     [
       { topicName: "t", partition: 0, errorCode: 0 },
       { topicName: "t", partition: 1, errorCode: 0 },
     ],
   ],
-])("an answer %s is no confirmation", async (_, answer) => {
+])("the producer accepts no answer %s as a confirmation", async (_, answer) => {
   const { client } = fakeClient(() => answer);
   await expect(createKafkaProducer(client).send([record(0, "a")])).rejects.toThrow("did not confirm");
 });
 
-/** As `Utils.murmur2` of Kafka's Java client says: `toPositive(murmur2(key)) % 12`. */
+/** Expected values of `toPositive(murmur2(key)) % 12` with `Utils.murmur2` of Kafka's Java client. */
 test.each([
   ["21", 0],
   ["foobar", 6],
   ["a-little-bit-long-string", 8],
   ["a-little-bit-longer-string", 11],
   ["lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", 5],
-])("a key goes where the Java client places it: %s", (key, partition) => {
+])("partitionFor places a key like the Java client: %s", (key, partition) => {
   expect(partitionFor(key, 12)).toBe(partition);
 });
 
-test("a record is read as the event that it was made of", () => {
+test("readRecord returns the event that toRecord converted", () => {
   const event = busEvent("bücher", { headers: { traceparent: "00-1-2-01" } });
   const { value, headers } = toRecord(event);
   const asRead = Object.fromEntries(
@@ -118,7 +118,7 @@ test("a record is read as the event that it was made of", () => {
   expect(readRecord({ value: Buffer.from(String(value)), headers: asRead })).toEqual(event);
 });
 
-test("an id in capital letters is that of an event that the inbox knows in small ones", () => {
+test("readRecord converts an id to lower case, as in the inbox", () => {
   const event = busEvent("one");
   const { value, headers } = toRecord({ ...event, eventId: event.eventId.toUpperCase() });
   const asRead = { value: Buffer.from(String(value)), headers: headers as Record<string, string> };

@@ -31,7 +31,7 @@ describe.skipIf(missing !== undefined)("the history on the audit topic", { timeo
     await kafka?.stop();
   });
 
-  /** A process that relays its share of the shards. */
+  /** Starts a process that relays its share of the shards. */
   async function join(): Promise<() => Promise<void>> {
     const workerId = randomUUID();
     const leases = createShardLeases(home.db, workerId);
@@ -55,7 +55,7 @@ describe.skipIf(missing !== undefined)("the history on the audit topic", { timeo
   const drained = () =>
     until("the queue is empty", async () => (await home.db("history_queue").first()) === undefined, 60_000);
 
-  test("every row comes once, as the history shows it, in order, from two workers", async () => {
+  test("contains every row once, as the API shows it, in order, from two workers", async () => {
     const accounts = await Promise.all(Array.from({ length: 12 }, () => insertRecords(home.db, 1e9)));
     const [verifier, prover] = accounts as [Records, Records];
     await acceptPrincipal(home.db, verifier, prover, { created_at: new Date() });
@@ -98,8 +98,8 @@ describe.skipIf(missing !== undefined)("the history on the audit topic", { timeo
     await Promise.all([leave(), leaveToo()]);
   });
 
-  /* The row of the open transaction is the older one: it must not come behind the other. */
-  test("a row waits for older transactions that are still open", async () => {
+  /* The row of the open transaction is older, so it must not follow the other. */
+  test("contains a row only after older transactions have ended", async () => {
     const records = await insertRecords(home.db, 1e9);
     const decidedAt = addSeconds(systemClock.now(), -10);
     const late = itemFor(records, { decidedAt });
@@ -130,7 +130,7 @@ describe.skipIf(missing !== undefined)("the history on the audit topic", { timeo
     await leave();
   });
 
-  test("a row whose history is gone is taken off the queue", async () => {
+  test("skips a queued row whose event was deleted", async () => {
     const records = await insertRecords(home.db, 0);
     const row = { account_id: records.accountId, occurred_at: new Date(0), event_id: randomUUID() };
     await home.db("history_queue").insert({ ...row, traceparent: null });

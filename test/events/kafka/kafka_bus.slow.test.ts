@@ -13,7 +13,7 @@ import { busEvent, describeBus, keeping, labelOf } from "../describe_bus.ts";
 import { useDatabase } from "../support/database.ts";
 import { type KafkaWorld, kafkaWorld, readTopic, SILENT } from "./kafka_world.ts";
 
-/** The ids under which processes are members of a consumer's group. */
+/** Returns the ids of the processes that are members of a consumer's group. */
 async function membersOf({ settings }: KafkaWorld, consumer: Pick<Consumer, "name">): Promise<string[]> {
   const admin = createKafkaClient(settings, SILENT).admin();
   await admin.connect();
@@ -46,7 +46,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
     });
     afterEach(() => world.dispose());
 
-    test("divide the partitions, and handle each event once while processes come and go", async () => {
+    test("divide the partitions, and handle each event once while processes join and leave", async () => {
       const name = `test-${randomUUID()}`;
       const handled: { process: number; event: BusEvent }[] = [];
       const joined = async (process: number) => {
@@ -61,7 +61,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       };
       const first = await joined(1);
       const processes = () => new Set(handled.map(({ process }) => process)).size;
-      // The first one lets the others in at its next sign of life, seconds later.
+      // The first process accepts others only with its next heartbeat, seconds later.
       let published = 0;
       for (; published < 400 || processes() === 1; published += 20) {
         await first.publish(Array.from({ length: 20 }, (_, n) => busEvent(String(published + n))));
@@ -75,8 +75,8 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(world.fatal).toEqual([]);
     });
 
-    /* Whoever goes unsaid keeps its partitions for a minute, and nobody handles what comes to them. */
-    test("leave their group when they end while it takes them in", async () => {
+    /* A process that does not leave keeps its partitions for a minute, and nobody handles their events. */
+    test("leave the group if they are closed while it accepts them", async () => {
       const consumer = { name: `test-${randomUUID()}`, handle: async () => undefined };
       const staying = world.join();
       await staying.subscribe(consumer);
@@ -90,7 +90,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       }
     });
 
-    test("stay in their group however long it takes to handle what was read", async () => {
+    test("remain in the group while they handle a slow event", async () => {
       const slow = await kafkaWorld(home, kafka.brokers, {}, { leaseSeconds: 2 });
       const consumer = { name: `test-${randomUUID()}` };
       const started = Promise.withResolvers<void>();
@@ -114,8 +114,8 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       await slow.dispose();
     });
 
-    /* The library's own call for it tries again ten times and ends the reader. */
-    test("go on when their partitions were given to others while they were frozen", async () => {
+    /* The library's own call for this retries ten times and ends the reader. */
+    test("continue after a freeze during which the group gave their partitions to others", async () => {
       const frozen = await kafkaWorld(home, kafka.brokers, {}, { leaseSeconds: 2 });
       const consumer = { name: `test-${randomUUID()}` };
       const handled: BusEvent[] = [];
@@ -141,7 +141,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       await frozen.dispose();
     });
 
-    test("find what they had not handled when they ended", async () => {
+    test("continue after a restart with the events that they had not handled", async () => {
       const { consumer, handled } = keeping();
       const before = world.join();
       await before.subscribe(consumer);
@@ -155,7 +155,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(handled.map(labelOf)).toEqual(["before", "meanwhile"]);
     });
 
-    test("more records of one partition than a broker takes in one batch are written, in order", async () => {
+    test("write more records of one partition than a broker accepts in one batch, in order", async () => {
       const topic = `${world.settings.prefix}${topics.audit}`;
       const producer = createKafkaProducer(createKafkaClient(world.settings, SILENT));
       const values = Array.from({ length: 40 }, (_, n) => String(n).padStart(60 * 1024, "0"));
@@ -165,7 +165,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(read.map(({ value }) => Number(value))).toEqual(values.map(Number));
     });
 
-    test("write to a topic that was made anew with fewer partitions", async () => {
+    test("write to a topic that was created again with fewer partitions", async () => {
       const [bus, client] = [world.join(), createKafkaClient(world.settings, SILENT)];
       const topic = `${world.settings.prefix}${topics.lifecycle}`;
       const twenty = () => Array.from({ length: 20 }, (_, n) => busEvent(String(n)));
@@ -187,7 +187,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       ).toBe(true);
     });
 
-    test("put aside what is no event, once, and bring it to the topic of dead letters", async () => {
+    test("put unreadable records and failing events aside once, and carry them to the topic of dead letters", async () => {
       const { consumer, handled } = keeping((event) => {
         if (labelOf(event) === "poison") throw new TypeError("cannot read it");
       });
@@ -217,8 +217,10 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
     });
   });
 
-  /* Without the guard a connection of the library sets a timer every millisecond, and warns of its times. */
-  test("a connection that has nothing to do sets no timers", async () => {
+  /*
+   * Without the workaround, a connection of the library sets a timer every millisecond and causes warnings.
+   */
+  test("an idle connection sets no timers", async () => {
     const warnings: Error[] = [];
     const noted = (warning: Error) => void warnings.push(warning);
     process.on("warning", noted);
@@ -236,14 +238,14 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
     expect(warnings.filter(({ name }) => name === "TimeoutNegativeWarning")).toEqual([]);
   });
 
-  test("says of more copies than there are brokers which setting to look at", async () => {
+  test("ensureTopics names the wrong setting if there are fewer brokers than replicas", async () => {
     const settings = { brokers: kafka.brokers, prefix: `${randomUUID()}.`, partitions: 1, replication: 9 };
     const refusal = ensureTopics(createKafkaClient(settings, SILENT), settings);
     await expect(refusal).rejects.toThrow(StartError);
     await expect(refusal).rejects.toThrow("lifecycle.v1: KAFKA_REPLICATION is more than there are brokers");
   });
 
-  test("missing topics are made, and what differs in others is told and left", async () => {
+  test("ensureTopics creates missing topics, and only reports differences in existing ones", async () => {
     const { settings, dispose } = await kafkaWorld(home, kafka.brokers);
     const client = createKafkaClient(settings, SILENT);
     expect(await ensureTopics(client, settings)).toEqual({ made: [], differing: [] });

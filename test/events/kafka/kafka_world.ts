@@ -13,17 +13,17 @@ import type { Home } from "../support/database.ts";
 
 export const SILENT = pino({ level: "silent" });
 
-/** Topics of a test's own on running brokers, and processes that use them. */
+/** Topics for one test on running brokers, and processes that use them. */
 export type KafkaWorld = {
   settings: KafkaSettings;
-  /** The bus of one more process. */
+  /** Returns the bus of one more process. */
   join(workerId?: string): Bus;
-  /** What was told to be the end of a process. */
+  /** Errors that would end a process. */
   fatal: Error[];
   dispose(): Promise<void>;
 };
 
-/** Makes the topics, with four partitions. */
+/** Creates the topics, with four partitions. */
 export async function kafkaWorld(
   home: Pick<Home, "database">,
   brokers: string[],
@@ -61,7 +61,7 @@ export async function kafkaWorld(
   };
 }
 
-/** A record as a consumer in any language has it. */
+/** A record as a consumer in any language sees it. */
 export type ReadRecord = {
   key: string;
   value: string;
@@ -69,7 +69,7 @@ export type ReadRecord = {
   headers: Record<string, string | undefined>;
 };
 
-/** Reads a topic from its beginning until it brought so many records, and for a moment longer. */
+/** Reads a topic from its beginning until it has returned this many records, and half a second longer. */
 export async function readTopic(settings: KafkaSettings, name: string, count: number): Promise<ReadRecord[]> {
   const seen: ReadRecord[] = [];
   const client = createKafkaClient(settings, SILENT);

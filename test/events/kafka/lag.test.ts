@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readLag } from "../../../src/events/kafka/lag.ts";
 
-/** Partitions as Kafka describes them: [partition, low, high, committed]. */
+/** Returns an admin client for these partitions: [partition, low, high, committed]. */
 function adminOf(...rows: [number, string, string, string][]) {
   return {
     fetchTopicOffsets: async () =>
@@ -15,7 +15,7 @@ function adminOf(...rows: [number, string, string, string][]) {
   };
 }
 
-test("the lag of a partition is what is kept and not committed", async () => {
+test("readLag counts the records that are kept and not committed", async () => {
   const admin = adminOf([1, "0", "10", "7"], [0, "5", "10", "-1"], [2, "8", "10", "3"], [3, "0", "0", "-1"]);
   expect(await readLag(admin, "t", "g")).toEqual([
     { partition: 0, low: 5n, end: 10n, committed: undefined, lag: 5 },
@@ -25,11 +25,11 @@ test("the lag of a partition is what is kept and not committed", async () => {
   ]);
 });
 
-test("offsets of a topic that was made anew, beyond its end, are no lag", async () => {
+test("readLag returns 0 for an offset beyond the end of a topic that was created again", async () => {
   expect(await readLag(adminOf([0, "0", "4", "90"]), "t", "g")).toMatchObject([{ committed: 90n, lag: 0 }]);
 });
 
-test("a group that has never read has everything before it", async () => {
+test("readLag counts all records for a group that never read", async () => {
   const admin = { ...adminOf([0, "2", "9", "-1"]), fetchOffsets: async () => [] };
   expect(await readLag(admin, "t", "g")).toMatchObject([{ committed: undefined, lag: 7 }]);
 });

@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)("measured over Kafka", { timeout: 120_000
     await kafka?.stop();
   });
 
-  test("a worker shows what it sent, handled and has still to read, by partition", async () => {
+  test("a worker exposes what it sent and handled, and the lag of each partition", async () => {
     const registry = new Registry();
     const fatal = (error: Error) => void world.fatal.push(error);
     const carrier = await openCarrier(world.settings, fatal);
@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)("measured over Kafka", { timeout: 120_000
     expect(world.fatal).toEqual([]);
   });
 
-  test("the lag counts what nobody has read; it has no value while Kafka is away, and one again afterwards", async () => {
+  test("the lag counts unread records, and has no value while Kafka is unavailable", async () => {
     const registry = new Registry();
     const log = pino({ level: "silent" });
     const measurements = createMeasurements({ registry, clock: systemClock, log, readSeconds: 5 });

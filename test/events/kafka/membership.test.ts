@@ -14,7 +14,7 @@ function setUp() {
     group.beats += 1;
     if (group.moved !== undefined) throw group.moved;
   };
-  /** A batch that is worked on until it is let go. */
+  /** Begins a batch that works until the test ends it. */
   const begin = () => {
     const gate = Promise.withResolvers<void>();
     const ended = membership.during(beat, async () => {
@@ -26,7 +26,7 @@ function setUp() {
   return { clock, told, group, membership, begin };
 }
 
-test("a batch that takes long gives signs of life all the while, and none after it", async () => {
+test("a long batch sends heartbeats while it runs, and none afterwards", async () => {
   const { group, begin, told } = setUp();
   const batch = begin();
   await expect.poll(() => group.beats).toBeGreaterThan(5);
@@ -37,7 +37,7 @@ test("a batch that takes long gives signs of life all the while, and none after 
   expect([group.beats, told]).toEqual([beats, []]);
 });
 
-test("a batch that takes shorter than the time between them gives one too", async () => {
+test("a batch shorter than the heartbeat interval sends one heartbeat", async () => {
   const { group, begin } = setUp();
   const batch = begin();
   batch.end();
@@ -45,7 +45,7 @@ test("a batch that takes shorter than the time between them gives one too", asyn
   expect(group.beats).toBe(1);
 });
 
-test("when the group moves on that is told once, every batch ends with why, and the next ones begin anew", async () => {
+test("a rebalance is reported once and ends every batch with its reason, and later batches work again", async () => {
   const { group, begin, told } = setUp();
   const batches = [begin(), begin()];
   const moved = new Error("the group is rebalancing");
@@ -62,7 +62,7 @@ test("when the group moves on that is told once, every batch ends with why, and 
   expect(await next.result).toBe("worked off");
 });
 
-test("while the others wait for what is under way, signs of life go on; of a member that is not known they do not", async () => {
+test("heartbeats continue while the group waits for running batches, but not for an unknown member", async () => {
   for (const [type, goesOn] of [
     ["REBALANCE_IN_PROGRESS", true],
     ["UNKNOWN_MEMBER_ID", false],
@@ -81,7 +81,7 @@ test("while the others wait for what is under way, signs of life go on; of a mem
   }
 });
 
-test("a refusal that comes when its batches are over says nothing of the next ones", async () => {
+test("a late refusal of a finished batch does not affect the next batches", async () => {
   const { membership, told } = setUp();
   const late = Promise.withResolvers<void>();
   const isAsked = Promise.withResolvers<void>();
@@ -104,7 +104,7 @@ test("a refusal that comes when its batches are over says nothing of the next on
   expect(told).toEqual([]);
 });
 
-test("knows its own reason, whatever else it looks like", async () => {
+test("isReason recognizes only its own error, not one that looks the same", async () => {
   const { group, membership, begin, told } = setUp();
   const batch = begin();
   const moved = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
@@ -118,7 +118,7 @@ test("knows its own reason, whatever else it looks like", async () => {
   await batch.result;
 });
 
-test("what works nothing off for a minute gives no more signs of life, until it does", async () => {
+test("heartbeats stop after a minute without progress, until there is progress", async () => {
   const { clock, group, begin } = setUp();
   const batch = begin();
   clock.advance(60);

@@ -5,7 +5,7 @@ import { commitOffsets } from "../../../src/events/kafka/offsets.ts";
 import { until } from "../../support/process.ts";
 import { SILENT } from "./kafka_world.ts";
 
-/** A reader that notes what is committed, or fails to. */
+/** A fake reader that records commits, or fails to commit. */
 function fakeReader() {
   const committed: TopicPartitionOffset[][] = [];
   const state = { isAway: false };
@@ -25,7 +25,7 @@ function fakeReader() {
 
 const place = (partition: number) => ({ topic: "t", partition });
 
-test("the offsets of all partitions go in one request, each the last one and one more", async () => {
+test("the offsets of all partitions are committed in one request, each one after the last record", async () => {
   const { reader, committed } = fakeReader();
   const offsets = commitOffsets(reader, SILENT, "webhooks");
   offsets.handled(place(0), "6");
@@ -44,7 +44,7 @@ test("the offsets of all partitions go in one request, each the last one and one
   expect(committed).toHaveLength(1);
 });
 
-test("what was not taken is committed again, and what is left at the end", async () => {
+test("a failed commit is repeated, and close() commits the rest", async () => {
   const { reader, committed, state } = fakeReader();
   const offsets = commitOffsets(reader, SILENT, "webhooks");
   state.isAway = true;
@@ -57,7 +57,7 @@ test("what was not taken is committed again, and what is left at the end", async
   expect(committed.flat().map(({ offset }) => offset)).toEqual(["2", "6"]);
 });
 
-test("a reader that joins its group again commits nothing of before", async () => {
+test("after the reader joins its group again, earlier offsets are not committed", async () => {
   const { reader, committed, join } = fakeReader();
   const offsets = commitOffsets(reader, SILENT, "webhooks");
   offsets.handled(place(0), "1");
@@ -67,7 +67,7 @@ test("a reader that joins its group again commits nothing of before", async () =
   expect(committed).toEqual([]);
 });
 
-test("a Kafka that does not answer does not keep the end for more than two seconds", async () => {
+test("close() waits at most two seconds for a Kafka that does not answer", async () => {
   const { reader } = fakeReader();
   Object.assign(reader, { commitOffsets: () => new Promise(() => undefined) });
   const offsets = commitOffsets(reader, SILENT, "webhooks");

@@ -23,7 +23,7 @@ const REPAIR_SECONDS = 1;
 const { missing, start } = await kafkaForTests();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-describe.skipIf(missing !== undefined)("what Kafka loses", { timeout: 120_000 }, () => {
+describe.skipIf(missing !== undefined)("events that Kafka lost", { timeout: 120_000 }, () => {
   const home = useDatabase();
   let kafka: TestKafka;
   let world: KafkaWorld;
@@ -46,7 +46,7 @@ describe.skipIf(missing !== undefined)("what Kafka loses", { timeout: 120_000 },
     await admin.disconnect();
   });
 
-  /** Brings events to Kafka as the worker does, those of four connections. */
+  /** Publishes events of four connections, as the worker does. */
   async function publish(bus: Bus, ids: readonly string[]): Promise<void> {
     const workerId = randomUUID();
     await home.database("relay_workers").delete();
@@ -73,7 +73,7 @@ describe.skipIf(missing !== undefined)("what Kafka loses", { timeout: 120_000 },
     });
   }
 
-  test("comes again, once, with the rest: records that were deleted before they were read", async () => {
+  test("arrive again once if records were deleted before they were read", async () => {
     const { consumer, handled } = keeping();
     const publisher = world.join();
     await publish(publisher, named("lost", 40));
@@ -86,7 +86,7 @@ describe.skipIf(missing !== undefined)("what Kafka loses", { timeout: 120_000 },
     expect(world.fatal).toEqual([]);
   });
 
-  test("comes again when its topic was deleted and made anew", async () => {
+  test("arrive again if their topic was deleted and created again", async () => {
     const { consumer, handled } = keeping();
     const before = world.join();
     await before.subscribe(consumer);
@@ -103,7 +103,7 @@ describe.skipIf(missing !== undefined)("what Kafka loses", { timeout: 120_000 },
     expect(handled.map(requestIdOf).sort()).toEqual([...named("first", 8), ...named("lost", 12)].sort());
   });
 
-  test("is not what waits to be read: nothing is written twice for a reader that is slow", async () => {
+  test("do not include events that still wait for a slow reader", async () => {
     const { consumer, handled } = keeping();
     const bus = world.join();
     const gate = Promise.withResolvers<void>();

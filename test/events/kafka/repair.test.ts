@@ -17,7 +17,7 @@ function at(partition: number, committed: bigint | undefined, end: bigint, low =
   return { partition, low, end, committed, lag: 0 };
 }
 
-/** A repair of one reader; its topic has one partition, of which the offsets are set by hand. */
+/** Creates a repair of one reader. Its topic has one partition, whose offsets the test sets. */
 function makeRepair(seconds = 0) {
   const { consumer } = keeping();
   const offsets = { committed: 0n, end: 0n };
@@ -37,7 +37,10 @@ function makeRepair(seconds = 0) {
     consumer,
     offsets,
     again,
-    /* A sample is taken in whole milliseconds: what is published in that of the sample counts with the next one. */
+    /*
+     * A sample has a precision of milliseconds. Without the pause, an event published in the same one would
+     * count with the next sample.
+     */
     async repair() {
       await sleep(2);
       return repair(consumer);
@@ -48,7 +51,7 @@ function makeRepair(seconds = 0) {
   };
 }
 
-/** Notes an event as published, as the relay does. */
+/** Records an event as published, as the relay does. */
 async function note(label: string, aggregateType = "connection"): Promise<BusEvent> {
   const event = busEvent(label, { aggregateType });
   await home.database("published_events").insert({
@@ -71,7 +74,7 @@ async function handle(consumer: Parameters<typeof consume>[1], ...events: BusEve
   await consume({ database: home.database, clock: virtualClock(), log: SILENT }, consumer, events);
 }
 
-test("what the offsets have passed without being handled is published again, as it was", async () => {
+test("the repair publishes an unhandled event again, unchanged, after the offsets have passed it", async () => {
   const { consumer, offsets, again, repair } = makeRepair();
   const [kept, lost] = [await note("kept"), await note("lost")];
   offsets.end = 2n;
@@ -82,7 +85,7 @@ test("what the offsets have passed without being handled is published again, as 
   expect(again).toEqual([lost]);
 });
 
-test("what is still to be read is left alone, however often it is looked at", async () => {
+test("the repair leaves unread events alone, however often it runs", async () => {
   const { offsets, again, repair } = makeRepair();
   await note("waits");
   offsets.end = 1n;
@@ -90,7 +93,7 @@ test("what is still to be read is left alone, however often it is looked at", as
   expect(again).toEqual([]);
 });
 
-test("what was published after the ends were sampled waits for the next ends", async () => {
+test("the repair waits for the next sample before it publishes an event newer than the sample", async () => {
   const { offsets, again, repair } = makeRepair();
   await repair();
   await note("later");
@@ -102,7 +105,7 @@ test("what was published after the ends were sampled waits for the next ends", a
   expect(again.map(labelOf)).toEqual(["later"]);
 });
 
-test("an event that is lost again is published again", async () => {
+test("the repair publishes an event again that is lost twice", async () => {
   const { again, repair } = makeRepair();
   await note("lost");
   await repair();
@@ -112,7 +115,7 @@ test("an event that is lost again is published again", async () => {
   expect(again.map(labelOf)).toEqual(["lost", "lost"]);
 });
 
-test("what a reader does not read is not missed", async () => {
+test("the repair ignores events that its reader does not read", async () => {
   const { consumer, again, repair } = makeRepair();
   Object.assign(consumer, { aggregateType: "connection" });
   await note("of an account", "account");
@@ -121,7 +124,7 @@ test("what a reader does not read is not missed", async () => {
   expect(again).toEqual([]);
 });
 
-test("more than a batch comes whole, and what could not be published comes with the next look", async () => {
+test("the repair publishes more than one batch, and retries after a failure", async () => {
   const { again, repair, setAway } = makeRepair();
   const events = [];
   for (let n = 0; n < 401; n += 1) events.push(await note(String(n)));
@@ -133,7 +136,7 @@ test("more than a batch comes whole, and what could not be published comes with 
   expect(new Set(again.map(({ eventId }) => eventId))).toEqual(new Set(events.map(({ eventId }) => eventId)));
 });
 
-test("a transaction that notes late is not passed by", async () => {
+test("the repair does not miss a transaction that records an event late", async () => {
   const { again, repair } = makeRepair();
   await repair();
   await repair();
@@ -146,7 +149,7 @@ test("a transaction that notes late is not passed by", async () => {
   expect(again).toEqual([late]);
 });
 
-test("of several processes one looks at a time, and goes on from what another knew", async () => {
+test("only one process repairs at a time, and it continues from another's state", async () => {
   const [one, other] = [makeRepair(3600), makeRepair(3600)];
   other.consumer.name = one.consumer.name;
   await note("lost");
@@ -159,26 +162,26 @@ test("of several processes one looks at a time, and goes on from what another kn
   expect(counts.sort()).toEqual([0, 1]);
 });
 
-test("the ends are passed when every partition's are", () => {
+test("hasPassed requires that the offsets of every partition passed its end", () => {
   const ends = { 0: "10", 1: "5" };
   expect(hasPassed([at(0, 10n, 12n), at(1, 5n, 5n)], ends)).toBe(true);
   expect(hasPassed([at(0, 10n, 12n), at(1, 4n, 5n)], ends)).toBe(false);
   expect(hasPassed([at(0, 9n, 12n), at(1, 5n, 5n)], ends)).toBe(false);
 });
 
-test("a partition that was never read counts once Kafka has none of it any more", () => {
+test("hasPassed accepts a partition that was never read after Kafka deleted its records", () => {
   expect(hasPassed([at(0, undefined, 12n, 9n)], { 0: "10" })).toBe(false);
   expect(hasPassed([at(0, undefined, 12n, 10n)], { 0: "10" })).toBe(true);
 });
 
-test("a partition that lost its end, or is gone, counts to where it is now", () => {
+test("hasPassed uses the current end of a partition that lost its end or is gone", () => {
   expect(hasPassed([at(0, 3n, 4n)], { 0: "10" })).toBe(false);
   expect(hasPassed([at(0, 4n, 4n)], { 0: "10" })).toBe(true);
   expect(hasPassed([at(0, 90n, 4n)], { 0: "10" })).toBe(true);
   expect(hasPassed([], { 0: "10" })).toBe(true);
 });
 
-test("each reader's offsets are its own", async () => {
+test("the repair uses each reader's own offsets", async () => {
   const [one, other] = [makeRepair(), makeRepair()];
   one.consumer.name = randomUUID();
   const event = await note("lost to one");

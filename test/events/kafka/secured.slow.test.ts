@@ -41,7 +41,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     return kafka.brokers;
   }
 
-  /** What the settings come to. */
+  /** Returns the error of a connection with these settings. */
   async function refusal(brokers: string[], change: Partial<KafkaSettings>): Promise<Error> {
     const settings: KafkaSettings = { brokers, prefix: "refused.", partitions: 1, replication: 1, ...change };
     return ensureTopics(createKafkaClient(settings, SILENT), settings).then(
@@ -50,7 +50,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     );
   }
 
-  describe("and passwords", () => {
+  describe("with passwords", () => {
     let brokers: string[];
     const tls = () => ({ ca: authority.certificate });
     const jaas = "org.apache.kafka.common.security";
@@ -73,7 +73,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     }, START_MS);
 
     test.each<SaslMechanism>(["plain", "scram-sha-256", "scram-sha-512"])(
-      "carries events for who signs in by %s",
+      "carries events for a user who signs in by %s",
       async (mechanism) => {
         const sasl = { mechanism, username: "worker", password: PASSWORD };
         const world = await kafkaWorld(home, brokers, { tls: tls(), sasl });
@@ -86,7 +86,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
       },
     );
 
-    test("says of a wrong password which settings to check, and not the password", async () => {
+    test("names the settings to check after a wrong password, without the password", async () => {
       const sasl = { mechanism: "scram-sha-512", username: "worker", password: "wrong-secret" } as const;
       const error = await refusal(brokers, { tls: tls(), sasl });
       expect(error).toBeInstanceOf(StartError);
@@ -96,7 +96,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
       expect(`${error.stack} ${JSON.stringify(error)}`).not.toContain("wrong-secret");
     });
 
-    test("says that the authority is not the one of the broker", async () => {
+    test("reports that KAFKA_CA is not the authority of the broker", async () => {
       const error = await refusal(brokers, { tls: { ca: other.certificate } });
       expect(error.message).toBe(
         "Kafka cannot be reached: KAFKA_CA does not vouch for the broker's certificate",
@@ -105,14 +105,14 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     });
   });
 
-  test("says that the broker's certificate has expired", async () => {
+  test("reports that the broker's certificate has expired", async () => {
     const settings = tlsSettings(await serverOf(ended), authority, "none");
     const brokers = await broker({ protocol: "SSL", settings });
     const error = await refusal(brokers, { tls: { ca: authority.certificate } });
     expect(error.message).toBe("Kafka cannot be reached: the broker's certificate has expired: renew it");
   });
 
-  test("takes a client's certificate, and says what is wrong with one", async () => {
+  test("accepts a client's certificate, and reports an invalid one", async () => {
     const settings = tlsSettings(await serverOf(), authority, "required");
     const brokers = await broker({ protocol: "SSL", settings });
     const tlsOf = ({ certificate, privateKey }: Identity) => ({
@@ -129,7 +129,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     expect(await said(tlsOf(await clientOf(valid, other)))).toContain("KAFKA_CERT");
   });
 
-  test("says of a broker that is not there, and of one without TLS, what to look at", async () => {
+  test("names the settings to check for a missing broker and for one without TLS", async () => {
     expect((await refusal(["127.0.0.1:9"], {})).message).toBe(
       "No broker of KAFKA_BROKERS answers: 127.0.0.1:9",
     );

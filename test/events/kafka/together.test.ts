@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { workTogether } from "../../../src/events/kafka/together.ts";
 
-/** Work that ends when it is let go, and what it was given. */
+/** Work that ends when the test allows it, and the items of each run. */
 function gated(most: number) {
   const runs: string[][] = [];
   let gates: PromiseWithResolvers<void>[] = [];
@@ -26,7 +26,7 @@ function gated(most: number) {
   };
 }
 
-test("a call begins immediately; those that come meanwhile share the next run, in their order", async () => {
+test("a call starts immediately, and calls that arrive meanwhile share the next run in order", async () => {
   const { together, runs, letGo } = gated(10);
   const calls = [together(["a"]), together(["b", "c"]), together(["d"])];
   expect(runs).toEqual([["a"]]);
@@ -40,7 +40,7 @@ test("a call begins immediately; those that come meanwhile share the next run, i
   await later;
 });
 
-test("a run has no more items than it may, and a larger call is a run by itself", async () => {
+test("a run has at most the allowed number of items, except for a single larger call", async () => {
   const { together, runs, letGo } = gated(3);
   const calls = [
     together(["a"]),
@@ -54,7 +54,7 @@ test("a run has no more items than it may, and a larger call is a run by itself"
   expect(runs).toEqual([["a"], ["b", "c", "d"], ["e"], [..."wxyz"]]);
 });
 
-test("a run that fails fails its own calls, and the next ones go on", async () => {
+test("a failing run rejects only its own calls, and later runs continue", async () => {
   const { together, letGo } = gated(10);
   const first = together(["a"]);
   const failing = [together(["b"]), together(["c"])];
@@ -67,7 +67,7 @@ test("a run that fails fails its own calls, and the next ones go on", async () =
   expect((await all).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
 });
 
-test("those that wait can be made to leave: the run that has begun ends as ever, and later calls are taken", async () => {
+test("leave() rejects waiting calls, while the current run finishes and later calls work", async () => {
   const { together, leave, runs, letGo } = gated(10);
   const first = together(["a"]);
   const waiting = Promise.allSettled([together(["b"]), together(["c"])]);

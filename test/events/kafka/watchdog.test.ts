@@ -14,7 +14,7 @@ function setUp() {
     },
     fatal: (error) => told.push(error.message),
   });
-  /** Checks every ten seconds. */
+  /** Advances the clock and checks every ten seconds. */
   const after = async (seconds: number) => {
     for (let rest = seconds; rest > 0; rest -= 10) {
       clock.advance(Math.min(rest, 10));
@@ -24,7 +24,7 @@ function setUp() {
   return { after, told, kafka, clock, watchdog };
 }
 
-test("a reader that is silent for two minutes while Kafka answers is the end of its process, told once", async () => {
+test("the watchdog ends the process once if a reader is silent for two minutes while Kafka answers", async () => {
   const { after, told } = setUp();
   await after(119);
   expect(told).toEqual([]);
@@ -33,7 +33,7 @@ test("a reader that is silent for two minutes while Kafka answers is the end of 
   expect(told).toEqual(["The reader webhooks has been silent for 120 s although Kafka answers"]);
 });
 
-test("a sign of life begins the two minutes anew", async () => {
+test("a sign of life restarts the two minutes", async () => {
   const { after, told, watchdog } = setUp();
   await after(100);
   watchdog.sign();
@@ -41,7 +41,7 @@ test("a sign of life begins the two minutes anew", async () => {
   expect(told).toEqual([]);
 });
 
-test("says for how long the reader has been silent", async () => {
+test("the watchdog returns for how long the reader has been silent", async () => {
   const { after, watchdog } = setUp();
   await after(7.5);
   expect(watchdog.silentSeconds()).toBe(7.5);
@@ -49,7 +49,7 @@ test("says for how long the reader has been silent", async () => {
   expect(watchdog.silentSeconds()).toBe(0);
 });
 
-test("while Kafka does not answer a silent reader waits, and has two minutes afterwards", async () => {
+test("the watchdog waits while Kafka does not answer, and for two minutes afterwards", async () => {
   const { after, told, kafka } = setUp();
   kafka.answers = false;
   await after(600);
@@ -60,8 +60,8 @@ test("while Kafka does not answer a silent reader waits, and has two minutes aft
   expect(told).toHaveLength(1);
 });
 
-/* A process that was stopped, or a machine that slept, goes on before its reader can give a sign. */
-test("the time in which the process was frozen does not count", async () => {
+/* A process that was stopped, or a machine that slept, runs a check before its reader can give a sign. */
+test("the watchdog ignores the time during which the process was frozen", async () => {
   const { after, told, clock, watchdog } = setUp();
   await after(30);
   clock.advance(600);

@@ -5,14 +5,14 @@ import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
 import type { WholeApi } from "../../http/walk/world.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 
-/** The trace that the application's and the owner's calls of {@link everyEvent} name. */
+/** The trace of the application's and the owner's requests in {@link everyEvent}. */
 export const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 const MINUTE = 60;
 
 /**
- * Makes everything happen, by calls of the API, that there is an event or an entry of the history for, a
- * minute ago: the history is sent a few seconds late.
+ * Causes every kind of event and history entry by calls of the API. They happen a minute in the past, because
+ * the history is sent a few seconds late.
  */
 export async function everyEvent(api: WholeApi): Promise<Scene> {
   await api.db("event_way").update({ way: "kafka" });
@@ -41,7 +41,7 @@ export async function everyEvent(api: WholeApi): Promise<Scene> {
   return scene;
 }
 
-/** As a receiver that said 410 does. */
+/** Suspends the endpoint as a 410 from its receiver does. */
 async function suspend({ db, clock }: WholeApi, connectionId: string): Promise<void> {
   const endpointId = endpointIdOf(connectionId);
   await db.transaction(async (tx) => {

@@ -9,7 +9,7 @@ const { missing, start } = await kafkaForTests();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 describe.skipIf(missing !== undefined)(
-  "what is read off Kafka fits the schemas",
+  "the published schemas match every record of the topic",
   { timeout: 120_000 },
   () => {
     const world = publishedWorld(start);

@@ -14,15 +14,15 @@ import { everyEvent } from "./every_event.ts";
 
 const START_MS = 10 * 60_000;
 
-/** Kinds of the topic of events, and of the audit topic. */
+/** Kinds of events on the lifecycle topic and on the audit topic. */
 export const LIFECYCLE = [...Object.keys(eventKinds), ...Object.keys(accountEventKinds)];
 export const HISTORY: readonly string[] = historyEventType.options;
 
-/** How many entries of the history {@link everyEvent} makes. */
+/** The number of history entries that {@link everyEvent} causes. */
 export const ENTRIES = 6;
 
 /**
- * Topics of a real Kafka that have every kind of event, those of {@link LIFECYCLE} twice, every kind of the
+ * Creates topics on a real Kafka that contain every kind of {@link LIFECYCLE} twice, every kind of the
  * history, and a dead letter.
  */
 export function publishedWorld(start: () => Promise<TestKafka>): { readonly settings: KafkaSettings } {

@@ -22,7 +22,7 @@ type Line = { kind: string; id: string; of: string; event: object };
 describe.skipIf(missing !== undefined)("the example consumer in Python", { timeout: 120_000 }, () => {
   const world = publishedWorld(start);
 
-  test("takes each event once, by the schemas alone", async () => {
+  test("accepts each event once, using only the schemas", async () => {
     const { brokers, prefix } = world.settings;
     const read = [topics.lifecycle, topics.audit].map((topic) => `${prefix}${topic}`);
     const args = [CONSUMER, SCHEMAS, brokers.join(","), `${prefix}python`, ...read];

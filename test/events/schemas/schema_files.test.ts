@@ -20,11 +20,11 @@ const checker: SchemaChecker = await schemaChecker();
 const KINDS = [...Object.keys(eventKinds), ...Object.keys(accountEventKinds), ...historyEventType.options];
 const withValues = schemas.filter(([name]) => name !== "dead_letter.schema.json");
 
-test("docs/events is what the tables of events say", () => {
+test("docs/events matches the definitions of events", () => {
   expect(texts, "run `npm run schemas` to renew docs/events").toEqual(currentSchemas());
 });
 
-test("there is a file for every kind, for each body that carries secrets, and for dead letters", () => {
+test("docs/events has a file for every kind, for each body with secrets, and for dead letters", () => {
   const bodies = Object.entries(eventKinds)
     .filter(([, { secrets }]) => secrets.length > 0)
     .map(([kind]) => `${kind}.webhook.schema.json`);
@@ -34,7 +34,7 @@ test("there is a file for every kind, for each body that carries secrets, and fo
   );
 });
 
-test("each says what it is, and its id names no host and no other file's schema", () => {
+test("each schema has a description, and an id that names no host and is unique", () => {
   for (const [, { $id, title, description }] of schemas) {
     expect($id).toMatch(/^urn:deputize:(event|webhook|dead_letter)[a-z_.:]*:v1$/);
     expect(title.length * description.length).toBeGreaterThan(0);
@@ -42,7 +42,7 @@ test("each says what it is, and its id names no host and no other file's schema"
   expect(new Set(schemas.map(([, { $id }]) => $id)).size).toBe(schemas.length);
 });
 
-test("secrets are in the webhook's body and in no record", () => {
+test("only schemas of webhook bodies contain secrets", () => {
   for (const [name, text] of Object.entries(texts)) {
     expect([name, /"(api_key|webhook_signing_secret)"/.test(text)]).toEqual([
       name,
@@ -51,7 +51,7 @@ test("secrets are in the webhook's body and in no record", () => {
   }
 });
 
-test("records of the history have no number, all others do", () => {
+test("only records of the history have no sequence number", () => {
   for (const [name, { $defs }] of schemas) {
     if ($defs === undefined) continue;
     const numbered = !name.startsWith("proof.");
@@ -60,7 +60,7 @@ test("records of the history have no number, all others do", () => {
   }
 });
 
-test("examples of headers fit them", () => {
+test("the examples of headers match their schemas", () => {
   for (const [name, { $defs }] of schemas) {
     for (const example of $defs?.headers.examples ?? []) {
       expect(checker.faultsBy(name, example, "#/$defs/headers")).toEqual([]);
@@ -68,7 +68,7 @@ test("examples of headers fit them", () => {
   }
 });
 
-test("a dead letter's headers may lack where it lay, and nothing else but the trace", () => {
+test("a dead letter's headers may lack its position and its trace, and nothing else", () => {
   const headers = JSON.parse(texts["dead_letter.schema.json"] ?? "").$defs.headers;
   const optional = Object.keys(headers.properties).filter((name) => !headers.required.includes(name));
   expect(optional).toEqual([
@@ -80,25 +80,25 @@ test("a dead letter's headers may lack where it lay, and nothing else but the tr
 });
 
 describe.each(withValues)("%s", (name, { properties = {}, required = [], examples = [] }) => {
-  test("has examples that fit it and show every member", () => {
+  test("has examples that match it and contain every member", () => {
     expect(examples.length).toBeGreaterThan(0);
     for (const example of examples) expect(checker.faultsBy(name, example)).toEqual([]);
     const shown = new Set(examples.flatMap((example) => Object.keys(example)));
     expect([...shown].sort()).toEqual(Object.keys(properties).sort());
   });
 
-  test("takes members that it does not name, everywhere", () => {
+  test("accepts additional members everywhere", () => {
     expect(texts[name]).not.toMatch(/"(additional|unevaluated)Properties"/);
     const [example = {}] = examples;
     expect(checker.faultsBy(name, { ...example, later: { any: "thing" } })).toEqual([]);
   });
 
-  test.each(required)("does not do without %s", (member) => {
+  test.each(required)("rejects a value without %s", (member) => {
     const { [member]: _, ...rest } = examples[0] ?? {};
     expect(checker.faultsBy(name, rest)).toHaveLength(1);
   });
 
-  test("knows its kind", () => {
+  test("rejects a value of another kind", () => {
     const word = Object.hasOwn(properties, "event") ? "event" : "event_type";
     expect(checker.faultsBy(name, { ...examples[0], [word]: "another.kind" })).toHaveLength(1);
   });

@@ -31,7 +31,7 @@ const typesOf = (records: readonly SeenRecord[]) =>
   [...new Set(records.map(({ headers }) => String(headers.ce_type)))].sort();
 const faultsOf = (records: readonly SeenRecord[]) => records.flatMap((record) => checker.faultsOf(record));
 
-describe("what is sent fits the published schemas", () => {
+describe("the published schemas match", () => {
   let api: WholeApi;
   let scene: Scene;
   beforeAll(async () => {
@@ -40,7 +40,7 @@ describe("what is sent fits the published schemas", () => {
   });
   afterAll(() => api.stop());
 
-  /** A producer that keeps what it is given. */
+  /** Creates a producer that records what it sends. */
   function keeping() {
     const sent: SeenRecord[] = [];
     const producer: Pick<KafkaProducer, "partitionsOf" | "send"> = {
@@ -68,7 +68,7 @@ describe("what is sent fits the published schemas", () => {
     expect(records.some(({ headers }) => headers.traceparent === TRACE)).toBe(true);
   });
 
-  test("every kind of the history, each entry as its owner is shown it", async () => {
+  test("every kind of history entry, which equals the entry in the API", async () => {
     const workerId = randomUUID();
     await createShardLeases(api.db, workerId, 3600).renew();
     const { sent, ...deps } = keeping();
@@ -87,7 +87,7 @@ describe("what is sent fits the published schemas", () => {
     expect(sent.map(({ value }) => JSON.parse(value)).reverse()).toEqual(shown.body.events);
   });
 
-  test("dead letters, of events and of what was none", async () => {
+  test("dead letters of events and of unreadable records", async () => {
     const [row] = await api.db("outbox").orderBy("id").limit(1);
     if (row === undefined) throw new Error("The outbox is empty");
     const event = toEvent(row);
@@ -105,10 +105,10 @@ describe("what is sent fits the published schemas", () => {
   });
 });
 
-describe("webhooks fit the published schemas", () => {
+describe("the published schemas of webhooks match", () => {
   const world = deliveryWorld();
 
-  test("with secrets and without", async () => {
+  test("bodies with and without secrets", async () => {
     const connection = await world.connect();
     await append(world.home.database, createdEvent(connection, "dpz_a1b2c3d4_topsecret"));
     await world.deny(connection);

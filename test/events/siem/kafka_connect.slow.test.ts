@@ -34,7 +34,7 @@ describe.skipIf(missing !== undefined)("the example for Kafka Connect", { timeou
     return text.split("\n").slice(0, -1);
   }
 
-  test("makes a file with a line for each entry, as the history shows it; a restart leaves out none", async () => {
+  test("writes a line for each history entry to a file, and skips none after a restart", async () => {
     const { person } = await everyEvent(world.api);
     const running = await connect();
     await until("six lines", async () => (await lines()).length >= 6, 60_000);

@@ -24,18 +24,18 @@ export type SiemWorld = {
   api: WholeApi;
   brokers: string;
   auditTopic: string;
-  /** For files of the test's own; it has the authority of the brokers' certificates. */
+  /** A folder for files of the test. It contains the authority of the brokers' certificates. */
   folder: string;
   authorityFile: string;
-  /** How a Java program signs in. */
+  /** The sign-in settings of a Java program. */
   jaas: string;
-  /** A person's history as they are shown it, oldest first, each entry as JSON. */
+  /** Returns a person's history as the API shows it, oldest first, each entry as JSON. */
   shownTo(person: Person): Promise<string[]>;
 };
 
 type Start = Awaited<ReturnType<typeof kafkaForTests>>["start"];
 
-/** Makes such a world for a test file; `start` starts its Kafka. */
+/** Creates the world for a test file. `start` starts its Kafka. */
 export function siemWorld(start: Start): SiemWorld {
   const world = {
     jaas: `${SCRAM} username="${USER.name}" password="${USER.password}";`,
@@ -88,12 +88,12 @@ async function startSecured(start: Start): Promise<{ kafka: TestKafka; ca: strin
   return { kafka, ca: authority.certificate };
 }
 
-/** A file of the example, as it is documented. */
+/** Reads a file of the example in the documentation. */
 export function example(name: string): Promise<string> {
   return readFile(new URL(name, EXAMPLES), "utf8");
 }
 
-/** Properties with values of this machine. Throws when the text does not set one of them. */
+/** Replaces values of properties. Throws if the text does not set one of them. */
 export function withOwn(properties: string, own: Record<string, string>): string {
   return Object.entries(own).reduce((text, [name, value]) => {
     const line = new RegExp(`^${name.replaceAll(".", "\\.")}=.*$`, "m");

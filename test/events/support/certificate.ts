@@ -9,7 +9,7 @@ import {
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY = 86_400_000;
 
-/** A key and a certificate that it signed for itself, for these DNS names, in PEM. */
+/** Creates a key and a self-signed certificate for these DNS names, in PEM. */
 export async function selfSigned(names: string[]): Promise<{ key: string; cert: string }> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
   const cert = await X509CertificateGenerator.createSelfSigned({

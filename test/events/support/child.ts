@@ -7,7 +7,7 @@ import type { WorkerTiming } from "../../../src/worker.ts";
 /** A worker process that a test may stop in any way. */
 export type WorkerProcess = {
   readonly pid: number;
-  /** The signal that ended it; null while it runs. */
+  /** The signal that ended it, or null while it runs. */
   endedBy(): NodeJS.Signals | null;
   kill(signal: NodeJS.Signals): Promise<void>;
   signal(signal: NodeJS.Signals): void;
@@ -16,7 +16,7 @@ export type WorkerProcess = {
 const DIE_AT = new URL("../../soak/die_at.ts", import.meta.url).href;
 const SCRIPT = fileURLToPath(new URL("worker_process.ts", import.meta.url));
 
-/** What a worker may be started with besides: Kafka, and the moment at which it dies by itself. */
+/** Optional settings of a worker: Kafka, and the step at which it kills itself. */
 export type WorkerOptions = { kafka?: KafkaSettings; dieAt?: string };
 
 /** Starts a worker process and waits until it runs. */

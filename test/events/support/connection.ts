@@ -6,10 +6,10 @@ import { createSecretBox, type SecretBox } from "../../../src/secret_box.ts";
 /** The secret box of these tests. */
 export const secretBox: SecretBox = createSecretBox(Buffer.alloc(32, 7));
 
-/** A connection with its account and platform, straight in the tables. */
+/** A connection with its account and platform, inserted directly into the tables. */
 export type TestConnection = { connectionId: string; accountId: string; platformId: string; secret: string };
 
-/** Makes a connection whose events go to `callbackUrl`. */
+/** Creates a connection whose events go to `callbackUrl`. */
 export async function makeConnection(
   database: Database,
   callbackUrl: string | null,

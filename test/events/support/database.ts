@@ -2,10 +2,10 @@ import { afterAll, beforeAll } from "vitest";
 import { type Database, openDatabase } from "../../../src/db/database.ts";
 import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
 
-/** A migrated database for the file's tests. */
+/** A migrated database for the tests of a file. */
 export type Home = { readonly url: string; readonly database: Database };
 
-/** Declares the file's database: made before its tests, removed after them. */
+/** Declares the file's database, which is created before its tests and removed after them. */
 export function useDatabase(): Home {
   let test: TestDatabase;
   let database: Database;

@@ -3,7 +3,7 @@ import type { Bus, BusEvent } from "../../../src/events/bus.ts";
 import { appendEvent, type LifecycleEvent } from "../../../src/events/outbox.ts";
 import { secretBox, type TestConnection } from "./connection.ts";
 
-/** An event of a connection, told apart by its request id. */
+/** Returns an event of a connection that its request id identifies. */
 export function deniedEvent(connection: TestConnection, requestId: string): LifecycleEvent {
   const { connectionId, accountId } = connection;
   const fields = {
@@ -15,7 +15,7 @@ export function deniedEvent(connection: TestConnection, requestId: string): Life
   return { type: "delegation.denied", connectionId, fields };
 }
 
-/** The event of a connection's creation, with its secrets. */
+/** Returns the event of a connection's creation, with its secrets. */
 export function createdEvent(connection: TestConnection, apiKey: string): LifecycleEvent {
   const { connectionId, accountId, platformId, secret } = connection;
   return {
@@ -33,7 +33,7 @@ export function createdEvent(connection: TestConnection, apiKey: string): Lifecy
   };
 }
 
-/** Appends an event in the transaction given, or in one of its own. */
+/** Appends an event in the given transaction, or in a new one. */
 export async function append(
   database: Database | Transaction,
   event: LifecycleEvent,
@@ -42,7 +42,7 @@ export async function append(
   await database.transaction((tx) => appendEvent(tx, secretBox, event, now));
 }
 
-/** A bus that keeps what was published, and fails when told to. */
+/** Creates a bus that records published events, and fails while `failing` is set. */
 export function recordingBus(): Bus & { published: BusEvent[]; batches: number; failing: boolean } {
   const bus = {
     published: [] as BusEvent[],
@@ -60,7 +60,7 @@ export function recordingBus(): Bus & { published: BusEvent[]; batches: number; 
   return bus;
 }
 
-/** The request id that an event of `deniedEvent` carries. */
+/** Returns the request id of an event from `deniedEvent`. */
 export function requestIdOf(event: BusEvent): string {
   return JSON.parse(event.payload).request_id;
 }

@@ -11,16 +11,16 @@ import { secretBox as testBox } from "./connection.ts";
 import type { Home } from "./database.ts";
 import { type VirtualClock, virtualClock } from "./time.ts";
 
-/** The worker's parts on a virtual clock, moved by hand. */
+/** The parts of a worker, on a clock that the test moves. */
 export type Harness = {
   clock: VirtualClock;
   /** Relays everything in the outbox. */
   relay(): Promise<void>;
-  /** Sends everything that is due, again and again, until nothing is. */
+  /** Sends due deliveries until none is due. */
   deliver(): Promise<void>;
-  /** Both. */
+  /** Relays and then delivers. */
   run(): Promise<void>;
-  /** The moment of the next attempt; undefined when nothing waits. */
+  /** Returns the time of the next attempt, or undefined if nothing waits. */
   nextAttempt(): Promise<Date | undefined>;
   deliveries(connectionId: string): Promise<Delivery[]>;
 };
@@ -33,7 +33,7 @@ export type Delivery = {
   attempts: { outcome: string; status: number | null; detail: string | null; excerpt: string | null }[];
 };
 
-/** Makes the parts over the file's database, or an API's; it owns every shard. */
+/** Creates the parts on the database of a test file or of an API. They own every shard. */
 export async function startHarness(
   home: Pick<Home, "database">,
   change: Partial<DispatcherDeps> & { clock?: VirtualClock } = {},

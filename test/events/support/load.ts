@@ -6,7 +6,7 @@ import type { TestConnection } from "./connection.ts";
 import { append, deniedEvent } from "./events.ts";
 import type { Receiver } from "./receiver.ts";
 
-/** Chances in [0, 1) that repeat with the seed. */
+/** Creates a generator of numbers in [0, 1). The same seed gives the same numbers. */
 export function chances(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -17,19 +17,19 @@ export function chances(seed: number): () => number {
   };
 }
 
-/** The seed of this run: given by SEED, else new. Always printed. */
+/** Returns the seed of this run, from SEED or a new one, and prints it. */
 export function printedSeed(): number {
   const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
   console.log(`SEED=${seed}`);
   return seed;
 }
 
-/** What became of every event that the generator tried to append, by request id. */
+/** The result of every attempt to append an event, by request id. */
 export type Ledger = { committed: string[]; rolledBack: string[]; unknown: string[] };
 
 /**
- * Appends events, some in transactions that are rolled back, until it is stopped, and pauses while
- * `mayAppend` answers false. Adds to the ledger given.
+ * Appends events until it is stopped, some of them in transactions that are rolled back. Pauses while
+ * `mayAppend` returns false. Adds the results to the given ledger.
  */
 export function startLoad(
   database: Database,
@@ -80,7 +80,7 @@ export function startLoad(
   };
 }
 
-/** Whether nothing waits any more: no event, no delivery. */
+/** Checks that no event and no delivery is waiting. */
 export async function isQuiet(database: Database): Promise<boolean> {
   const { rows } = await database.raw(
     `select (select count(*) from outbox) + (select count(*) from webhook_deliveries where settled_at is null) as n`,
@@ -88,13 +88,13 @@ export async function isQuiet(database: Database): Promise<boolean> {
   return rows[0].n === 0;
 }
 
-/** What the invariants were checked on, so that a test can tell that it was not on nothing. */
+/** The amounts that the invariants covered, so that a test can check that they were not zero. */
 export type Checked = { requests: number; lostAttempts: number; orderedConnections: number };
 
 /**
- * The invariants that hold whatever was killed: nothing lost, nothing invented, one delivery id per event, no
- * request more than one per delivery and fault that hit it, every signature right, and the order kept for
- * every connection that no fault hit.
+ * Checks the invariants that must be true after any kill. No event is lost or invented. Each event has one
+ * delivery id. A delivery has at most one additional request for each fault that hit it. All signatures are
+ * valid. Every connection without a fault received its events in order.
  */
 export async function checkInvariants(
   database: Database,

@@ -5,17 +5,15 @@ import { migrate } from "../../../src/db/migrate.ts";
 import { type RunningPostgres, startPostgres } from "../../../src/dev/postgres/postgres.ts";
 import { freePort } from "../../../src/dev/process/ports.ts";
 
-/**
- * A durable Postgres of one test's own, on a fixed port, that may be stopped the hard way and started again.
- */
+/** A durable Postgres for one test, on a fixed port, that can crash and start again. */
 export type FragilePostgres = {
   url: string;
-  /** Immediate shutdown: no checkpoint, no farewell; sessions are cut. Then started again. */
+  /** Stops the server immediately, without a checkpoint, which cuts all sessions. Then starts it again. */
   crash(downMs: number): Promise<void>;
   remove(): Promise<void>;
 };
 
-/** Starts it with the API's migrations in place. */
+/** Starts the server with the API's migrations applied. */
 export async function startFragilePostgres(): Promise<FragilePostgres> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-fragile-"));
   const port = await freePort();

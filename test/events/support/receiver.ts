@@ -3,10 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 
-/**
- * A request as the receiver got it. `faults` says what an independent reading of the rules finds wrong with
- * it.
- */
+/** A received request. `faults` contains the violations that an independent check of the rules found. */
 export type Received = {
   path: string;
   headers: IncomingMessage["headers"];
@@ -16,7 +13,7 @@ export type Received = {
   faults: string[];
 };
 
-/** What it answers: a status, or everything by itself. */
+/** Determines the response: returns a status, or sends the response itself. */
 export type Reply = (
   request: Received,
   response: ServerResponse,
@@ -24,23 +21,23 @@ export type Reply = (
 ) => number | undefined | Promise<number | undefined>;
 
 /**
- * A real HTTP receiver, on loopback unless another host is named, that logs every request and checks both
- * signatures by itself.
+ * A real HTTP receiver, by default on loopback. It records every request and checks both signatures
+ * independently.
  */
 export type Receiver = {
   url: string;
   requests: Received[];
-  /** Signatures are checked with it, unless the connection has one of its own in `secrets`. */
+  /** The secret for checking signatures, unless `secrets` contains one for the connection. */
   secret: string;
   secrets: Map<string, string>;
   reply: Reply;
-  /** How many requests have arrived but have no answer yet, and the most there ever were. */
+  /** The number of requests without a response, and its maximum so far. */
   open: number;
   mostOpen: number;
   close(): Promise<void>;
 };
 
-/** Starts a receiver; it answers 204 unless told otherwise. `now` is the sender's clock, in milliseconds. */
+/** Starts a receiver. It answers 204 by default. `now` is the sender's clock, in milliseconds. */
 export async function startReceiver(
   now: () => number = Date.now,
   secret = "",
@@ -106,7 +103,8 @@ function faultsOf({ method, headers }: IncomingMessage, body: string, secret: st
 }
 
 /**
- * The library reads the machine's clock: its time window is checked above, so it gets the same text re-dated.
+ * Verifies the Standard Webhooks signature. The library reads the machine's clock, so this signs the same
+ * content again. The time window is checked above.
  */
 function isStandard(headers: IncomingMessage["headers"], body: string, secret: string): boolean {
   const id = String(headers["webhook-id"]);

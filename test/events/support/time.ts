@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { addSeconds, type Clock } from "../../../src/clock.ts";
 
-/** A clock that is stopped until it is moved. */
+/** A clock that moves only when the test moves it. */
 export type VirtualClock = Clock & { advance(seconds: number): void; set(time: Date): void };
 
-/** A virtual clock; it starts at a fixed moment. */
+/** Creates a virtual clock that starts at a fixed time. */
 export function virtualClock(start = new Date("2026-03-01T00:00:00.000Z")): VirtualClock {
   let time = start;
   return {
@@ -18,7 +18,7 @@ export function virtualClock(start = new Date("2026-03-01T00:00:00.000Z")): Virt
   };
 }
 
-/** Waits until something holds. Fails after `seconds`, saying what was waited for. */
+/** Waits until a condition is true. Fails after `seconds` with the description of the condition. */
 export async function eventually(
   what: string,
   holds: () => boolean | Promise<boolean>,

@@ -2,10 +2,10 @@ import { pino } from "pino";
 import { systemClock } from "../../../src/clock.ts";
 import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "../../../src/worker.ts";
 
-/** The secret box's key of these tests, as the worker's settings have it. */
+/** The key of these tests' secret box, in the form of the worker's setting. */
 export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
 
-/** Starts the worker role in this process, with loopback opened. */
+/** Starts the worker role in this process, and allows callbacks to loopback. */
 export function startTestWorker(
   url: string,
   timing?: WorkerTiming,

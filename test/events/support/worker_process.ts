@@ -2,7 +2,8 @@ import { openCarrier } from "../../../src/events/carrier.ts";
 import { startTestWorker } from "./worker.ts";
 
 /**
- * A worker in a process of its own, for tests that kill it. It ends with its parent: its standard input ends.
+ * A worker in its own process, for tests that kill it. It ends with its parent, because its standard input
+ * then ends.
  */
 const { DATABASE_URL = "", TIMING = "null", KAFKA } = process.env;
 const fatal = (error: Error) => {
