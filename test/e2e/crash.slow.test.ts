@@ -15,16 +15,17 @@ import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { type DevRun, startDev, untilLeft } from "../support/dev_stack.ts";
 
 /**
- * Kills one part of a running stack with SIGKILL at a random moment of the tour, round after round on the
- * same data, then starts again: the tour must pass, and nothing that was answered may be lost or half-done.
- * `CRASH_SEED` repeats a run, and `CRASH_ROUNDS` sets the number of rounds: one in CI.
+ * Kills one part of a running stack with SIGKILL at a random moment of the tour, and then starts the stack
+ * again on the same data. Repeats this for several rounds. The tour must then pass, and nothing that was
+ * answered may be lost or incomplete. `CRASH_SEED` repeats a run. `CRASH_ROUNDS` sets the number of rounds,
+ * which is one in CI.
  */
 const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 1);
 const VICTIMS = ["api", "keyvault", "token child", "worker", "postgres", "operator", "stack"] as const;
 const PARTS_STARTED = ["keyvault", "api", "worker"];
 const MOMENTS = [...PARTS_STARTED, ...tourSteps.map((step) => step.name)];
-/** A step takes 5 to 400 ms: the kill comes somewhere in the one or two after the chosen one. */
+/** A step takes 5 to 400 ms, so the kill happens during one of the next two steps. */
 const JITTER_MS = 250;
 const RUN_TIMEOUT_MS = 240_000;
 
@@ -39,7 +40,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A small generator with a seed (mulberry32), so that a run can be repeated. */
+/** A small random generator with a seed (mulberry32), so that a run can be repeated. */
 function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -52,7 +53,7 @@ function createRandom(seed: number): () => number {
 
 type Tour = DevRun & {
   steps(): string[];
-  /** Resolves once a step was done; never, when the tour ends before it. */
+  /** Resolves when a step is done. Never resolves if the tour ends before it. */
   reached(step: string): Promise<void>;
 };
 
@@ -96,7 +97,7 @@ async function pidOf(victim: (typeof VICTIMS)[number], tour: Tour): Promise<numb
   return pid ? Number(pid) : undefined;
 }
 
-test(`whatever is killed, whenever, nothing answered is lost (CRASH_SEED=${SEED})`, {
+test(`a stack loses nothing that it answered, whichever part is killed at any time (CRASH_SEED=${SEED})`, {
   timeout: 20 * 60_000,
 }, async () => {
   console.log(`CRASH_SEED=${SEED} CRASH_ROUNDS=${ROUNDS}`);
@@ -128,8 +129,8 @@ test(`whatever is killed, whenever, nothing answered is lost (CRASH_SEED=${SEED}
 type Fact = { fact: string; wrong: number };
 
 /**
- * Each fact counts what contradicts it. A worker that was killed after it had made the deliveries leaves the
- * outbox row to its successor, so events are counted by their ids.
+ * Each query counts contradictions to a fact. A worker that was killed after it created the deliveries leaves
+ * the outbox row to its successor, so the queries count events by their ids.
  */
 const FACTS: Record<string, string> = {
   "a decision has its spent challenge": `
@@ -149,19 +150,19 @@ const FACTS: Record<string, string> = {
   "an approved request has its certificate, and only such": `
     select count(*)::int from delegation_requests r full join certificates c using (request_id)
     where (r.status = 'approved') is distinct from (c.cert_id is not null)`,
-  "every approval is told once": `
+  "every approval has one event": `
     select count(*)::int from certificates c where 1 <> (
       select count(distinct e.event_id) from (
         select event_id, payload as text from outbox where type = 'delegation.approved'
         union select event_id, body from webhook_deliveries where event_type = 'delegation.approved') e
       where e.text like '%' || c.cert_id || '%')`,
-  "every revocation is told once": `
+  "every revocation has one event": `
     select count(*)::int from certificates c where (case status when 'revoked' then 1 else 0 end) <> (
       select count(distinct e.event_id) from (
         select event_id, payload as text from outbox where type = 'delegation.revoked'
         union select event_id, body from webhook_deliveries where event_type = 'delegation.revoked') e
       where e.text like '%' || c.cert_id || '%')`,
-  "no delivery without a future": `
+  "every delivery is pending, being sent or delivered": `
     select count(*)::int from webhook_deliveries where state not in ('pending', 'sending', 'delivered')`,
   "one platform, one connection, one agent": `
     select ((select count(*) from platforms) + (select count(*) from connections) + (select count(*) from agents) - 3)::int`,

@@ -9,8 +9,8 @@ import { type DevRun, startDev, untilLeft, untilUp, workersOn } from "../support
 import { killHard, until } from "../support/process.ts";
 
 /**
- * The embedded stack as a newcomer runs it, start after start on the same folder; each test goes on from the
- * one before.
+ * The embedded stack as a new user runs it, started repeatedly on the same folder. Each test continues from
+ * the one before.
  */
 const OWNER = "owner@example.test";
 const NOBODY = "nobody@example.test";
@@ -37,7 +37,7 @@ function start(...args: string[]): DevRun {
   return run;
 }
 
-/** Starts everything and waits until it stays up. */
+/** Starts everything and waits until it runs permanently. */
 async function startUp(...args: string[]) {
   const run = start(...args);
   await untilUp(run, args.includes("--json") ? '"step":"connection_kept"' : undefined);
@@ -48,7 +48,7 @@ async function keptConnection(): Promise<Record<string, string>> {
   return JSON.parse(await readFile(join(folder, "connection.json"), "utf8"));
 }
 
-/** The steps of a start with `--json`: every line of it is one. */
+/** Parses the steps of a start with `--json`. Every output line is a step. */
 function stepsOf({ said }: DevRun): Record<string, unknown>[] {
   const steps = said.out
     .trimEnd()
@@ -71,7 +71,7 @@ async function creditOf(email: string): Promise<number> {
   return credits.balance_micro_usd;
 }
 
-/** Pastes the printed lines into a shell; the decision of the last. */
+/** Runs the printed lines in a shell, and returns the decision of the last one. */
 async function paste({ said }: DevRun): Promise<string> {
   const lines = said.out.split("\n").filter((line) => line.includes("curl "));
   expect(lines).toHaveLength(3);
@@ -95,7 +95,7 @@ async function edit(name: string, change: (text: string) => string): Promise<voi
   await writeFile(manifest(name), after);
 }
 
-/** Interrupts a start as soon as `when` holds, and expects that the part called `title` says so. */
+/** Interrupts a start when a condition becomes true. Expects that the step called `title` reports it. */
 async function interruptAt(title: string, when: () => Promise<boolean>): Promise<void> {
   const run = start("--once");
   await until("the moment has come", when, STARTED_MS);
@@ -104,16 +104,16 @@ async function interruptAt(title: string, when: () => Promise<boolean>): Promise
   expect(run.said.err).toBe("");
 }
 
-test("interrupted while Postgres is made it ends with 130, and leaves no process and half of nothing", async () => {
+test("a start interrupted while it creates Postgres exits with 130, and leaves no process and no partial data", async () => {
   const names = () => readdir(join(folder, "postgres")).catch(() => []);
   await interruptAt("Postgres", async () => (await names()).some((name) => name.includes(".partial-")));
   expect(await names()).toEqual(["data.password"]);
 });
 
-test("interrupted while the databases are prepared it ends with 130, and starts the next time", () =>
+test("a start interrupted while it prepares the databases exits with 130, and works the next time", () =>
   interruptAt("Databases and their schema", () => exists(join(folder, "logs", "keyvault_init.log"))));
 
-test("it stays up with lines to paste that answer allow, and values for their owner alone", async () => {
+test("a running stack prints commands that return allow, and a file of values that only its owner can read", async () => {
   const stack = await startUp();
   expect((await stat(join(folder, "connection.json"))).mode & 0o777).toBe(0o600);
   expect(stack.said.out).toContain(stack.connection.api_key);
@@ -128,7 +128,7 @@ test("it stays up with lines to paste that answer allow, and values for their ow
   expect(await interrupt(stack)).toBe(0);
 });
 
-test("the next start has the same platform and key, and a new delegation, words and credits that were asked for", async () => {
+test("the next start keeps the platform and key, creates a new delegation, and adds the requested words and credits", async () => {
   const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
   const stack = await startUp("--alias", "ratify", "--alias", "trial,other", "--credits", "50");
   // The tour's three decisions are charged.
@@ -152,7 +152,7 @@ test("the next start has the same platform and key, and a new delegation, words 
   expect(await interrupt(stack)).toBe(0);
 });
 
-test("a delegation under suspend keeps what it was granted", async () => {
+test("a start with a suspended delegation object keeps the granted certificate", async () => {
   const before = await keptConnection();
   await edit("delegation.yaml", (text) => text.replace("spec:\n", "spec:\n  suspend: true\n"));
   const stack = await startUp();
@@ -161,7 +161,7 @@ test("a delegation under suspend keeps what it was granted", async () => {
   expect(await interrupt(stack)).toBe(0);
 });
 
-test("a vault without its PIN is one message with what to do, and starts once the file is back", async () => {
+test("a start without the vault's PIN file prints one message with the remedy, and works when the file is back", async () => {
   const pin = join(folder, "keyvault", "pin");
   await rename(pin, `${pin}.away`);
   const stack = start("--once");
@@ -177,7 +177,7 @@ test("a vault without its PIN is one message with what to do, and starts once th
   ]);
 });
 
-test("bound to an account that nobody has, it says so, and stays up without the tour", async () => {
+test("a start with a namespace bound to an unknown account reports this, and keeps running without the tour", async () => {
   await edit("tenants.yaml", (text) => text.replace(OWNER, NOBODY));
   const stack = await startUp("--json");
   const steps = stepsOf(stack);
@@ -199,7 +199,7 @@ test("bound to an account that nobody has, it says so, and stays up without the 
   expect(await interrupt(stack)).toBe(0);
 });
 
-test("with `once` the same is a surprise, and the exit status 1", async () => {
+test("a start with --once exits with 1 for the same problem", async () => {
   const stack = start("--once", "--json");
   expect(await stack.exit).toBe(1);
   await untilLeft(folder);
@@ -209,9 +209,9 @@ test("with `once` the same is a surprise, and the exit status 1", async () => {
   expect(stack.said.err).toMatch(/^"platform\.yaml .*NamespaceNotBound.*\n$/);
 });
 
-test("interrupted while Postgres starts it ends with 130 without waiting until Postgres is ready", async () => {
+test("a start interrupted while Postgres recovers exits with 130 without waiting for it", async () => {
   const data = join(folder, "postgres", "data");
-  // Its server then waits ten minutes for what it is to recover.
+  // With this file, the server waits ten minutes for a recovery that never succeeds.
   execFileSync("cp", ["-p", join(data, "PG_VERSION"), join(data, "recovery.signal")]);
   await appendFile(join(data, "postgresql.auto.conf"), "restore_command = 'sleep 600'\n");
   const waits = async () => (await workersOn(folder)).some((command) => command.startsWith("sleep"));

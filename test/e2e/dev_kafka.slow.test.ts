@@ -13,8 +13,8 @@ import { startKafka } from "../support/kafka.ts";
 import { isRunning, killHard, until } from "../support/process.ts";
 
 /**
- * `npm start -- --kafka` as a newcomer runs it, start after start on the same folder; each test goes on from
- * the one before.
+ * `npm start -- --kafka` as a new user runs it, started repeatedly on the same folder. Each test continues
+ * from the one before.
  */
 const { missing, jars = "" } = await kafkaJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
@@ -41,13 +41,13 @@ const stepsOf = ({ out }: { out: string }): Step[] =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-/** The process and the first port of a part. */
+/** Returns the process id and the first port of a part. */
 async function partOf(name: string): Promise<{ pid: number; port: number }> {
   const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
   return { pid: parts[name].pid, port: parts[name].ports[0] ?? 0 };
 }
 
-/** Works on the database of a stack that is not running. */
+/** Runs work on the database of a stopped stack. */
 async function onDatabase(work: (database: Database) => Promise<unknown>): Promise<void> {
   const postgres = await startPostgres({ dataDir: join(folder, "postgres", "data") });
   const url = postgres.superuserUrl("deputize");
@@ -60,7 +60,7 @@ async function onDatabase(work: (database: Database) => Promise<unknown>): Promi
   }
 }
 
-test("without Java it says what to install, before anything is started", async () => {
+test("npm start --kafka without Java names the package to install, and starts nothing", async () => {
   for (const json of [[], ["--json"]]) {
     const { said, exit } = start(["--kafka", ...json], "/nonexistent");
     expect(await exit).toBe(1);
@@ -74,8 +74,8 @@ test("without Java it says what to install, before anything is started", async (
   await expect(stat(join(folder, "version.json"))).rejects.toThrow("ENOENT");
 });
 
-describe.skipIf(missing !== undefined)("with Java", () => {
-  test("the main job passes over Kafka, and its events are on the topic", async () => {
+describe.skipIf(missing !== undefined)("npm start with Java", () => {
+  test("completes the tour over Kafka, with its events on the topic", async () => {
     const { said, exit } = start(["--kafka", "--once", "--json"]);
     expect([await exit, said.err]).toEqual([0, ""]);
     const steps = stepsOf(said);
@@ -95,7 +95,7 @@ describe.skipIf(missing !== undefined)("with Java", () => {
     }
   });
 
-  test("without --kafka it refuses while events wait for Kafka, and says what to do", async () => {
+  test("without --kafka, refuses to start while events wait for Kafka, with the remedy", async () => {
     await onDatabase((database) =>
       database.raw(
         `insert into outbox (event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard,
@@ -114,7 +114,7 @@ describe.skipIf(missing !== undefined)("with Java", () => {
     await onDatabase((database) => database("outbox").delete());
   });
 
-  test("without --kafka it goes on with the same data", async () => {
+  test("without --kafka, continues with the same data", async () => {
     const { said, exit } = start(["--once"]);
     expect([await exit, said.err]).toEqual([0, ""]);
     expect(said.out).not.toContain("Kafka");
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)("with Java", () => {
     });
   });
 
-  test("with it again it stays up, starts a killed Kafka again, and ends everything on Ctrl-C", async () => {
+  test("with --kafka again, keeps running, restarts a killed Kafka, and ends everything on Ctrl-C", async () => {
     const run = start(["--kafka"]);
     await untilUp(run);
     const { child, said, exit } = run;

@@ -9,9 +9,7 @@ import { until } from "../support/process.ts";
 import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
 
-/*
- * Roles as processes: what they wait for, what they refuse, what their probes say, and how they end.
- */
+/* Roles as processes: what they wait for and refuse, the answers of their probes, and how they end. */
 
 const next = (n: number) => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
 let database: TestDatabase;
@@ -23,7 +21,7 @@ beforeEach(async () => {
   database = await testDatabase();
   folder = await mkdtemp("/var/tmp/deputize-roles-");
   await chmod(folder, 0o755);
-  // The vault is away in these tests: nothing is read of its certificates but that they are there.
+  // The vault is unavailable in these tests. The processes only need its certificate files to exist.
   for (const name of ["ca", "cert", "key"]) await writeFile(join(folder, name), "none\n");
 });
 
@@ -59,7 +57,7 @@ function start(role: string, more: Record<string, string> = {}, how = {}): RoleP
 const waiting = ({ log }: RoleProcess) =>
   log.map(({ msg }) => String(msg)).filter((line) => line.startsWith("waiting: "));
 
-test("an API that starts before its database is up lives, may be told to end, and heals from each outage", async () => {
+test("an API that starts before its database is running waits, can be stopped, and recovers from each outage", async () => {
   await migrate(database.url);
   proxy = await startTcpProxy(database.url);
   proxy.cut();
@@ -74,7 +72,7 @@ test("an API that starts before its database is up lives, may be told to end, an
   await heals(role, proxy);
 });
 
-test("a worker that starts before its schema is there becomes ready by itself, and heals from each outage", async () => {
+test("a worker that starts before its schema exists becomes ready without a restart, and recovers from each outage", async () => {
   proxy = await startTcpProxy(database.url);
   const [role, other] = [start("worker", { DATABASE_URL: proxy.url }), start("worker")];
   await until("they wait", () => waiting(role).length > 0 && waiting(other).length > 0, 60_000);
@@ -85,7 +83,7 @@ test("a worker that starts before its schema is there becomes ready by itself, a
   await heals(role, proxy);
 });
 
-/** Expects that a role is ready but while its database is away, and lives all the time. */
+/** Expects that a role is ready except while its database is unavailable, and alive all the time. */
 async function heals(role: RoleProcess, between: TcpProxy): Promise<void> {
   await role.ready();
   for (const away of [between.cut, between.stall]) {
@@ -98,7 +96,7 @@ async function heals(role: RoleProcess, between: TcpProxy): Promise<void> {
 }
 
 test.each(["api", "migrate"])(
-  "%s refuses a schema that is too new with status 78 and one sentence",
+  "%s rejects a schema that is too new with status 78 and one sentence",
   async (name) => {
     await migrate(database.url, { migrations: [...migrations, next(1), next(2)] });
     const role = start(name);
@@ -107,17 +105,17 @@ test.each(["api", "migrate"])(
   },
 );
 
-describe("migrate", () => {
+describe("the migrate role", () => {
   test.each([
-    ["all is there", 0, {}],
+    ["the database is available", 0, {}],
     [
       "the database cannot be reached in time",
       2,
       { DATABASE_URL: "postgres://127.0.0.1:1/none", MIGRATE_WAIT_SECONDS: "0" },
     ],
-    ["the database refuses", 1, { DATABASE_URL: "no_such" }],
+    ["the database rejects the connection", 1, { DATABASE_URL: "no_such" }],
     ["a setting is wrong", 78, { MIGRATE_WAIT_SECONDS: "soon" }],
-  ])("when %s ends with status %i", async (_, status, settings: Record<string, string>) => {
+  ])("if %s, exits with status %i", async (_, status, settings: Record<string, string>) => {
     const url = new URL(database.url);
     url.pathname = "/no_such_database";
     const refused = settings.DATABASE_URL === "no_such" ? { DATABASE_URL: url.href } : settings;
@@ -127,7 +125,7 @@ describe("migrate", () => {
 
 type Answered = { status: number; closes: boolean };
 
-/** A call on a connection of `agent`: whether the answer ends it. */
+/** Makes a call on a connection of `agent`. Returns the status and whether the answer ends the connection. */
 function call(port: number, agent: Agent): Promise<Answered> {
   return new Promise((resolve, reject) => {
     request({ port, host: "127.0.0.1", path: "/v1/service/scopes", agent }, (response) => {
@@ -142,8 +140,8 @@ function call(port: number, agent: Agent): Promise<Answered> {
   });
 }
 
-describe("an API whose database vanishes without a word", () => {
-  test("refuses what it has begun with the time to come again, and works on another server", async () => {
+describe("an API whose database vanishes silently", () => {
+  test("answers 503 with Retry-After, and works when the database is back", async () => {
     await migrate(database.url);
     proxy = await startTcpProxy(database.url);
     const role = start("api", { DATABASE_URL: proxy.url });
@@ -162,8 +160,8 @@ describe("an API whose database vanishes without a word", () => {
 });
 
 /**
- * Runs a program as a pod of the chart does: as another user, on a file system of which it can write `/tmp`
- * alone. Whoever is not root has a read-only working directory and their own rights.
+ * Runs a program like a pod of the chart: as another user, on a file system where only `/tmp` is writable. If
+ * the tests do not run as root, the working directory is read-only and the user stays the same.
  */
 const asInPod =
   process.getuid?.() === 0
@@ -178,11 +176,11 @@ const asInPod =
       ]
     : [];
 
-describe("on a read-only file system, as another user", () => {
+describe("every role on a read-only file system, as another user", () => {
   const how = { before: asInPod, cwd: "/" };
   const REFUSED = /EROFS|EACCES|EPERM|read-only/i;
 
-  test("each role starts, listens to all addresses with HEALTH_HOST, works and ends", async () => {
+  test("starts, listens on all addresses with HEALTH_HOST, works and stops", async () => {
     const kubeconfig = join(folder, "kubeconfig");
     await writeFile(kubeconfig, KUBECONFIG);
     await chmod(kubeconfig, 0o644);
@@ -212,7 +210,7 @@ const OPERATOR = {
   OPERATOR_NAMESPACE: "deputize",
 };
 
-/** Of a cluster that does not answer. */
+/** The kubeconfig of a cluster that does not answer. */
 const KUBECONFIG = `apiVersion: v1
 kind: Config
 current-context: none
@@ -221,8 +219,8 @@ users: [{name: none, user: {token: none}}]
 contexts: [{name: none, context: {cluster: none, user: none, namespace: deputize}}]
 `;
 
-describe("an API that is told to end", () => {
-  test("is not ready from then on, serves on for DRAIN_SECONDS, and says that connections end", async () => {
+describe("an API that receives SIGTERM", () => {
+  test("becomes not ready, serves for DRAIN_SECONDS, and closes its connections after the next answer", async () => {
     await migrate(database.url);
     const role = start("api", { DRAIN_SECONDS: "4" });
     await role.ready();

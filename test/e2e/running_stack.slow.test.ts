@@ -12,17 +12,17 @@ import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/tcp
 import { openShop, type Shop } from "./shop.ts";
 
 /*
- * A stack that runs keeps the specification. Then what a Deployment of two APIs does at an upgrade, with real
- * processes, the real vault and a balancer that learns late who is ready: migrate, then replace one after the
- * other, all under load.
+ * A running stack matches the specification. The last test upgrades a Deployment of two APIs as Kubernetes
+ * does: it migrates, and then replaces one API after the other under load. It uses real processes, the real
+ * vault, and a balancer that learns about readiness with a delay.
  */
 
 const CALLERS = 8;
 const LOOK_MS = 500;
-/** Longer than the balancer takes to learn of it. */
+/** Longer than the balancer's delay. */
 const DRAIN_SECONDS = "3";
 
-/** Changes tables that decisions write to, as a release with a migration does. */
+/** Changes tables to which decisions write, like a release with a migration. */
 const next: Migration = {
   name: "9001_next",
   sql: `alter table audit_events add column next_thing text;
@@ -82,7 +82,7 @@ async function replace(former: RoleProcess): Promise<RoleProcess> {
   return api;
 }
 
-/** Has proofs made and verified until it is told to end; notes what was not as it should be. */
+/** Creates and verifies proofs until the signal aborts. Records unexpected results. */
 async function verifyOn(visitor: Visitor, seen: { allowed: number; wrong: string[] }, signal: AbortSignal) {
   const note = (what: string) => seen.wrong.push(what);
   const ask = async (path: string, body?: unknown): Promise<Record<string, unknown> | undefined> => {
@@ -115,19 +115,19 @@ function run(...args: string[]): Promise<{ code: number; output: string }> {
   });
 }
 
-test("the running stack keeps every row of the specification", async () => {
+test("the running stack matches every row of the specification", async () => {
   const { code, output } = await run("--base-url", stack.baseUrl, "--limits");
   expect(code, output).toBe(0);
   expect(output).not.toMatch(/skipped/);
 });
 
-test("the suite ends with 2 when it is called wrongly, with 1 when nobody answers", async () => {
+test("the specification suite exits with 2 for wrong arguments, and with 1 if nothing answers", async () => {
   expect((await run()).code).toBe(2);
   expect((await run("--base-url", "nowhere")).code).toBe(2);
   expect((await run("--base-url", "http://127.0.0.1:1")).code).toBe(1);
 });
 
-test("a migration and the replacement of both APIs under load: no 5xx, no reset, and no decision is lost", {
+test("a migration and the replacement of both APIs under load cause no 5xx, no reset and no lost decision", {
   timeout: 300_000,
 }, async () => {
   const url = (await readFile(environment.DATABASE_URL_FILE as string, "utf8")).trim();

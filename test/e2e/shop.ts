@@ -1,9 +1,12 @@
 import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
 
-/** A person on the first API, and their application, with its agent's path, on each of them. */
+/**
+ * A person at the first API, and their application at each of the APIs. `agents` is the path of the
+ * application's agent.
+ */
 export type Shop = { person: Visitor; on: Visitor[]; agents: string; connectionId: string };
 
-/** Opens an account on the first of these APIs, which have one database and one vault. */
+/** Opens an account at the first of these APIs, which share one database and one vault. */
 export async function openShop(bases: readonly [string, ...string[]], name: string): Promise<Shop> {
   const [baseUrl] = bases;
   const settings = { baseUrl, mailbox: `${baseUrl}/dev/mailbox`, word: "service", limits: false };

@@ -9,8 +9,8 @@ import { nicenessOfThreads } from "../support/threads.ts";
 import { openShop } from "./shop.ts";
 
 /**
- * Two API processes over one Postgres and one real vault: the embedded stack's own, and a second one with its
- * settings. `RACE_ROUNDS` sets the number of rounds.
+ * Two API processes share one Postgres and one real vault: the one of the embedded stack, and a second one
+ * with the same settings. `RACE_ROUNDS` sets the number of rounds.
  */
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 120);
 const ACCOUNTS = 8;
@@ -74,12 +74,12 @@ async function race(name: string, rounds: number, raced: Map<string, number>): P
   }
 }
 
-test("an API process answers calls before it checks the next signatures", () => {
+test("an API process runs signature checks at a lower priority than answering calls", () => {
   const pool = nicenessOfThreads(second.pid as number).filter(({ name }) => name === "libuv-worker");
   expect(new Set(pool.map(({ niceness }) => niceness))).toEqual(new Set([10]));
 });
 
-test(`under load on two API processes no allow is seen after a revocation has answered, in ${ROUNDS} rounds`, {
+test(`after a revocation was answered, two API processes under load allow nothing, in ${ROUNDS} rounds`, {
   timeout: 3_600_000,
 }, async () => {
   const raced = new Map<string, number>();

@@ -34,17 +34,17 @@ async function checked(change: (dashboard: Dashboard) => void = () => {}) {
   return ran(schema.path ?? "", [file]);
 }
 
-describe.skipIf(schema.missing !== undefined)("by Grafana's own schema", () => {
-  test("the dashboard has every field that is needed, and none that is not known", async () => {
+describe.skipIf(schema.missing !== undefined)("the dashboard, by Grafana's own schema", () => {
+  test("has every required field, and no unknown one", async () => {
     const { panels }: Dashboard = JSON.parse(text);
     expect(await checked()).toMatchObject({ code: 0, said: `${panels.length} panels\n` });
   });
 
   test.each([
-    ["a field that is not known", { colour: "red" }, "colour"],
-    ["a title that is no text", { title: 7 }, "title"],
-    ["options that are not those of its kind", { options: { pieType: "donut" } }, "pieType"],
-  ])("a panel with %s is a fault", async (_, change, said) => {
+    ["an unknown field", { colour: "red" }, "colour"],
+    ["a title that is not a text", { title: 7 }, "title"],
+    ["options of another kind of panel", { options: { pieType: "donut" } }, "pieType"],
+  ])("rejects a panel with %s", async (_, change, said) => {
     const answer = await checked(({ panels }) => Object.assign(panels[1] ?? {}, change));
     expect(answer.code).toBe(1);
     expect(answer.said).toContain(said);
@@ -52,7 +52,7 @@ describe.skipIf(schema.missing !== undefined)("by Grafana's own schema", () => {
 });
 
 test.skipIf(tool.missing !== undefined)(
-  "each query is PromQL, once its variables have their values",
+  "each query of the dashboard is valid PromQL after its variables are replaced",
   async () => {
     const { panels }: Dashboard = JSON.parse(text);
     const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));

@@ -23,11 +23,11 @@ const targets = dashboard.panels.flatMap(({ title, targets: own = [] }) =>
 );
 const metrics = knownMetrics();
 const known = seriesOf(metrics);
-/** What Prometheus adds to every series. */
+/** Labels that Prometheus adds to every series. */
 const SCRAPED = ["namespace", "instance", "job"];
 
 describe("each query of the dashboard", () => {
-  test.each(targets)("$title, $refId: names metrics and labels that there are", ({ expr, legendFormat }) => {
+  test.each(targets)("$title, $refId: uses existing metrics and labels", ({ expr, legendFormat }) => {
     const names = metricsIn(expr);
     expect(names.length).toBeGreaterThan(0);
     expect(names.filter((name) => !known.has(name))).toEqual([]);
@@ -40,12 +40,12 @@ describe("each query of the dashboard", () => {
     expect(shown.filter((label) => !grouped.includes(label))).toEqual([]);
   });
 
-  test.each(targets)("$title, $refId: is of the chosen namespaces", ({ expr }) => {
+  test.each(targets)("$title, $refId: selects the chosen namespaces", ({ expr }) => {
     const chosen = expr.split('{namespace=~"$namespace"').length - 1;
     expect(chosen).toBe(metricsIn(expr).length);
   });
 
-  test.each(targets)("$title, $refId: takes a rate of what counts up, and of nothing else", ({ expr }) => {
+  test.each(targets)("$title, $refId: applies rate() to counters only", ({ expr }) => {
     for (const name of metricsIn(expr)) {
       const { type } = metrics.find((one) => one.name === metricOf(name)) ?? {};
       const counts = type === "counter" || type === "histogram";
@@ -54,19 +54,19 @@ describe("each query of the dashboard", () => {
   });
 });
 
-test("the chart has the rules and the dashboard as npm run chart makes them", async () => {
+test("the chart contains the rules and the dashboard that npm run chart generates", async () => {
   expect((await staleChartFiles(ROOT)).filter((path) => path.startsWith("charts/deputize/files/"))).toEqual(
     [],
   );
 });
 
-test("the choice of a namespace asks a metric that there is", () => {
+test("the choice of a namespace queries an existing metric", () => {
   const [namespace] = dashboard.templating.list.flatMap(({ definition }) => definition ?? []);
   expect(metricsIn(namespace ?? "").every((name) => known.has(name))).toBe(true);
   expect(metricsIn(namespace ?? "")).toHaveLength(1);
 });
 
-test("no two panels have an id or a place in common, no two queries of a panel a letter", () => {
+test("panels have unique ids and places, and the queries of a panel have unique letters", () => {
   const { panels } = dashboard;
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
@@ -79,7 +79,7 @@ test("no two panels have an id or a place in common, no two queries of a panel a
   }
 });
 
-test("each metric is in a panel or an alert, or is listed as one that is not", async () => {
+test("each metric appears in a panel, in an alert, or in the list of unused metrics", async () => {
   const page = await read("docs/observability.md");
   const [, after = ""] = page.split("\n### Metrics that neither a panel nor an alert uses\n");
   const listed = metricsIn(after.split(/^#{2,3} /m)[0] ?? "");
@@ -97,13 +97,13 @@ test("each metric is in a panel or an alert, or is listed as one that is not", a
   expect(listed.sort()).toEqual(unused.sort());
 });
 
-describe("the pages have each metric with its labels", () => {
+describe("the documentation lists each metric with its labels", () => {
   const rowsOf = (text: string) =>
     [...text.matchAll(/^\| `([a-z_]+)` \| (?:`([a-z_, ]+)`)? ?\|/gm)].map(([, name, labels = ""]) => [
       name,
       ...labels.split(", ").filter(Boolean),
     ]);
-  test("once in all", async () => {
+  test("exactly once", async () => {
     const [own, events, operator] = await Promise.all(
       ["docs/observability.md", "docs/events.md", "docs/operator.md"].map(read),
     );

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type DevStack, startDevStack } from "../support/dev_stack.ts";
 import { type KnownMetric, knownMetrics, type Part } from "../support/known_metrics.ts";
 
-/** What the processes of a whole stack really answer at `/metrics`, after its tour. */
+/** The answers at `/metrics` of all processes of a stack after its tour. */
 const PARTS = ["api", "worker", "operator", "keyvault"] as const;
-/** Those of a worker with EVENTS=kafka, and of an operator in a cluster. */
+/** Metrics that appear only in a worker with EVENTS=kafka, or in an operator in a cluster. */
 const ELSEWHERE = [
   "deputize_kafka_consumer_lag",
   "deputize_operator_synced",
@@ -31,7 +31,7 @@ afterAll(() => stack?.stop());
 const of = (part: Part) => knownMetrics().filter(({ parts }) => parts.includes(part));
 const isOfNode = ({ name }: Pick<KnownMetric, "name">) => /^(?:process|nodejs)_/.test(name);
 
-test.each(PARTS)("%s shows the metrics that are known of it, and no other", (part) => {
+test.each(PARTS)("%s exposes exactly its known metrics", (part) => {
   const shown = [...(pages.get(part) ?? "").matchAll(/^# TYPE (\S+) (\S+)$/gm)]
     .map(([, name = "", type = ""]) => ({ name, type }))
     .filter((metric) => !isOfNode(metric));
@@ -42,7 +42,7 @@ test.each(PARTS)("%s shows the metrics that are known of it, and no other", (par
   expect(shown.sort(byName)).toEqual(known.sort(byName));
 });
 
-test.each(PARTS)("%s has series with the labels that are known of their metric", (part) => {
+test.each(PARTS)("%s exposes each metric with its known labels", (part) => {
   const known = new Map(of(part).map(({ name, labels }) => [name, labels]));
   for (const [, series = "", text = ""] of (pages.get(part) ?? "").matchAll(/^([a-z_0-9]+)\{(.*)\} /gm)) {
     const name = known.has(series) ? series : series.replace(/_(?:count|sum|bucket)$/, "");
@@ -53,7 +53,7 @@ test.each(PARTS)("%s has series with the labels that are known of their metric",
   }
 });
 
-test("a whole tour leaves no id, address or key in a label", () => {
+test("the metrics after a tour contain no id, address or key in a label", () => {
   for (const [part, text] of pages) {
     const values = [...text.matchAll(/(?<!\ble)="([^"]*)"/g)].map(([, value = ""]) => value);
     const telling = values.filter((value) => /@|[0-9a-f]{12,}|dpz_|whsec_|cert-|req-|:\/\//.test(value));
@@ -61,7 +61,7 @@ test("a whole tour leaves no id, address or key in a label", () => {
   }
 });
 
-test("what the tour did is counted, and each part is ready", () => {
+test("the metrics after a tour count what it did, and each part is ready", () => {
   const api = pages.get("api") ?? "";
   expect(api).toMatch(/^deputize_proof_decisions_total\{decision="allow"\} [1-9]/m);
   expect(api).toMatch(/^deputize_http_errors_total\{code="invalid_challenge"\} [1-9]/m);

@@ -11,11 +11,11 @@ const { path = "", missing } = await promtool();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 describe.skipIf(missing !== undefined)("the alert rules", () => {
-  test("are accepted by promtool", async () => {
+  test("pass promtool's check", async () => {
     expect(await ran(path, ["check", "rules", ...RULES])).toMatchObject({ code: 0 });
   });
 
-  test.each(globSync("*.yaml", { cwd: SUITES }))("fire as they should: %s", async (file) => {
+  test.each(globSync("*.yaml", { cwd: SUITES }))("pass their tests in %s", async (file) => {
     const { code, said } = await ran(path, ["test", "rules", join(SUITES, file)]);
     expect(said).toContain("SUCCESS");
     expect(code).toBe(0);

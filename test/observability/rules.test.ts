@@ -41,15 +41,15 @@ const pages = new Map<string, string>(
   ),
 );
 
-describe("each rule", () => {
-  test("is in one of the files", () => {
+describe("the alert rules", () => {
+  test("have unique names, and every file is known", () => {
     expect(Object.keys(files).sort()).toEqual(
       ["api", "events", "migrate", "operator", "vault"].map((name) => `${name}.rules.yaml`),
     );
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
   });
 
-  test.each(rules)("$alert names metrics and labels that there are", ({ expr, annotations }) => {
+  test.each(rules)("$alert uses existing metrics and labels", ({ expr, annotations }) => {
     const names = metricsIn(expr);
     expect(names.length).toBeGreaterThan(0);
     expect(names.filter((name) => !known.has(name))).toEqual([]);
@@ -62,18 +62,21 @@ describe("each rule", () => {
     expect(shown.filter((label) => !grouped.includes(label))).toEqual([]);
   });
 
-  test.each(rules)("$alert says what to do and where to read on", ({ annotations, labels }) => {
-    const { summary, description, runbook } = annotations;
-    expect(["critical", "warning", "info"]).toContain(labels.severity);
-    expect(summary.length).toBeLessThan(70);
-    expect(description).toMatch(/\b(look|run|start|find|ask|see|set)\b/i);
-    const [path = "", anchor = ""] = runbook.split("#");
-    expect(anchorsOf(pages.get(path) ?? "")).toContain(anchor);
-    const named = metricsIn(description).filter((name) => !known.has(name) && !known.has(`${name}_count`));
-    expect(named).toEqual([]);
-  });
+  test.each(rules)(
+    "$alert describes what to do, and names an existing section of a page",
+    ({ annotations, labels }) => {
+      const { summary, description, runbook } = annotations;
+      expect(["critical", "warning", "info"]).toContain(labels.severity);
+      expect(summary.length).toBeLessThan(70);
+      expect(description).toMatch(/\b(look|run|start|find|ask|see|set)\b/i);
+      const [path = "", anchor = ""] = runbook.split("#");
+      expect(anchorsOf(pages.get(path) ?? "")).toContain(anchor);
+      const named = metricsIn(description).filter((name) => !known.has(name) && !known.has(`${name}_count`));
+      expect(named).toEqual([]);
+    },
+  );
 
-  test.each(rules)("$alert is tested to fire and not to fire", ({ alert, labels }) => {
+  test.each(rules)("$alert has tests that it fires and that it does not", ({ alert, labels }) => {
     const checks = Object.values(faults)
       .flatMap((suite) => suite.tests.flatMap((each) => each.promql_expr_test))
       .filter(({ expr }) => expr === `ALERTS{alertname="${alert}", alertstate="firing"}`);
@@ -83,7 +86,7 @@ describe("each rule", () => {
   });
 });
 
-test("the healthy service has every metric that a rule looks at, and all rules", () => {
+test("the test of a healthy service covers all rules and every metric that they use", () => {
   const series = healthy?.tests.flatMap((each) => each.input_series.flatMap((one) => metricsIn(one.series)));
   expect(rules.flatMap(({ expr }) => metricsIn(expr)).filter((name) => !series?.includes(name))).toEqual([]);
   expect(healthy?.rule_files).toEqual(
@@ -93,7 +96,7 @@ test("the healthy service has every metric that a rule looks at, and all rules",
   );
 });
 
-test("the tests of the rules are of series that there are", () => {
+test("the tests of the rules use existing series", () => {
   const all = [healthy, ...Object.values(faults)].flatMap(
     (suite) => suite?.tests.flatMap((each) => each.input_series) ?? [],
   );
@@ -105,7 +108,7 @@ test("the tests of the rules are of series that there are", () => {
   expect(strange).toEqual([]);
 });
 
-describe("a page has every alert of its file with its severity", async () => {
+describe("the page lists every alert with its severity for", async () => {
   test.each([
     ["events", "docs/events.md", "### Alerts"],
     ["api", "docs/observability.md", "## The API"],
@@ -121,7 +124,7 @@ describe("a page has every alert of its file with its severity", async () => {
   });
 });
 
-test("in the page about events each metric's row names its alerts", async () => {
+test("docs/events.md names the alerts of each metric in its row", async () => {
   const page = await read("docs/events.md");
   const measured = page.slice(page.indexOf("### Measurements"), page.indexOf("### Alerts"));
   const named = [

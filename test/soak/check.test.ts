@@ -15,7 +15,7 @@ type Run = { [Name in keyof Lines]: Lines[Name][] };
 
 const entry = (id: string) => JSON.stringify({ event_id: id });
 
-/** A run in which everything is as it should be: two events in order, a poison one, two decisions. */
+/** Returns a correct run: two events in order, a poison event, and two decisions. */
 function goodRun(): Run {
   const got = { connectionId: "c", status: 204, faults: [] };
   const sent = { connectionId: "c", state: "delivered", attempts: 1, lost: [] };
@@ -61,7 +61,7 @@ async function judge(change: (run: Run) => void = () => undefined, options = {})
   return check(folder, options);
 }
 
-test("finds nothing wrong in a run that is right, and counts what there was", async () => {
+test("check() finds no problem in a correct run, and counts its contents", async () => {
   expect(await judge()).toEqual({
     events: 1,
     poison: 1,
@@ -80,7 +80,7 @@ test("finds nothing wrong in a run that is right, and counts what there was", as
   });
 });
 
-test("allows a request more for an attempt that a fault cut off, and a record that comes twice", async () => {
+test("check() allows one more request for an attempt cut off by a fault, and a repeated record", async () => {
   const report = await judge((run) => {
     run.received.push({ ...(run.received[0] as Lines["received"]), at: 103_000 });
     run.deliveries[0] = {
@@ -107,7 +107,7 @@ test.each<[string, (run: Run) => void, string]>([
     "lost: the event e1",
   ],
   [
-    "one that was only ever refused",
+    "an event that was only refused",
     ({ received }) => Object.assign(received[0] ?? {}, { status: 500 }),
     "lost: the event e1",
   ],
@@ -124,23 +124,19 @@ test.each<[string, (run: Run) => void, string]>([
     },
     "the event e1 has several delivery ids",
   ],
+  ["an unknown delivery", ({ deliveries }) => void deliveries.shift(), "D1 is not in the database"],
   [
-    "a delivery that nobody knows of",
-    ({ deliveries }) => void deliveries.shift(),
-    "D1 is not in the database",
-  ],
-  [
-    "a wrong signature",
+    "an invalid signature",
     ({ received }) => Object.assign(received[0] ?? {}, { faults: ["signature"] }),
     "D1: signature",
   ],
   [
-    "a delivery without an end",
+    "an unfinished delivery",
     ({ deliveries }) => Object.assign(deliveries[0] ?? {}, { state: "held" }),
     "held",
   ],
   [
-    "a request too many",
+    "an unexplained second request",
     (run) => void run.received.push({ ...(run.received[0] as Lines["received"]), at: 3 }),
     "D1 was accepted 2 times, 0 cut off",
   ],
@@ -151,7 +147,7 @@ test.each<[string, (run: Run) => void, string]>([
   ],
   ["events out of order", ({ received }) => void received.reverse(), "the events of c came out of order"],
   [
-    "a decision in no history",
+    "a decision missing in its history",
     ({ history, audit }) => {
       history.shift();
       audit.shift();
@@ -159,16 +155,16 @@ test.each<[string, (run: Run) => void, string]>([
     "lost: the decision d1",
   ],
   [
-    "a decision that nobody made",
+    "a history entry without a decision",
     (run) => {
       run.history.push({ accountId: "a", entry: entry("d9") });
       run.audit.push({ accountId: "a", recordId: "r9", entry: entry("d9") });
     },
     "invented: d9 is in a history",
   ],
-  ["a row that is not on the topic", ({ audit }) => void audit.pop(), "lost: d2 is not on the audit topic"],
+  ["a row missing on the topic", ({ audit }) => void audit.pop(), "lost: d2 is not on the audit topic"],
   [
-    "a record of no row",
+    "a record without a row",
     ({ audit }) => void audit.push({ accountId: "b", recordId: "r9", entry: entry("d9") }),
     "invented: d9 is on the audit topic",
   ],
@@ -178,17 +174,17 @@ test.each<[string, (run: Run) => void, string]>([
     "the history of a came to its topic out of order",
   ],
   [
-    "a poison event that is nowhere",
+    "a poison event that was not put aside",
     ({ dead_letters }) => void dead_letters.pop(),
     "p1 was put aside 0 times",
   ],
   [
-    "one that is put aside twice",
+    "a poison event that was put aside twice",
     (run) => void run.dead_letters.push({ ...(run.dead_letters[0] as Lines["dead_letters"]) }),
     "p1 was put aside 2 times",
   ],
   [
-    "a good event that is put aside",
+    "a valid event that was put aside",
     (run) => {
       run.dead_letters.push({ eventId: "E1", id: "e1", type: "delegation.denied" });
       run.dead_letter_records.push({ eventId: "E1" });
@@ -196,7 +192,7 @@ test.each<[string, (run: Run) => void, string]>([
     "E1 was put aside and could have been handled",
   ],
   [
-    "a dead letter that is not on its topic",
+    "a dead letter missing on its topic",
     ({ dead_letter_records }) => void dead_letter_records.pop(),
     "P1 was put aside and is not on the topic",
   ],
@@ -209,22 +205,22 @@ test.each<[string, (run: Run) => void, string]>([
     },
     "of 1 unreadable records only 1 are put aside",
   ],
-])("finds %s", async (_, change, problem) => {
+])("check() finds %s", async (_, change, problem) => {
   const { problems } = await judge(change);
   expect(problems.join("\n")).toContain(problem);
 });
 
 const withoutTopics = (run: Run) => void Object.assign(run, { audit: [], dead_letter_records: [] });
 
-test("misses the topics where there should be Kafka", async () => {
+test("check() reports missing topics with Kafka", async () => {
   expect((await judge(withoutTopics)).problems).not.toEqual([]);
 });
 
-test("asks for no topics where there is no Kafka", async () => {
+test("check() requires no topics without Kafka", async () => {
   expect((await judge(withoutTopics, { kafka: false })).problems).toEqual([]);
 });
 
-test("finds a decision without Kafka that is in no history", async () => {
+test("check() finds a decision missing in its history without Kafka", async () => {
   const { problems } = await judge(
     (run) => {
       withoutTopics(run);

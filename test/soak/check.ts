@@ -1,33 +1,37 @@
 import { type Lines, readLines } from "./lines.ts";
 
-/**
- * What a run shows: how much there was, and everything that is wrong, in sentences. None is what must hold.
- */
+/** The result of a run: its amounts, and a sentence for each problem. A good run has no problems. */
 export type Report = {
   events: number;
   poison: number;
   decisions: number;
-  /** Of each kind how many were inflicted. */
+  /** The number of inflicted faults by kind. */
   faults: Record<string, number>;
   requests: number;
-  /** Requests beyond the first that was accepted, of all deliveries together, and of the one with most. */
+  /**
+   * The number of requests after the first accepted one: for all deliveries together, and for the delivery
+   * with the most.
+   */
   extraRequests: number;
   mostExtraRequests: number;
   lostAttempts: number;
   lost: number;
   invented: number;
-  /** Connections, and accounts, of which the order could be and was compared. */
+  /** The number of connections and accounts whose order could be compared. */
   orderedConnections: number;
   orderedAccounts: number;
   repeatedRecords: number;
   problems: string[];
 };
 
-/** A request is late against a fault's end, and a clock's reading against another's, by so much at most. */
+/**
+ * The maximum delay between a fault's end and a request that it affected, and the maximum difference between
+ * two clocks.
+ */
 const MARGIN_MS = 2_000;
 const MOST_PROBLEMS = 20;
 
-/** Judges what a run left in its folder. Reads nothing else. Without Kafka there are no topics to compare. */
+/** Checks the files of a run in its folder. Reads nothing else. Without Kafka, compares no topics. */
 export function check(folder: string, { kafka = true }: { kafka?: boolean } = {}): Report {
   const run = readRun(folder);
   const events = checkEvents(run);
@@ -68,7 +72,10 @@ function readRun(folder: string): Run {
   };
 }
 
-/** Nothing lost, nothing invented, one delivery id for each event, every signature right. */
+/**
+ * Checks that nothing is lost or invented, that each event has one delivery id, and that all signatures are
+ * valid.
+ */
 function checkEvents({ appended, received, deliveries }: Run) {
   const own = appended.filter(({ kind }) => kind === "event");
   const accepted = new Set(received.filter(({ status }) => status === 204).map(({ id }) => id));
@@ -101,8 +108,8 @@ function checkEvents({ appended, received, deliveries }: Run) {
 }
 
 /**
- * At most one accepted request more for each attempt that a fault cut off; no attempt cut off without a
- * fault; the order of a connection that had neither retries nor faults.
+ * Checks that each attempt cut off by a fault explains at most one additional accepted request, and that no
+ * attempt was cut off without a fault. Checks the order of each connection without retries and faults.
  */
 function checkRequests({ received, deliveries, faults }: Run) {
   const accepted = Map.groupBy(
@@ -142,7 +149,9 @@ function checkRequests({ received, deliveries, faults }: Run) {
   };
 }
 
-/** Decisions, histories and the audit topic have the same rows; an account's come in its order. */
+/**
+ * Checks that decisions, histories and the audit topic contain the same rows, in the order of each account.
+ */
 function checkHistory({ appended, history, audit }: Run, kafka: boolean) {
   const decisions = appended.filter(({ kind }) => kind === "decision");
   const kept = new Set(history.map(({ entry }) => idOf(entry)));
@@ -183,7 +192,7 @@ function checkHistory({ appended, history, audit }: Run, kafka: boolean) {
   };
 }
 
-/** What nobody can handle is put aside, once, and on its topic; nothing else is. */
+/** Checks that exactly the poison events are put aside, once, and carried to their topic. */
 function checkPoison(
   { appended, dead_letters: letters, dead_letter_records: records, faults }: Run,
   kafka: boolean,
@@ -210,7 +219,7 @@ function checkPoison(
   ];
 }
 
-/** Every consumer puts an unreadable record aside for itself. */
+/** Each consumer puts an unreadable record aside separately. */
 const CONSUMERS = 2;
 
 function idOf(entry: string): string {

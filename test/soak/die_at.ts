@@ -5,13 +5,13 @@ import type pg from "pg";
 import type undici from "undici";
 
 /**
- * Loaded before the worker's program: has it die, as by kill -9, at one of its steps, before it or right
- * after it. `DIE_AT` is `<step> before` or `<step> after`.
+ * Loaded before the worker's program. Kills the process, as kill -9 does, before or after one of its steps.
+ * `DIE_AT` is `<step> before` or `<step> after`.
  */
 const require = createRequire(import.meta.url);
 const [, step = "", side = ""] = /^(.*) (before|after)$/.exec(process.env.DIE_AT ?? "") ?? [];
 
-/** Steps that are statements, by what is in their text. */
+/** Steps that are SQL statements, with a pattern for their text. */
 const STATEMENTS: Record<string, RegExp> = {
   "relay reads": /from outbox o\s+where o\.id >/,
   "relay takes off": /delete from outbox o/,
@@ -22,7 +22,7 @@ const STATEMENTS: Record<string, RegExp> = {
   "history is taken off": /delete from history_queue q/,
   "dead letter is noted": /update "dead_letters" set "carried_at"/,
 };
-/** Steps at Kafka and at receivers. */
+/** Steps that are calls to Kafka and to receivers. */
 const CALLS = [
   "relay publishes",
   "history is sent",
@@ -31,7 +31,7 @@ const CALLS = [
   "dispatcher sends",
 ] as const;
 
-/** Every moment at which a worker can be made to die. */
+/** Every moment at which a worker can be killed. */
 export const MOMENTS: readonly string[] = [...Object.keys(STATEMENTS), ...CALLS].flatMap((name) => [
   `${name} before`,
   `${name} after`,
@@ -42,7 +42,7 @@ function die(): never {
   for (;;);
 }
 
-/** Dies before the call, or once it has succeeded. */
+/** Kills the process before the call, or after it succeeded. */
 function around<T>(name: string, call: () => Promise<T>): Promise<T> {
   if (name !== step) return call();
   if (side === "before") die();
@@ -53,7 +53,7 @@ type Query = { text?: string };
 type Result = { rowCount: number | null };
 type Done = (error: unknown, result?: Result) => void;
 
-/** Whether there is something to claim: before that a claim finds nothing. */
+/** True when a delivery may exist. Before that, a claim finds nothing. */
 let hasConsumed = false;
 
 function watchStatements(): void {
@@ -79,7 +79,7 @@ function textOf(query: unknown): string {
   return typeof query === "string" ? query : ((query as Query | undefined)?.text ?? "");
 }
 
-/** A statement that found nothing is no step. */
+/** A statement that found no row does not count as a step. */
 function dieIfFull(result: Result | undefined): Result | undefined {
   if (result?.rowCount === 0) return result;
   die();

@@ -10,7 +10,9 @@ import { openLines } from "./lines.ts";
 
 type Source = { database: Database; settings: KafkaSettings; folder: string };
 
-/** What is still on its way, in words; empty when everything has arrived. */
+/**
+ * Returns the number of items that have not arrived yet, as texts by kind. Empty if everything has arrived.
+ */
 export async function underWay({ database, settings }: Source): Promise<string[]> {
   const { rows } = await database.raw(
     `select (select count(*) from outbox) as "events in the outbox",
@@ -38,7 +40,7 @@ async function readLags(settings: KafkaSettings): Promise<number> {
   }
 }
 
-/** Waits until everything has arrived. Rejects with what has not. */
+/** Waits until everything has arrived. Rejects with a list of what has not. */
 export async function untilQuiet(source: Source, seconds: number): Promise<void> {
   let waiting: string[] = [];
   for (let waited = 0; waited < seconds; waited += 2) {
@@ -49,14 +51,14 @@ export async function untilQuiet(source: Source, seconds: number): Promise<void>
   throw new Error(`Still under way after ${seconds} s: ${waiting.join(", ")}`);
 }
 
-/** Writes what is in the database and on the topics into the run's folder, for the checker. */
+/** Writes the contents of the database and the topics to the run's folder, for the checker. */
 export async function dump(source: Source): Promise<void> {
   await dumpDeliveries(source);
   await dumpDeadLetters(source);
   await dumpHistory(source);
 }
 
-/** Writes down the deliveries to all connections, or to those that are named. */
+/** Writes the deliveries of all connections, or of the given ones. */
 export async function dumpDeliveries(
   { database, folder }: Pick<Source, "database" | "folder">,
   connectionIds: readonly string[] | null = null,
@@ -116,7 +118,7 @@ async function dumpHistory({ database, settings, folder }: Source): Promise<void
   await audit.close();
 }
 
-/** Everything on a topic, whatever its number. */
+/** Reads all records of a topic. */
 async function readAll(settings: KafkaSettings, name: string) {
   const admin = createKafkaClient(settings, SILENT).admin();
   await admin.connect();

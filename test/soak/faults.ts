@@ -7,10 +7,13 @@ import type { KafkaNode } from "../support/kafka.ts";
 import { MOMENTS } from "./die_at.ts";
 import type { WorkerProcess, World } from "./world.ts";
 
-/** What a fault breaks: the world, its kept workers, chances that repeat with the seed. */
+/**
+ * The parts that a fault breaks: the world and its running workers. `chance` returns the same numbers for the
+ * same seed.
+ */
 export type Scene = { world: World; workers: WorkerProcess[]; chance: () => number };
 
-/** Breaks something and mends it. Resolves with what it was when it is over. */
+/** Breaks something and repairs it. Resolves with its description when it is over. */
 export type Fault = (scene: Scene) => Promise<string>;
 
 const pick = <T>(all: readonly T[], chance: () => number): T => all[Math.floor(chance() * all.length)] as T;
@@ -19,7 +22,10 @@ async function on(scene: Scene, work: (node: KafkaNode) => Promise<void>): Promi
   await work(pick(scene.world.nodes, scene.chance));
 }
 
-/** Of the brokers one fault at a time, so that two of three are there unless all are meant to be away. */
+/**
+ * Faults of the brokers. Only one happens at a time, so two of three brokers remain, except in the fault that
+ * stops all.
+ */
 export const BROKER_FAULTS: readonly Fault[] = [
   async (scene) => {
     await on(scene, async (node) => {
@@ -53,7 +59,7 @@ export const BROKER_FAULTS: readonly Fault[] = [
   },
 ];
 
-/** Of the workers and of what they read. */
+/** Faults of the workers, and of the records that they read. */
 export const WORKER_FAULTS: readonly Fault[] = [
   async ({ workers, chance }) => {
     await pick(workers, chance).end("SIGKILL");
@@ -95,7 +101,7 @@ export const WORKER_FAULTS: readonly Fault[] = [
   },
 ];
 
-/** Postgres stopped the hard way, and started again. */
+/** Stops Postgres immediately and starts it again. */
 export const crashPostgres: Fault = async ({ world, chance }) => {
   await world.postgres.crash(chance() * 2_000);
   return "Postgres stopped immediately";

@@ -13,7 +13,7 @@ import { chances } from "../events/support/load.ts";
 import { itemFor, type Records } from "../proofs/records.ts";
 import { openLines } from "./lines.ts";
 
-/** What the generator is started with. `perSecond`: about how many events and decisions it writes. */
+/** The input of the generator. `perSecond` is the approximate number of events and decisions it writes. */
 export type GeneratorInput = {
   url: string;
   folder: string;
@@ -27,13 +27,13 @@ const ROLLED_BACK = 0.1;
 const POISON = 0.005;
 const DECISION = 0.2;
 const CHALLENGE_SECONDS = 300;
-/** A box with another key: what it closed cannot be opened by the worker. */
+/** A box with another key. The worker cannot open what it boxed. */
 const strangeBox = createSecretBox(Buffer.alloc(32, 9));
 
 /**
- * Writes events, some of which nobody can handle and some in transactions that are rolled back, and
- * decisions, and what became of each: committed, rolled back, or not known, as when Postgres is stopped. Ends
- * when its standard input does.
+ * Writes decisions and events. Some events cannot be handled, and some are in transactions that are rolled
+ * back. Records the outcome of each: committed, rolled back, or unknown, for example when Postgres stopped.
+ * Ends when its standard input ends.
  */
 async function generate({ url, folder, seed, perSecond, connections, accounts }: GeneratorInput) {
   const onError = () => undefined;

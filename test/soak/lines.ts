@@ -1,7 +1,7 @@
 import { createWriteStream, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What a run leaves in its folder, a file of JSON lines for each kind. */
+/** The files that a run writes to its folder, with one kind of JSON lines in each. */
 export type Lines = {
   /** Every event and decision that the generator tried to write. `of` is its connection or account. */
   appended: {
@@ -11,7 +11,8 @@ export type Lines = {
     outcome: "committed" | "rolled_back" | "unknown";
   };
   /**
-   * Every request that a receiver got, with its answer and what was wrong with it. Times are milliseconds.
+   * Every request that a receiver received, with its response and the faults found in it. Times are in
+   * milliseconds.
    */
   received: {
     id: string;
@@ -21,10 +22,11 @@ export type Lines = {
     status: number;
     faults: string[];
   };
-  /** Every fault that was inflicted, from its beginning until it was over. */
+  /** Every inflicted fault, from its start until its end. */
   faults: { name: string; from: number; until: number };
   /**
-   * Every delivery in the database, in its connection's order, with the attempts that ended without a result.
+   * Every delivery in the database, in the order of its connection, with the attempts that ended without a
+   * result.
    */
   deliveries: {
     deliveryId: string;
@@ -33,10 +35,10 @@ export type Lines = {
     attempts: number;
     lost: { from: number; until: number }[];
   };
-  /** What was put aside: in the database, and on its topic. `id` is the generator's, or null. */
+  /** Dead letters in the database and on their topic. `id` is the generator's, or null. */
   dead_letters: { eventId: string; id: string | null; type: string };
   dead_letter_records: { eventId: string };
-  /** The histories in the database, each account's in its order; `entry` is what its owner is shown. */
+  /** The histories in the database, in the order of each account. `entry` is the form that the owner sees. */
   history: { accountId: string; entry: string };
   /** The audit topic, in the order of its partitions. */
   audit: { accountId: string; recordId: string; entry: string };
@@ -44,7 +46,7 @@ export type Lines = {
 
 const fileOf = (folder: string, name: keyof Lines) => join(folder, `${name}.ndjson`);
 
-/** Opens a file to add lines to it. */
+/** Opens a file to append lines. */
 export function openLines<Name extends keyof Lines>(folder: string, name: Name) {
   const stream = createWriteStream(fileOf(folder, name), { flags: "a" });
   return {
@@ -53,7 +55,7 @@ export function openLines<Name extends keyof Lines>(folder: string, name: Name) 
   };
 }
 
-/** Reads all lines of a file; none where it is not there. */
+/** Reads all lines of a file. Returns none if the file does not exist. */
 export function readLines<Name extends keyof Lines>(folder: string, name: Name): Lines[Name][] {
   const file = fileOf(folder, name);
   if (!existsSync(file)) return [];

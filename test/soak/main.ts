@@ -4,11 +4,15 @@ import { join } from "node:path";
 import { Command } from "commander";
 import { described, idleness, soak } from "./soak.ts";
 
-/** `npm run soak`: faults for as long as is asked, on everything that carries events. */
+/** `npm run soak`: inflicts faults on everything that carries events, for the given time. */
 const program = new Command("soak")
-  .description("Break brokers, workers and Postgres under load, and find out whether anything was lost")
-  .option("--seconds <number>", "how long", "1800")
-  .option("--seed <number>", "of an earlier run, to repeat it", String(Math.floor(Math.random() * 2 ** 31)))
+  .description("Break brokers, workers and Postgres under load, and check that nothing was lost")
+  .option("--seconds <number>", "duration of the faults", "1800")
+  .option(
+    "--seed <number>",
+    "seed of an earlier run, to repeat it",
+    String(Math.floor(Math.random() * 2 ** 31)),
+  )
   .option("--keep", "keep the folder with logs and lines");
 const { seconds, seed, keep } = program.parse().opts<{ seconds: string; seed: string; keep?: true }>();
 
@@ -21,5 +25,5 @@ const idle = idleness(report, Number(seconds));
 for (const line of idle) say(line);
 const isGood = report.problems.length === 0 && idle.length === 0;
 if (isGood && keep === undefined) await rm(folder, { recursive: true, force: true });
-else say(`Everything that the programs wrote is in ${folder}`);
+else say(`All files of the run are in ${folder}`);
 process.exitCode = isGood ? 0 : 1;

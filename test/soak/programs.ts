@@ -7,15 +7,15 @@ import type { TestConnection } from "../events/support/connection.ts";
 import type { GeneratorInput } from "./generator.ts";
 import type { ReceiversInput } from "./receivers.ts";
 
-/** A program of the run that ends when its standard input does. */
+/** A program of the run, which ends when its standard input ends. */
 export type Program = { end(): Promise<void> };
 
-/** Starts the generator in a process of its own. */
+/** Starts the generator in its own process. */
 export function startGenerator(input: GeneratorInput): Program {
   return programOf(run("generator.ts", input));
 }
 
-/** Starts the receivers in a process of their own, and resolves when they listen. */
+/** Starts the receivers in their own process, and resolves when they listen. */
 export async function startReceivers(input: ReceiversInput) {
   const child = run("receivers.ts", input);
   const [url] = (await once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), "line")) as [
@@ -48,7 +48,7 @@ function programOf(child: ChildProcess): Program {
   };
 }
 
-/** Whether a process has ended, by itself or by a signal. */
+/** Checks whether a process has exited, normally or because of a signal. */
 export function hasExited({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
 }

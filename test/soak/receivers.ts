@@ -4,8 +4,8 @@ import { startReceiver } from "../events/support/receiver.ts";
 import { openLines } from "./lines.ts";
 
 /**
- * What the receivers are started with: where they listen, and what share of deliveries they refuse once. The
- * first line that they print is their URL.
+ * The input of the receivers: the host on which they listen, and the share of deliveries that they refuse
+ * once. Their first output line is their URL.
  */
 export type ReceiversInput = { folder: string; seed: number; host?: string; failing?: number };
 
@@ -13,8 +13,9 @@ const SLOWEST_MS = 30;
 const FAILING = 0.005;
 
 /**
- * Receives webhooks, checks both signatures by itself, and writes down every request with its answer, before
- * it is given. Secrets come as lines `<connection id> <secret>` on standard input; it ends with that.
+ * Receives webhooks and checks both signatures independently. Records every request with its response before
+ * it sends the response. Reads secrets as lines `<connection id> <secret>` from standard input, and ends with
+ * it.
  */
 async function receive({ folder, seed, host, failing = FAILING }: ReceiversInput): Promise<void> {
   const lines = openLines(folder, "received");
@@ -25,7 +26,7 @@ async function receive({ folder, seed, host, failing = FAILING }: ReceiversInput
     receiver.requests.length = 0;
     const at = Date.now();
     await sleep(chance() * SLOWEST_MS);
-    // Once each: a second failure of the same delivery would wait for five minutes.
+    // Each delivery fails only once, because a second failure would cause a wait of five minutes.
     const fails = chance() < failing && !failed.has(deliveryId);
     if (fails) failed.add(deliveryId);
     const status = fails ? 500 : 204;

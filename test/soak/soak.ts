@@ -7,7 +7,7 @@ import { BROKER_FAULTS, crashPostgres, type Fault, type Scene, WORKER_FAULTS } f
 import { openLines } from "./lines.ts";
 import { keepWorkers, openWorld } from "./world.ts";
 
-/** How a run goes: for how many seconds faults are inflicted, and by which chances. */
+/** The options of a run: its folder, its random seed, and for how many seconds it inflicts faults. */
 export type SoakOptions = { folder: string; seed: number; seconds: number; say(line: string): void };
 
 const WORKERS = 2;
@@ -17,14 +17,14 @@ const ACCOUNTS = 8;
 const PER_SECOND = 60;
 const CALM_SECONDS = 5;
 const QUIET_SECONDS = 300;
-/** Pauses between the faults of a kind. */
+/** Pauses between the faults of one kind. */
 const PAUSE_MS = 4_000;
 const POSTGRES_PAUSE_MS = 8_000;
 
 /**
- * Runs everything on real parts under load, with three brokers, and breaks one thing after another: brokers,
- * workers and Postgres at the same time. Then mends everything, waits until all has arrived, and has the
- * checker judge what the programs wrote down.
+ * Runs real parts under load, with three brokers, and inflicts faults on brokers, workers and Postgres
+ * concurrently. Then repairs everything, waits until all events have arrived, and lets the checker judge the
+ * recorded lines.
  */
 export async function soak({ folder, seed, seconds, say }: SoakOptions): Promise<Report> {
   await mkdir(folder, { recursive: true });
@@ -57,8 +57,8 @@ export async function soak({ folder, seed, seconds, say }: SoakOptions): Promise
 type Plan = Pick<SoakOptions, "folder" | "seconds" | "say">;
 
 /**
- * Three rows of faults beside each other: of brokers, of workers, of Postgres. Each begins with all of its
- * own.
+ * Runs three concurrent series of faults: of brokers, of workers and of Postgres. Each series begins with
+ * every fault of its kind once.
  */
 async function inflictAll(scene: Scene, { folder, seconds, say }: Plan): Promise<void> {
   const lines = openLines(folder, "faults");
@@ -89,7 +89,7 @@ async function inflictAll(scene: Scene, { folder, seconds, say }: Plan): Promise
   await lines.close();
 }
 
-/** The report in lines, for people. */
+/** Formats the report as lines for people. */
 export function described({ faults, problems, ...numbers }: Report): string[] {
   const counts = Object.entries(numbers).map(([name, value]) => `${value} ${words(name)}`);
   const total = Object.values(faults).reduce((sum, count) => sum + count, 0);
@@ -106,7 +106,7 @@ function words(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
-/** Names the parts of a run that did so little that finding no problem proves nothing. */
+/** Names parts of a run with so little activity that the absence of problems proves nothing. */
 export function idleness(report: Report, seconds: number): string[] {
   const { events, decisions, poison, orderedConnections, orderedAccounts, faults, mostExtraRequests } =
     report;
@@ -119,7 +119,7 @@ export function idleness(report: Report, seconds: number): string[] {
     ["an order of a connection to compare", orderedConnections > 0],
     ["an order of an account to compare", orderedAccounts > 0],
     ["enough stops of Postgres", crashes >= Math.min(10, seconds / 18)],
-    ["no more repeats than faults", mostExtraRequests <= inflicted],
+    ["at most as many repeats as faults", mostExtraRequests <= inflicted],
   ];
   return parts.filter(([, isThere]) => !isThere).map(([what]) => `The run did not have ${what}`);
 }

@@ -19,15 +19,15 @@ import { type KafkaNode, startKafka } from "../support/kafka.ts";
 import type { GeneratorInput } from "./generator.ts";
 import { hasExited, type Program, startGenerator, startReceivers } from "./programs.ts";
 
-/** A worker: the real program, in a process of its own. */
+/** A worker: the real program in its own process. */
 export type WorkerProcess = {
   child: ChildProcess;
   isRunning(): boolean;
-  /** Sends a signal and waits until it has ended. */
+  /** Sends a signal and waits until the process has exited. */
   end(signal: NodeJS.Signals): Promise<void>;
 };
 
-/** Everything of a run: the real parts, and how they are broken. */
+/** All real parts of a run, with functions that start and break them. */
 export type World = {
   folder: string;
   database: Database;
@@ -41,17 +41,23 @@ export type World = {
   stop(): Promise<void>;
 };
 
-/** Seconds. Short, so that what a dead worker held is soon free; the last is the shortest that there is. */
+/**
+ * Short durations in seconds, so that shards and deliveries of a dead worker become free soon. The shortest
+ * possible lease is 3.
+ */
 const LEASE_SECONDS = 3;
 const CLAIM_SECONDS = 20;
-/** Longer than a produce waits: a broker that is frozen for less makes it time out after it was written. */
+/**
+ * Longer than the timeout of a produce request. If a broker freezes for less than this, the request times out
+ * although the record was written.
+ */
 const BROKER_SESSION_MS = 18_000;
 /** Longer than a worker may take to stop. */
 const END_MS = 40_000;
 const CREDIT_MICRO_USD = 1e12;
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
-/** Starts Postgres, three brokers and the receivers. Throws with what is missing. */
+/** Starts Postgres, three brokers and the receivers. Throws an error that names what is missing. */
 export async function openWorld(folder: string, seed: number): Promise<World> {
   const { jars, missing } = await kafkaJars();
   if (jars === undefined) throw new Error(`Missing: ${missing}`);
@@ -155,7 +161,7 @@ function createWorkers(folder: string, url: string, settings: KafkaSettings) {
   };
 }
 
-/** Keeps so many workers running, as an orchestrator does: one that has ended is started again. */
+/** Keeps this many workers running, like an orchestrator, by restarting each one that ends. */
 export function keepWorkers(world: World, count: number) {
   const workers: WorkerProcess[] = [];
   let isOver = false;
