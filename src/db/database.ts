@@ -54,7 +54,10 @@ const PROBE_AFTER_MS = 10_000;
  * requests took longer than everything else about it.
  */
 const TABLES_WEIGHED = 4;
-/** The maximum time until a server answers. Shorter than a query waits for a connection. */
+/**
+ * The maximum time until a server accepts a connection. It is shorter than the time for which a query waits
+ * for one.
+ */
 const CONNECT_MS = 4_000;
 
 /**

@@ -43,7 +43,7 @@ export type HistoryQueueRow = {
   account_id: string;
   occurred_at: Date;
   event_id: string;
-  /** Postgres computes it. */
+  /** Postgres computes this column. */
   shard?: number;
   traceparent: string | null;
 };
@@ -60,7 +60,7 @@ export type EventRepairRow = {
   sampled_ends: Record<string, string> | null;
 };
 
-/** The way that events currently take. The table has one row. */
+/** The current setting `EVENTS`. The table has one row. */
 export type EventWayRow = { single: boolean; way: "embedded" | "kafka" };
 
 export type EventSecretsRow = { event_id: string; sealed: Buffer; created_at: Date };
@@ -77,7 +77,7 @@ export type DeadLetterRow = {
   event: unknown;
   reason: string;
   created_at: Date;
-  /** The position in Kafka from which it was read. */
+  /** The position in Kafka from which the event was read, or null without Kafka. */
   origin: { topic: string; partition: number; offset: string } | null;
   carried_at: Date | null;
 };

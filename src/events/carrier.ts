@@ -5,7 +5,7 @@ import type { Bus } from "./bus.ts";
 import { type BusDeps, createLocalBus } from "./consume.ts";
 import { type EventWay, type Reader, returnUnhandled } from "./published.ts";
 
-/** The way that events travel from the outbox to their consumers, and the function that opens its bus. */
+/** A value of the setting `EVENTS`, and the function that opens its bus. */
 export type EventCarrier = { way: EventWay; open(deps: BusDeps): Bus };
 
 /** Events travel inside the worker, through the database only. */
@@ -24,7 +24,7 @@ export async function openCarrier(
   return { way: "kafka", open: (deps) => createKafkaBus({ ...deps, settings, fatal }) };
 }
 
-/** `EVENTS` names another way than before, but some events are still waiting to travel the previous way. */
+/** `EVENTS` has changed, but some events still wait for the previous bus. */
 export class WaitingEventsError extends StartError {
   readonly left: number;
   readonly known: EventWay;
@@ -39,10 +39,10 @@ export class WaitingEventsError extends StartError {
 }
 
 /**
- * Records the way that events take from now on. Refuses to change the way while events wait in the outbox,
- * because later events of the same connection could overtake them. On a change from Kafka to `embedded`,
- * returns the events that consumers have not handled to the outbox. Throws `WaitingEventsError` with the
- * number of waiting events.
+ * Records the setting `EVENTS` for all workers. Refuses a change while events wait in the outbox, because
+ * later events of the same connection could overtake them. On a change from `kafka` to `embedded`, puts the
+ * events that consumers have not handled into the outbox again. Throws `WaitingEventsError` with the number
+ * of waiting events.
  */
 export async function takeWay(
   database: Database,
@@ -62,7 +62,7 @@ export async function takeWay(
   });
 }
 
-/** Throws `StartError` if another worker has since started with another way. */
+/** Throws `StartError` if a worker has since started with another `EVENTS`. */
 export async function checkWay(database: Database, { way }: EventCarrier): Promise<void> {
   const known = await database("event_way").first("way");
   if (known === undefined || known.way === way) return;

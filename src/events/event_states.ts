@@ -2,7 +2,7 @@ import type { Database } from "../db/database.ts";
 import type { MeasuredState } from "./measurements.ts";
 import type { Reader } from "./published.ts";
 
-/** The counts stop at this many rows. Counting further would take longer and tell an operator nothing new. */
+/** The counts stop at this many rows. Counting further would take longer and be of no use for an alert. */
 const MOST = 100_000;
 /**
  * Deliveries are scattered over the table, so their counts stop earlier. With a million deliveries, counting

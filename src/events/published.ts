@@ -2,7 +2,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
 
-/** The way that events travel from the outbox to their consumers. */
+/** How events travel from the outbox to their consumers: the setting `EVENTS`. */
 export type EventWay = "embedded" | "kafka";
 
 /** The name of a consumer and the events that it reads. */
@@ -19,8 +19,8 @@ export const EVENT_COLUMNS = `event_id, aggregatetype, aggregateid, aggregate_se
 /**
  * Deletes events from the outbox after the bus has confirmed them. With Kafka, which may lose or expire
  * records, keeps them as published events that can be published again. Deletes only rows of shards that the
- * worker has owned without interruption since it read the rows. Deletes nothing after a change of the way,
- * because the new way must carry these events.
+ * worker has owned without interruption since it read the rows. Deletes nothing if `EVENTS` has changed
+ * meanwhile, so that the new bus publishes these events.
  */
 export async function takeOffOutbox(
   database: Database,
@@ -69,7 +69,9 @@ export async function notePublished(database: Database, eventIds: readonly strin
     .update({ published_at: database.raw("now()") });
 }
 
-/** Returns the published events that a consumer has not handled to the outbox. Resolves to their number. */
+/**
+ * Puts the published events that a consumer has not handled into the outbox again. Resolves to their number.
+ */
 export async function returnUnhandled(tx: Transaction, { name, aggregateType }: Reader): Promise<number> {
   const { rowCount } = await tx.raw(
     `insert into outbox (${EVENT_COLUMNS}) select ${EVENT_COLUMNS} from published_events p where ${UNHANDLED}

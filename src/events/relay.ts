@@ -15,7 +15,7 @@ export type Relay = {
   step(): Promise<boolean>;
 };
 
-/** Dependencies of a relay. `way` is the way that its bus uses. `measure` counts each batch. */
+/** Dependencies of a relay. `way` is the setting `EVENTS` of its bus. `measure` counts each batch. */
 export type RelayDeps = {
   database: Database;
   bus: Bus;
@@ -27,7 +27,10 @@ export type RelayDeps = {
 
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
-/** The batch size of a consumer's transaction. With 200, a row took a quarter more processor time. */
+/**
+ * The maximum number of rows in a batch, as in a consumer's transaction. With 200, a row took a quarter more
+ * processor time.
+ */
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
 /**
@@ -63,8 +66,8 @@ where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
  * from the beginning every 5 s and when no row is left, so it misses none. If the predecessor of a row in the
  * same aggregate is below `lowWater`, the row waits for it. This keeps the order within an aggregate.
  *
- * After a fault the relay may publish an event again, but it never skips one. It reads nothing after a change
- * of the way.
+ * After a fault the relay may publish an event again, but it never skips one. It reads nothing after `EVENTS`
+ * has changed.
  */
 export function createRelay(deps: RelayDeps): Relay {
   const { database, bus, clock, workerId, way = "embedded", measure } = deps;

@@ -46,8 +46,8 @@ type Secrets = Map<string, Buffer>;
 export const webhookReader = { name: "webhooks", aggregateType: "connection" } as const satisfies Reader;
 
 /**
- * Creates the consumer that turns each event into one delivery for the endpoint of its connection. Fixes the
- * bytes of the body.
+ * Creates the consumer that turns each event into one delivery for the endpoint of its connection. The bytes
+ * of the body never change afterwards.
  *
  * For a connection without a callback URL it creates no delivery: the event counts as consumed and is not
  * sent later. It holds the delivery if the endpoint receives nothing or already has held deliveries. A body

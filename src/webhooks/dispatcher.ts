@@ -17,8 +17,8 @@ import { resultOf, type Sent } from "./retries_and_suspension.ts";
 import { type Send, signedHeaders } from "./sign_and_send.ts";
 
 /**
- * Dependencies of a dispatcher. `word` is the word in the names of the service's headers. `random` is uniform
- * in [0, 1).
+ * Dependencies of a dispatcher. `word` is part of the names of the service's headers, such as
+ * `X-Service-Signature` for `service`. `random` is uniform in [0, 1).
  */
 export type DispatcherDeps = {
   database: Database;

@@ -162,7 +162,7 @@ const DROP_WAITING = moving(DROPPED, "'pending'", "and aggregate_seq <= :through
 
 /**
  * Moves up to 1,000 deliveries to the state that their endpoint requires. While the endpoint receives
- * nothing, they are held. If it is active, they are first cancelled where they are to be discarded, then set
+ * nothing, they are held. If it is active, those to be discarded are cancelled first. The others are then set
  * to pending, oldest first.
  *
  * The worker moves the rest later, so that no endpoint is locked for long, because other events wait for that

@@ -12,10 +12,11 @@ const PREFIX = "whsec_";
 
 /**
  * Returns the headers of a delivery: those of the specification (§6) and those of Standard Webhooks, so that
- * its libraries can verify it too. `word` is the word in the names of the service's headers. Both signatures
- * use the webhook signing secret at the time of the attempt. The specification's signature uses the text of
- * the secret as its key. The one of Standard Webhooks uses the bytes that the text encodes. During a
- * rotation, `webhook-signature` also contains signatures with the `others`.
+ * its libraries can verify it too. `word` is part of the names of the service's headers, such as
+ * `X-Service-Signature` for `service`. Both signatures use the webhook signing secret at the time of the
+ * attempt. The specification's signature uses the text of the secret as its key. The one of Standard Webhooks
+ * uses the bytes that the text encodes. During a rotation, `webhook-signature` also contains signatures with
+ * the `others`.
  */
 export function signedHeaders(
   { deliveryId, body }: Signable,
@@ -71,7 +72,7 @@ type SenderDeps = {
   ca?: string[];
 };
 
-/** Milliseconds. */
+/** Time limits in milliseconds. */
 const LIMITS = { dns: 2_000, connect: 5_000, deadline: 15_000 };
 const UNAUTHORIZED = 401;
 const READ_BYTES = 64 * 1024;

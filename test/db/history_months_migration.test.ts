@@ -146,7 +146,7 @@ test("decisions during the migration lose no posting", async () => {
   expect(await rowsOf("select count(*)::int from ledger_postings")).toEqual([{ count: posted }]);
 });
 
-describe("the proof of the bound", () => {
+describe("the check that proves a partition's bound", () => {
   const name = (at: Date) => `ledger_postings_before_${at.toISOString().slice(0, 7).replace("-", "_")}`;
   const checks = () =>
     rowsOf(`select conname::text as name from pg_constraint where contype = 'c' and conname ~ 'before_\\d'`);

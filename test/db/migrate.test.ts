@@ -260,7 +260,7 @@ describe("a database that is not running yet", () => {
   });
 });
 
-test("the list contains every migration that the files declare, in the order of their numbers", async () => {
+test("the list of migrations contains every migration that the files declare, in the order of their numbers", async () => {
   const folder = new URL("../../src/db/migrations/", import.meta.url);
   const modules = await Promise.all(readdirSync(folder).map((file) => import(new URL(file, folder).href)));
   const declared = modules.flatMap((module) => Object.values<Migration | Migration[]>(module).flat());

@@ -24,7 +24,7 @@ beforeEach(async () => {
   await home.database("event_way").update({ way: "kafka" });
 });
 
-/** Creates a relay that owns every shard and uses a way. */
+/** Creates a relay that owns every shard, for a value of EVENTS. */
 async function startRelay(way: EventWay) {
   const workerId = randomUUID();
   await createShardLeases(home.database, workerId).renew();
@@ -104,7 +104,7 @@ test("unhandledEvents includes the start of the range and excludes its end", asy
   expect(await found(0.001, 1)).toBe(0);
 });
 
-test("a relay of the former way reads nothing, and the event that it had read remains for the new way", async () => {
+test("after EVENTS has changed, the former relay reads and deletes nothing", async () => {
   const { bus, relay, workerId } = await startRelay("kafka");
   await appendAll("a");
   const [row] = await home.database("outbox");
@@ -122,7 +122,7 @@ test("a relay of the former way reads nothing, and the event that it had read re
   expect(await home.database("published_events")).toEqual([]);
 });
 
-test("an event stays in the outbox if the way changes while the relay deletes it", async () => {
+test("an event stays in the outbox if EVENTS changes while the relay deletes it", async () => {
   const { workerId } = await startRelay("kafka");
   const change = await home.database.transaction();
   await change("event_way").forUpdate().first();
@@ -161,7 +161,7 @@ test("the change back to embedded returns unhandled events to the outbox in orde
   await expect(checkWay(home.database, kafkaCarrier)).rejects.toThrow("started with EVENTS=embedded");
 });
 
-test("a change of the way is rejected with the number of waiting events, and changes nothing", async () => {
+test("a change of EVENTS is rejected with the number of waiting events, and nothing changes", async () => {
   await appendAll("a", "b");
   await expect(takeWay(home.database, embeddedCarrier, [])).rejects.toThrow("but 2 events still wait");
   await expect(checkWay(home.database, kafkaCarrier)).resolves.toBeUndefined();

@@ -134,7 +134,7 @@ test("the worker counts waiting events and attempts without naming a connection"
   expect(await text()).not.toContain(connection.connectionId);
 });
 
-test("a worker that is rejected because of its way takes no shards from others", async () => {
+test("a worker that is rejected because of its EVENTS setting takes no shards from others", async () => {
   const first = start();
   await eventually("it holds all shards", async () => (await home.database("relay_workers")).length === 1);
   const elsewhere = await home.database.transaction();

@@ -46,8 +46,8 @@ export async function replayRange(
 }
 
 /**
- * Throws `EventsError` unless events travel through Kafka. The row lock keeps the way unchanged until the
- * transaction ends.
+ * Throws `EventsError` unless events travel through Kafka. The row lock prevents a change of `EVENTS` until
+ * the transaction ends.
  */
 async function requireKafka(db: Database | Transaction): Promise<void> {
   const row = await db("event_way").forShare().first("way");

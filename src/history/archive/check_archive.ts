@@ -16,7 +16,7 @@ import {
   parseManifest,
 } from "./form.ts";
 
-/** Far longer than any row. */
+/** The maximum length of a line in bytes, which is far more than any row needs. */
 const LONGEST_LINE = 16 * 1024 * 1024;
 const NEW_LINE = 0x0a;
 /** Fields that a receipt and its row both contain. */

@@ -161,7 +161,7 @@ describe("deputize events dead-letters replay", () => {
     expect(json(await replay({ all: true })).replayed).toBe(1);
   });
 
-  test("leaves a letter whose number another waiting event has", async () => {
+  test("skips a letter if a waiting event has its sequence number", async () => {
     const live = anEvent();
     const forged = await letter(home, { aggregateId: live.aggregateId });
     await home.database("outbox").insert({

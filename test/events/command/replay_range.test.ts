@@ -244,7 +244,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect((await replay()).status).toBe(0);
   });
 
-  test("rejects the replay without Kafka, even if the way changes meanwhile", async () => {
+  test("rejects the replay without Kafka, even if EVENTS changes meanwhile", async () => {
     for (let n = 0; n < 12; n += 1) await published();
     const way = (to: "embedded" | "kafka") => home.database("event_way").update({ way: to });
     await way("embedded");

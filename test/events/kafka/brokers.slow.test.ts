@@ -95,7 +95,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
     expect(fatal).toEqual([]);
   });
 
-  test("refuse a change of the way while events wait, with the number of events", async () => {
+  test("refuse a change of EVENTS while events wait, and report their number", async () => {
     const [connection] = await connect(1);
     if (connection === undefined) throw new Error("There is no connection");
     const told: Error[] = [];

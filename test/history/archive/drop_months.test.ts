@@ -178,7 +178,7 @@ test("dropping a month blocks nobody for long, and a month in use is dropped lat
   expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
 });
 
-test("a view that depends on a month keeps it, and the log names the reason", async () => {
+test("a month stays while a view depends on it, and the log names the reason", async () => {
   await world.archive("2026-01");
   await world.pool.query("create view of_january as select * from audit_events_2026_01");
   expect(await drop()).toEqual(kept(/^it could not be dropped: .*other objects depend on it/));
