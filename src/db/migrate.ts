@@ -121,15 +121,16 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   const { migrations: wanted = migrations, databaseMs = 0, lockMs = LOCK_WAIT_MS } = options;
   const common = { url, name: "deputize-migrate", onError: () => {} };
   const database = openDatabase({ ...common, max: 2, lockMs: TABLE_LOCK_MS });
-  const say = createSaying(options.log);
+  const say = createOnceLogger(options.log);
   try {
-    await patiently(() => database.raw("select 1"), {
+    await retryPatiently(() => database.raw("select 1"), {
       ms: databaseMs,
-      isWorthIt: isAway,
+      isRetryable: isAway,
       waiting: (error) => say(`the database does not answer yet: ${outageReason(error)}`),
-      gaveUp: (error) => `The database did not answer in ${databaseMs / 1000} s: ${outageReason(error)}`,
+      giveUpMessage: (error) =>
+        `The database did not answer in ${databaseMs / 1000} s: ${outageReason(error)}`,
     });
-    return await aloneHere({ ...common, max: 1, lockMs }, say, async (alone) => ({
+    return await withMigrationLock({ ...common, max: 1, lockMs }, say, async (alone) => ({
       applied: await applyAll({ database, alone }, wanted, lockMs, say),
     }));
   } finally {
@@ -162,9 +163,9 @@ async function applyAll(
   await database.migrate.forceFreeMigrationsLock(settings);
   const heldByOthers: Patience = {
     ms: lockMs,
-    isWorthIt: (error) => sqlState(error) === LOCK_NOT_AVAILABLE,
+    isRetryable: (error) => sqlState(error) === LOCK_NOT_AVAILABLE,
     waiting: () => say("a table that a migration changes is locked by others"),
-    gaveUp: () =>
+    giveUpMessage: () =>
       `A table that a migration changes was locked by others for ${lockMs / 1000} s, for example by a backup ` +
       "or an open transaction: end it, then run the migration again",
   };
@@ -173,9 +174,9 @@ async function applyAll(
   for (let more = state.kind === "behind"; more; ) {
     const known = await appliedMigrations(database);
     const next = nextOf(wanted, known);
-    await patiently(() => buildIndexes(alone, next?.indexes ?? [], times), heldByOthers);
-    await patiently(() => proveBounds(alone, next?.bounds ?? [], times), heldByOthers);
-    const [, names] = await patiently(
+    await retryPatiently(() => buildIndexes(alone, next?.indexes ?? [], times), heldByOthers);
+    await retryPatiently(() => proveBounds(alone, next?.bounds ?? [], times), heldByOthers);
+    const [, names] = await retryPatiently(
       () => database.migrate.up(settings) as Promise<[number, string[]]>,
       heldByOthers,
     );
@@ -211,20 +212,21 @@ function settingsFor(wanted: readonly Migration[]) {
 
 type Patience = {
   ms: number;
-  isWorthIt(error: unknown): boolean;
+  isRetryable(error: unknown): boolean;
   waiting(error: unknown): void;
-  gaveUp(error: unknown): string;
+  giveUpMessage(error: unknown): string;
 };
 
 /** Retries until the work succeeds, fails for another reason, or the time is up. */
-async function patiently<T>(work: () => Promise<T>, patience: Patience): Promise<T> {
+async function retryPatiently<T>(work: () => Promise<T>, patience: Patience): Promise<T> {
   const giveUp = performance.now() + patience.ms;
   for (;;) {
     try {
       return await work();
     } catch (error) {
-      if (!patience.isWorthIt(error)) throw error;
-      if (performance.now() >= giveUp) throw new MigrationPutOff(patience.gaveUp(error), { cause: error });
+      if (!patience.isRetryable(error)) throw error;
+      if (performance.now() >= giveUp)
+        throw new MigrationPutOff(patience.giveUpMessage(error), { cause: error });
       patience.waiting(error);
       await sleep(Math.min(PAUSE_MS, patience.ms));
     }
@@ -237,7 +239,7 @@ type Say = (what: string) => void;
  * Runs the work while no other migration runs. Reserves one connection for the lock, because a pool would
  * close it when idle.
  */
-async function aloneHere<T>(
+async function withMigrationLock<T>(
   settings: DatabaseSettings & { lockMs: number },
   say: Say,
   work: (alone: PoolClient) => Promise<T>,
@@ -258,23 +260,23 @@ async function aloneHere<T>(
 
 async function lockOrPutOff(alone: PoolClient, lockMs: number, say: Say): Promise<void> {
   const held = new Error("another run holds the lock");
-  await patiently(
+  await retryPatiently(
     async () => {
       const { rows } = await alone.query<{ free: boolean }>(LOCK);
       if (rows[0]?.free !== true) throw held;
     },
     {
       ms: lockMs,
-      isWorthIt: (error) => error === held,
+      isRetryable: (error) => error === held,
       waiting: () => say("another `deputize migrate` is running on this database"),
-      gaveUp: () =>
+      giveUpMessage: () =>
         `Another \`deputize migrate\` has been running on this database for more than ${lockMs / 1000} s: wait until it ends, then run it again`,
     },
   );
 }
 
 /** Returns a function that logs each sentence once. */
-function createSaying(log: MigrateOptions["log"]): Say {
+function createOnceLogger(log: MigrateOptions["log"]): Say {
   const said = new Set<string>();
   return (what) => {
     if (!said.has(what)) log?.info(`waiting: ${what}`);

@@ -27,7 +27,7 @@ export async function enterInbox(
  * Makes consumers remember events that are sent again for another 14 days. Otherwise a consumer could forget
  * an event before its last repetition arrives, and handle it twice.
  */
-export async function keepInMind(
+export async function rememberLonger(
   tx: Transaction,
   { clock, readers }: { clock: Clock; readers: readonly Reader[] },
   eventIds: readonly string[],

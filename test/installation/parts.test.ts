@@ -6,7 +6,7 @@ import { createReconciliation } from "../../src/accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
 import { migrations } from "../../src/db/migrate.ts";
-import { reported } from "../../src/events/kafka/lag.ts";
+import { storingReports } from "../../src/events/kafka/lag.ts";
 import { createShardLeases } from "../../src/events/shards.ts";
 import { partNames } from "../../src/installation/installation.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
@@ -128,13 +128,13 @@ describe("workers", () => {
     expect(await seen("workers", "event_way")).toEqual(["kafka", "well"]);
     expect(await seen("workers", "kafka_answers")).toEqual([0, "act"]);
     const lag = { name: "kafka_lag", gauges: {}, read: async () => ({}), close: async () => {} };
-    await reported(lag, api.db).read(ago(59));
+    await storingReports(lag, api.db).read(ago(59));
     expect(await seen("workers", "kafka_answers")).toEqual([1, "well"]);
     expect((await figureOf("workers", "kafka_answers")).at).toBe(ago(59).toISOString());
     api.clock.advance(1);
     expect(await seen("workers", "kafka_answers")).toEqual([0, "act"]);
-    await reported(lag, api.db).read(ago(0));
-    await reported(lag, api.db).read(ago(300));
+    await storingReports(lag, api.db).read(ago(0));
+    await storingReports(lag, api.db).read(ago(300));
     expect(await seen("workers", "kafka_answers")).toEqual([1, "well"]);
     await api.db("event_way").update({ way: "embedded" });
   });
@@ -142,7 +142,7 @@ describe("workers", () => {
   test("that cannot keep a report in the database do not make Kafka look away", async () => {
     const lag = { name: "kafka_lag", gauges: {}, read: async () => ({}), close: async () => {} };
     const broken = { raw: async () => Promise.reject(new Error("away")) } as never;
-    expect(await reported(lag, broken).read(ago(0))).toEqual({});
+    expect(await storingReports(lag, broken).read(ago(0))).toEqual({});
   });
 });
 

@@ -2,7 +2,7 @@ import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
 import { UNREADABLE } from "../dead_letters.ts";
-import { keepInMind } from "../inbox.ts";
+import { rememberLonger } from "../inbox.ts";
 import { putBack } from "../outbox.ts";
 import type { Reader } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
@@ -183,7 +183,7 @@ async function sendAgain(tx: Transaction, deps: ReplayDeps, letters: readonly Le
   const keys = sent.map(({ consumer, event_id }) => [consumer, event_id]);
   await tx("dead_letters").whereIn(["consumer", "event_id"], keys).delete();
   await tx("inbox").whereIn(["consumer", "event_id"], keys).delete();
-  await keepInMind(tx, deps, [...waiting]);
+  await rememberLonger(tx, deps, [...waiting]);
   return letters.filter((letter) => !sent.includes(letter));
 }
 

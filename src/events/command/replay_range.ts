@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
-import { keepInMind } from "../inbox.ts";
+import { rememberLonger } from "../inbox.ts";
 import type { Reader } from "../published.ts";
 import { notKept, queues, type Range, type ReplayRangeOptions, readRange } from "./range.ts";
 import { counted, EventsError, type Report, UnfinishedError } from "./report.ts";
@@ -92,7 +92,7 @@ async function bringAll(
       const ids = await tx("replay_list")
         .whereBetween("place", [done + 1, done + batch])
         .pluck("event_id");
-      if (topic === "lifecycle") await keepInMind(tx, { clock, readers }, ids);
+      if (topic === "lifecycle") await rememberLonger(tx, { clock, readers }, ids);
       return (await queues[topic].bring(tx, places)).rowCount;
     });
     if (batches % BATCHES_A_LINE === 0) progress(await soFar(db, places.until, found));

@@ -6,7 +6,7 @@ import { startDeadLetterLoop } from "./carry_dead_letters.ts";
 import { createKafkaClient, explained } from "./client.ts";
 import { type KafkaConsumer, startKafkaConsumer } from "./consumer.ts";
 import { startHistoryLoop } from "./history.ts";
-import { lagState, reported } from "./lag.ts";
+import { lagState, storingReports } from "./lag.ts";
 import { createKafkaProducer, measuredProducer, type PlacedRecord, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
 import { startRepairLoop } from "./repair.ts";
@@ -35,7 +35,7 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
   const lifecycle = `${settings.prefix}${topics.lifecycle}`;
   const groups: string[] = [];
   const lag = lagState(client, lifecycle, groups);
-  deps.measurements?.add(reported(lag, deps.database));
+  deps.measurements?.add(storingReports(lag, deps.database));
   const deadLetters = startDeadLetterLoop({
     ...deps,
     producer,

@@ -49,7 +49,7 @@ type LagReport = Record<string, readonly Sample[]>;
  * Returns the same state, and stores each reading in the database for the API, which has no access to Kafka.
  * Ignores a failed write, because a database problem says nothing about Kafka.
  */
-export function reported(lag: LagState, database: Database): LagState {
+export function storingReports(lag: LagState, database: Database): LagState {
   return {
     ...lag,
     async read(now) {

@@ -142,7 +142,7 @@ export function createWatchdog(deps: {
   const { name, clock, answers, fatal } = deps;
   let last = clock.now().getTime();
   let checkedAt = last;
-  let isTold = false;
+  let hasReported = false;
   const silentMs = () => clock.now().getTime() - last;
   return {
     sign() {
@@ -153,7 +153,7 @@ export function createWatchdog(deps: {
       const now = clock.now().getTime();
       if (now - checkedAt > FROZEN_MS) last = now;
       checkedAt = now;
-      if (isTold || silentMs() < SILENT_MS) return;
+      if (hasReported || silentMs() < SILENT_MS) return;
       try {
         await answers();
       } catch {
@@ -161,7 +161,7 @@ export function createWatchdog(deps: {
         return;
       }
       if (silentMs() < SILENT_MS) return;
-      isTold = true;
+      hasReported = true;
       fatal(new Error(`The reader ${name} has been silent for ${SILENT_MS / 1000} s although Kafka answers`));
     },
   };

@@ -183,7 +183,7 @@ export function measuredProducer(producer: KafkaProducer, { clock, measure }: Me
     ...producer,
     async send(records) {
       const startedAt = clock.now().getTime();
-      const tell = (result: "written" | "failed") => {
+      const report = (result: "written" | "failed") => {
         const seconds = Math.max(0, (clock.now().getTime() - startedAt) / 1000);
         for (const topic of new Set(records.map((record) => record.topic))) {
           measure?.produced(topic, result, seconds);
@@ -192,10 +192,10 @@ export function measuredProducer(producer: KafkaProducer, { clock, measure }: Me
       try {
         await producer.send(records);
       } catch (error) {
-        tell("failed");
+        report("failed");
         throw error;
       }
-      tell("written");
+      report("written");
     },
   };
 }

@@ -52,11 +52,11 @@ export function clientConfig({ brokers, tls, sasl }: KafkaSettings): ClientConfi
     authenticationTimeout: AUTHENTICATE_MS,
     requestTimeout: REQUEST_MS,
     enforceRequestTimeout: true,
-    ...(tls && { ssl: given(tls) }),
+    ...(tls && { ssl: withoutUndefined(tls) }),
     ...(sasl && { sasl: sasl as SASLOptions }),
   };
 }
 
-function given<T extends object>(options: T): T {
+function withoutUndefined<T extends object>(options: T): T {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T;
 }
