@@ -225,8 +225,9 @@ async function retryPatiently<T>(work: () => Promise<T>, patience: Patience): Pr
       return await work();
     } catch (error) {
       if (!patience.isRetryable(error)) throw error;
-      if (performance.now() >= giveUp)
+      if (performance.now() >= giveUp) {
         throw new MigrationPutOff(patience.giveUpMessage(error), { cause: error });
+      }
       patience.waiting(error);
       await sleep(Math.min(PAUSE_MS, patience.ms));
     }
