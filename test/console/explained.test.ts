@@ -53,7 +53,7 @@ describe("the explanation of a decision", () => {
     for (const value of values) expect(wordsOf(neededFor(texts, reason, FACTS))).toContain(value);
   });
 
-  test("gives the time and reason of a revocation, and no end", () => {
+  test("shows the time and reason of a revocation, but no end", () => {
     const certificate = { ...CERTIFICATE, revoked_at: "2026-05-01T12:00:00.000Z", revoke_reason: "lost" };
     const text = wordsOf(neededFor(texts, "delegation_revoked", { certificate }));
     expect(text).toContain("1 May 2026, 12:00");

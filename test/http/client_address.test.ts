@@ -45,7 +45,7 @@ describe("the client's address", () => {
     ["192.0.2.2", false],
     ["2001:db8:ffff:ffff::1", true],
     ["2001:db8:fffe::1", false],
-  ])("comes from the header of %s: %s", (peer, trusted) => {
+  ])("trusts the header of the peer %s: %s", (peer, trusted) => {
     expect(behind(peer, "198.51.100.1")).toBe(trusted ? "198.51.100.1" : peer);
   });
 

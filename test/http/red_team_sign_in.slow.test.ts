@@ -95,7 +95,7 @@ describe("a stranger without an account, from rotating networks, for a day", () 
 });
 
 describe("one client that tries codes of many addresses", () => {
-  test("gets 429 after thirty wrong ones, without affecting others", async () => {
+  test("gets 429 after thirty wrong codes, without affecting other clients", async () => {
     const one = network();
     const tried: number[] = [];
     for (let n = 0; n < 31; n += 1) {

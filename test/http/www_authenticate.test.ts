@@ -28,7 +28,7 @@ describe("a 401", () => {
     ["operator", {}, "operator_unauthorized", 'Bearer realm="acme"'],
     ["operator", { authorization: "Bearer none" }, "operator_unauthorized", 'Bearer realm="acme"'],
   ])(
-    "for a call by %s names the credentials, in no scheme that makes a browser ask for a password",
+    "names the credentials for %s, in no scheme that makes a browser ask for a password",
     async (access, headers, code, challenges) => {
       const client = access === "operator" ? api.operatorClient() : api.client();
       const answer = await client.get(`/v1/acme/${access}`, { headers: headers as Record<string, string> });

@@ -93,7 +93,7 @@ describe("a sign-in code", () => {
   });
 });
 
-describe("the limit", () => {
+describe("the limit of sign-in codes", () => {
   test("allows an address three codes for all spellings and clients, and then a link", async () => {
     const api = await start({ perAddress: 3 });
     const send = (email: string) => api.client().post(SEND, { email });

@@ -96,7 +96,7 @@ describe("a sign-in code", () => {
   test.each([
     ["begins", 0, 2],
     ["ends", 30, 32],
-  ])("fails when it is wrong although its hash %s like the right one's", async (_, from, to) => {
+  ])("fails when it is wrong, even if its hash %s like the hash of the right code", async (_, from, to) => {
     const { email, code, verify } = await sent();
     const hashes = createCodeHashes(api.sealingKey);
     const partOf = (text: string) => hashes.code(email, text).subarray(from, to).toString("hex");

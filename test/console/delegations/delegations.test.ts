@@ -146,7 +146,7 @@ describe("a delegation", () => {
   });
 });
 
-describe("revoking", () => {
+describe("revoking a delegation", () => {
   test("shows what it stops, keeps the reason, and can be repeated", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/delegations/${seen.ids.cert}`;
@@ -210,7 +210,7 @@ describe("revoking", () => {
     expect(words).toContain("does not ask again automatically");
   });
 
-  test.each(["owner", "approver"] as const)("appears for the %s", async (role) => {
+  test.each(["owner", "approver"] as const)("can be done by the %s", async (role) => {
     const seen = await delegationViewer(api);
     const { client } = await addMember(api, seen.ids.account ?? "", role);
     const browser = browserOf(api, client);
@@ -223,7 +223,7 @@ describe("revoking", () => {
   });
 
   test.each(["developer", "auditor"] as const)(
-    "does not appear for the %s, who may only read",
+    "cannot be done by the %s, who may only read",
     async (role) => {
       const seen = await delegationViewer(api);
       const { client } = await addMember(api, seen.ids.account ?? "", role);

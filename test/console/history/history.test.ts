@@ -75,7 +75,7 @@ describe("the history", () => {
     expect(second.words).toContain("Back to the beginning");
   });
 
-  test("sends nothing to a list that is up to date, and everything to an old one", async () => {
+  test("sends nothing when the open list is up to date, and the whole list otherwise", async () => {
     const seen = await historyViewer(api);
     const recent = await seen.decide(3);
     const shown = await seen.open("/console/history");

@@ -111,7 +111,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("gets its scripts in the background too, where nothing is drawn", async () => {
+  test("runs its scripts in a background tab too, where nothing is drawn", async () => {
     const { window, page } = await open();
     await page.addInitScript(`{
       globalThis.requestAnimationFrame = () => 0;
