@@ -100,7 +100,7 @@ export type Answer<R> = {
    * Details for the organization's activity, in addition to those of the request. Not sent to the caller, and
    * never a secret.
    */
-  told?: Record<string, string>;
+  activityDetails?: Record<string, string>;
 };
 
 /**
@@ -138,7 +138,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    * Returns details of the body for an organization's activity, in addition to the path parameters. Never a
    * secret.
    */
-  told?(body: B): Record<string, string | boolean>;
+  activityDetails?(body: B): Record<string, string | boolean>;
   /** Session calls that change state require the CSRF header. `false` only where no session exists yet. */
   csrf?: false;
   /**

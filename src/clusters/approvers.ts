@@ -136,7 +136,7 @@ function linkRoute(deps: Deps): Route {
         "The name that `kubectl auth whoami` prints; not a service account or node",
       ),
     }),
-    told: ({ cluster, username }) => ({ cluster_id: cluster, username }),
+    activityDetails: ({ cluster, username }) => ({ cluster_id: cluster, username }),
     answer: { status: 201, schema: shown, description: "The approver, also if it was already linked" },
     errors: ["approver_limit"],
     async handle({ caller, body }) {
@@ -165,7 +165,7 @@ function unlinkRoute({ db }: Deps): Route {
       const { cluster_id, username } = await unlinkApprover(db, caller.accountId, params.approver_id);
       return {
         body: { approver_id: params.approver_id, linked: false as const },
-        told: { cluster_id, username },
+        activityDetails: { cluster_id, username },
       };
     },
   });

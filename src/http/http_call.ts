@@ -57,7 +57,7 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
   /** Headers with the remaining rate of the operation, once the call was counted. */
   rateHeaders: Record<string, string> | undefined;
   /** Values of the answer that the organization's activity list shows. */
-  told: Record<string, string> | undefined;
+  activityDetails: Record<string, string> | undefined;
   readonly header: (name: string) => string | undefined;
   readonly cookie: (name: CookieName) => string | undefined;
   readonly #readers: RequestReaders;

@@ -172,13 +172,13 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
   if (!isOf || route.method === "GET" || typeof route.roles === "string") return undefined;
   return async ({ state: call }, next) => {
     const { caller } = call;
-    const isTold = caller !== undefined && "person" in caller && caller.organization;
-    if (!isTold || caller.person === undefined) return next();
-    const target = { ...(call.params as Record<string, string>), ...route.told?.(call.body) };
+    const isRecorded = caller !== undefined && "person" in caller && caller.organization;
+    if (!isRecorded || caller.person === undefined) return next();
+    const target = { ...(call.params as Record<string, string>), ...route.activityDetails?.(call.body) };
     const act = { organizationId: caller.accountId, person: caller.person, operation: route.id, target };
     const { reply } = await activity.run(act, async () => {
       const reply = await next();
-      return { reply, ...(call.told && { told: call.told }) };
+      return { reply, ...(call.activityDetails && { activityDetails: call.activityDetails }) };
     });
     return reply;
   };
@@ -209,7 +209,7 @@ export function handler(route: Route, cookies: Cookies, checkAnswers: boolean): 
   const handle = checkAnswers ? withDeclaredAnswers(route) : route.handle.bind(route);
   return async ({ state: call }) => {
     const answer = await handle(call);
-    call.told = answer.told;
+    call.activityDetails = answer.activityDetails;
     return answerReply(route, answer, cookies);
   };
 }

@@ -22,17 +22,17 @@ type Act = {
 };
 
 type Target = Act["target"];
-type Told = { told?: Target };
+type HasDetails = { activityDetails?: Target };
 type End = { status: "done" | "refused"; error_code: string | null; target: Target };
 
 /** Runs calls for organizations and records who made them. */
 export type Activity = {
   /**
    * Runs an act. Records it before it runs, so there is no change without a row. Afterwards, records its
-   * result and the `told` values of its answer. An act whose result is not known, because the process died or
-   * an error occurred, keeps the status `begun`.
+   * result and the `activityDetails` values of its answer. An act whose result is not known, because the
+   * process died or an error occurred, keeps the status `begun`.
    */
-  run<T extends Told>(act: Act, work: () => Promise<T>): Promise<T>;
+  run<T extends HasDetails>(act: Act, work: () => Promise<T>): Promise<T>;
 };
 
 /** Creates activity records in the database. */
@@ -54,7 +54,7 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
       };
       try {
         const result = await work();
-        await end({ status: "done", error_code: null, target: { ...act.target, ...result.told } });
+        await end({ status: "done", error_code: null, target: { ...act.target, ...result.activityDetails } });
         return result;
       } catch (error) {
         const code = refusalOf(error);

@@ -42,7 +42,7 @@ function addRoute(deps: VerifyDomainDeps): Route {
     access: "session",
     idempotent: true,
     body: z.object({ domain: domainText }),
-    told: ({ domain }) => ({ domain }),
+    activityDetails: ({ domain }) => ({ domain }),
     answer: { status: 201, schema: shown, description: "The domain, and the record that verifies it" },
     errors: ["not_available", "invalid_domain", "domain_limit"],
     async handle({ caller, body }) {

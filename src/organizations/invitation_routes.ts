@@ -44,7 +44,7 @@ function inviteRoute(deps: InviteDeps): Route {
     access: "session",
     idempotent: true,
     body: z.object({ email: emailAddress, role: z.enum(memberRoles) }),
-    told: ({ email, role }) => ({ email, role }),
+    activityDetails: ({ email, role }) => ({ email, role }),
     answer: { status: 201, schema: shown, description: "The invitation; its code is only in the mail" },
     errors: ["not_available", "already_member", "member_limit", "rate_limited"],
     async handle({ caller, body, ip }) {
@@ -99,7 +99,7 @@ function withdrawRoute({ db }: InviteDeps): Route {
     async handle({ caller, params: { invitation_id } }) {
       requireOrganization(caller);
       const email = await withdraw(db, caller.accountId, invitation_id);
-      return { body: { invitation_id, withdrawn: true as const }, told: { email } };
+      return { body: { invitation_id, withdrawn: true as const }, activityDetails: { email } };
     },
   });
 }

@@ -55,14 +55,14 @@ function changeRoute(db: Database): Route {
     idempotent: true,
     params,
     body: z.object({ role: z.enum(memberRoles) }),
-    told: ({ role }) => ({ role }),
+    activityDetails: ({ role }) => ({ role }),
     answer: { status: 200, schema: shown, description: "The member; the role applies from their next call" },
     errors: ["not_available", "not_found", "last_owner"],
     async handle({ caller, params, body }) {
       requireOrganization(caller);
       const change = { accountId: params.account_id, role: body.role, by: caller.person.accountId };
       const member = await changeMember(db, caller.accountId, change);
-      return { body: show(member), told: { email: member.email } };
+      return { body: show(member), activityDetails: { email: member.email } };
     },
   });
 }
@@ -82,7 +82,7 @@ function removeRoute(db: Database): Route {
       requireOrganization(caller);
       const change = { accountId: params.account_id, role: null, by: caller.person.accountId };
       const { account_id, email } = await changeMember(db, caller.accountId, change);
-      return { body: { account_id, member: false as const }, told: { email } };
+      return { body: { account_id, member: false as const }, activityDetails: { email } };
     },
   });
 }

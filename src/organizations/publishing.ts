@@ -72,7 +72,7 @@ function publishRoute(db: Database): Route {
     body: z
       .object({ domain: domainText.optional().describe("Default: the domain that was verified first") })
       .optional(),
-    told: (body) => (body?.domain === undefined ? {} : { domain: body.domain }),
+    activityDetails: (body) => (body?.domain === undefined ? {} : { domain: body.domain }),
     answer: { status: 200, schema: platformAnswer, description: "The published platform" },
     errors: ["not_found", "not_available", "domain_not_verified"],
     async handle({ caller, params: { platform_id }, body }) {

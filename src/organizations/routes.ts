@@ -74,7 +74,7 @@ function changeRoute(db: Database): Route {
       .object({ organization_name: displayName(200), four_eyes: z.boolean() })
       .partial()
       .refine((change) => Object.keys(change).length > 0, "must have something to change"),
-    told: changeOf,
+    activityDetails: changeOf,
     answer: { status: 200, schema: shown, description: "The changed organization" },
     errors: ["not_available"],
     async handle({ caller, body }) {

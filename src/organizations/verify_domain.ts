@@ -113,7 +113,7 @@ async function stateOf({ lookupTxt, word }: VerifyDomainDeps, row: OrganizationD
 const DAY = 24 * 60 * 60;
 /** Seconds of failed look-ups after which a domain loses its verification. */
 const LAPSE_SECONDS = 7 * DAY;
-const AT_ONCE = 10;
+const BATCH_SIZE = 10;
 
 type RecheckDeps = VerifyDomainDeps & { log: Logger; signal: AbortSignal };
 
@@ -125,7 +125,7 @@ export async function recheckDomains(deps: RecheckDeps): Promise<void> {
   for (;;) {
     const due = await claimDue(deps.db, deps.clock.now());
     await Promise.all(due.map((row) => recheck(deps, row)));
-    if (due.length < AT_ONCE || deps.signal.aborted) return;
+    if (due.length < BATCH_SIZE || deps.signal.aborted) return;
   }
 }
 
@@ -140,7 +140,7 @@ async function claimDue(db: Database, now: Date): Promise<OrganizationDomainRow[
        order by checked_at limit :count for update skip locked) as due
      where d.organization_id = due.organization_id and d.domain = due.domain
      returning d.*`,
-    { now, due: addSeconds(now, -DAY), count: AT_ONCE },
+    { now, due: addSeconds(now, -DAY), count: BATCH_SIZE },
   );
   return rows;
 }

@@ -89,7 +89,7 @@ async function register(
     object: null,
   });
   const body = { ...showRegistered(record), ...credentials };
-  return { body, told: { platform_id: body.platform_id, platform_name: body.name } };
+  return { body, activityDetails: { platform_id: body.platform_id, platform_name: body.name } };
 }
 
 type Deps = VaultSyncDeps & { clock: Clock };

@@ -8,8 +8,8 @@ import { createPacedLines, type PacedLines } from "../../rates/paced_lines.ts";
 import { type Answer, type Route, route } from "../../route.ts";
 import {
   csrfMatches,
-  type GivenSession,
   hashToken,
+  type IssuedSession,
   type SessionTokens,
   sessionCookies,
   startSession,
@@ -86,7 +86,7 @@ async function refreshOnce(
   presented: Presented,
   now: Date,
   { log, tellRepeat }: { log: Logger; tellRepeat: PacedLines },
-): Promise<GivenSession | undefined> {
+): Promise<IssuedSession | undefined> {
   const used = await tx("sessions").where("refresh_hash", presented.refreshHash).forUpdate().first();
   if (used === undefined || used.refresh_expires_at <= now) return undefined;
   const family = await tx("session_families")
@@ -123,15 +123,15 @@ async function repeatedAnswer(
   { refreshed_at, refreshed_by }: SessionRow,
   { next, client }: Presented,
   now: Date,
-): Promise<GivenSession | undefined> {
+): Promise<IssuedSession | undefined> {
   const isSameClient = refreshed_by !== null && client.equals(refreshed_by);
   const isSoon = refreshed_at !== null && now < addSeconds(refreshed_at, REPEAT_SECONDS);
   if (!isSameClient || !isSoon) return undefined;
-  const given = await tx("sessions")
+  const issued = await tx("sessions")
     .where("refresh_hash", hashToken(next.refreshToken))
     .whereNull("refreshed_at")
     .first("expires_at");
-  return given === undefined ? undefined : { ...next, expiresAt: given.expires_at };
+  return issued === undefined ? undefined : { ...next, expiresAt: issued.expires_at };
 }
 
 async function endReusedFamily(tx: Transaction, used: SessionRow, now: Date, log: Logger): Promise<void> {

@@ -72,7 +72,7 @@ const SESSION_SECONDS = 15 * 60;
 export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 
 /** A session as it is sent to the browser. */
-export type GivenSession = Tokens & { expiresAt: Date };
+export type IssuedSession = Tokens & { expiresAt: Date };
 
 /**
  * A live session of a person, with their role in their own account. `other` is the account `actFor` with the
@@ -99,7 +99,7 @@ export async function startFamily(
   accountId: string,
   tokens: Tokens,
   now: Date,
-): Promise<GivenSession> {
+): Promise<IssuedSession> {
   const familyId = newId();
   await tx("session_families").insert({ family_id: familyId, account_id: accountId, created_at: now });
   return startSession(tx, { accountId, familyId }, tokens, now);
@@ -111,7 +111,7 @@ export async function startSession(
   { accountId, familyId }: { accountId: string; familyId: string },
   tokens: Tokens,
   now: Date,
-): Promise<GivenSession> {
+): Promise<IssuedSession> {
   const expiresAt = addSeconds(now, SESSION_SECONDS);
   await tx("sessions").insert({
     session_id: newId(),
@@ -178,7 +178,7 @@ export function createFindSession({ db, clock }: { db: Database; clock: Clock })
  * Returns the cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing
  * needs both. So a browser that was closed for an hour can continue without a new code.
  */
-export function sessionCookies(session: GivenSession): CookieChange[] {
+export function sessionCookies(session: IssuedSession): CookieChange[] {
   return [
     { name: "session", value: session.sessionToken, maxAgeSeconds: SESSION_SECONDS },
     { name: "refresh", value: session.refreshToken, maxAgeSeconds: REFRESH_SECONDS },

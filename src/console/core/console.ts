@@ -189,7 +189,7 @@ function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
  * The most files that one person may download at the same time. Each keeps part of its content in memory
  * until it is read.
  */
-export const FILES_AT_ONCE = 3;
+export const MAX_CONCURRENT_FILES = 3;
 const AGAIN_MS = 10_000;
 
 /** Counts a file page for the person who requested it, from before it is created until its response ends. */
@@ -203,9 +203,9 @@ function createFilesUnderWay(): TakeFile {
   const counts = createKeyCounts();
   return ({ page, exchange: { response } }, person) => {
     if (!("file" in page) || person === undefined) return;
-    if (!counts.enter(person, FILES_AT_ONCE)) {
+    if (!counts.enter(person, MAX_CONCURRENT_FILES)) {
       throw rateLimited(
-        `You are already downloading ${FILES_AT_ONCE} files: wait until one is complete`,
+        `You are already downloading ${MAX_CONCURRENT_FILES} files: wait until one is complete`,
         AGAIN_MS,
       );
     }

@@ -23,7 +23,7 @@ export type FormParts = {
   /** Hidden fields. */
   hidden?: Record<string, string | undefined>;
   /** Submitted automatically where scripts run. */
-  atOnce?: boolean;
+  autoSubmit?: boolean;
 };
 
 /** Returns a form that is sent to its own page, with the token of this visit. */
@@ -36,7 +36,7 @@ export function form(visit: Visit, parts: FormParts): Html {
     tone = "primary",
     once = false,
     hidden = {},
-    atOnce = false,
+    autoSubmit = false,
   } = parts;
   const key = keyOf(visit, name) || newId();
   const unseen = {
@@ -46,7 +46,7 @@ export function form(visit: Visit, parts: FormParts): Html {
     ...(once && { key }),
     ...hidden,
   };
-  return html`<form method="post" action=${visit.here} id=${`form-${name}`} data-at-once=${atOnce}>
+  return html`<form method="post" action=${visit.here} id=${`form-${name}`} data-at-once=${autoSubmit}>
     ${Object.entries(unseen).map(
       ([field, value]) => value !== undefined && html`<input type="hidden" name=${field} value=${value} />`,
     )}

@@ -62,7 +62,7 @@ export const renewPage = page({
       name: "renew",
       submit: visit.texts.renew.submit,
       hidden: { return_to: back },
-      atOnce: visit.failure === undefined && visit.session === undefined,
+      autoSubmit: visit.failure === undefined && visit.session === undefined,
     })}`,
   forms: {
     renew: {

@@ -71,7 +71,7 @@ export function approveRoute(deps: Deps): Route {
           issued_at: approved.issuedAt.toISOString(),
           status: "approved",
         },
-        told: { cert_id: approved.certId },
+        activityDetails: { cert_id: approved.certId },
       };
     },
   });

@@ -41,7 +41,7 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
     roles: ["developer"],
     idempotent: true,
     body,
-    told: ({ connection_id }) => ({ connection_id }),
+    activityDetails: ({ connection_id }) => ({ connection_id }),
     answer: { status: 201, schema: answer, description: "A pending request" },
     errors: [
       "not_found",
@@ -70,7 +70,7 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
       );
       return {
         body: { request_id, status, agent_id, requested_scope },
-        told: { request_id, agent_id },
+        activityDetails: { request_id, agent_id },
       };
     },
   });

@@ -47,9 +47,9 @@ function callersOf({ security }: Operation): Html {
 }
 
 function parametersOf({ parameters = [] }: Operation): Html | undefined {
-  const told = parameters.filter(({ name }) => name !== "X-Request-Id");
-  if (told.length === 0) return undefined;
-  return html`<h4>Parameters</h4><dl>${told.map(
+  const listed = parameters.filter(({ name }) => name !== "X-Request-Id");
+  if (listed.length === 0) return undefined;
+  return html`<h4>Parameters</h4><dl>${listed.map(
     ({ name, in: place, required, description, schema }) =>
       html`<dt><code>${name}</code> <span class="quiet">${place}</span></dt><dd>${describe(
         description === undefined ? schema : { ...schema, description },

@@ -70,11 +70,11 @@ const limits: Record<string, (bound: number) => string> = {
  * empty.
  */
 function limitsOf(schema: Schema): string[] {
-  const told = Object.entries(limits).flatMap(([keyword, say]) => {
+  const words = Object.entries(limits).flatMap(([keyword, describeLimit]) => {
     const bound = schema[keyword];
-    return typeof bound === "number" && Math.abs(bound) < 2 ** 31 - 1 ? [say(bound)] : [];
+    return typeof bound === "number" && Math.abs(bound) < 2 ** 31 - 1 ? [describeLimit(bound)] : [];
   });
-  return schema.default === undefined ? told : [...told, `${JSON.stringify(schema.default)} when left out`];
+  return schema.default === undefined ? words : [...words, `${JSON.stringify(schema.default)} when left out`];
 }
 
 function formsOf(schema: Schema): Schema[] {

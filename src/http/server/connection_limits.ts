@@ -37,7 +37,7 @@ export function createClientSockets({ perClient, clientOf }: ClientSocketBounds)
 }
 
 /** The two ways to handle a request: serve it, or refuse it and end its connection. */
-type Ways = { serve(): void; refuse(): void };
+type Handling = { serve(): void; refuse(): void };
 
 /** Limits the requests of one connection that wait for their responses. HTTP/1.1 sets no limit. */
 type PendingResponses = {
@@ -45,7 +45,7 @@ type PendingResponses = {
    * Serves a connection's requests one after the other. Refuses the first request beyond the connection's
    * limit, drops the requests that were read together with it, and reads nothing more.
    */
-  take(request: IncomingMessage, response: ServerResponse, ways: Ways): void;
+  take(request: IncomingMessage, response: ServerResponse, handling: Handling): void;
   /** Returns the responses that have not ended, of one connection or of all. */
   open(socket?: Socket): ServerResponse[];
 };
@@ -53,7 +53,7 @@ type PendingResponses = {
 type Connection = {
   open: ServerResponse[];
   /** Functions that each start one waiting request. The first request has already started. */
-  line: (() => void)[];
+  queue: (() => void)[];
   isEnded: boolean;
 };
 
@@ -69,7 +69,7 @@ export function createPendingResponses(most: number): PendingResponses {
   function connectionOf(socket: Socket): Connection {
     const known = connections.get(socket);
     if (known !== undefined) return known;
-    const connection: Connection = { open: [], line: [], isEnded: false };
+    const connection: Connection = { open: [], queue: [], isEnded: false };
     connections.set(socket, connection);
     socket.once("close", () => connections.delete(socket));
     return connection;
@@ -78,11 +78,11 @@ export function createPendingResponses(most: number): PendingResponses {
   return {
     take({ socket }, response, { serve, refuse }) {
       const connection = connectionOf(socket);
-      const { open, line } = connection;
+      const { open, queue } = connection;
       open.push(response);
       response.once("close", () => open.splice(open.indexOf(response), 1));
       if (connection.isEnded) return;
-      if (line.length >= most) {
+      if (queue.length >= most) {
         connection.isEnded = true;
         socket.pause();
         // Reading a request body resumes the socket, so pause it again.
@@ -90,16 +90,16 @@ export function createPendingResponses(most: number): PendingResponses {
         refuse();
         return;
       }
-      line.push(serve);
+      queue.push(serve);
       response.once("close", () => {
-        line.shift();
-        if (!socket.destroyed) line[0]?.();
+        queue.shift();
+        if (!socket.destroyed) queue[0]?.();
       });
-      if (line.length === 1) serve();
+      if (queue.length === 1) serve();
     },
     open(socket) {
-      const asked = socket === undefined ? connections.values() : [connections.get(socket)];
-      return [...asked].flatMap((connection) => connection?.open ?? []);
+      const selected = socket === undefined ? connections.values() : [connections.get(socket)];
+      return [...selected].flatMap((connection) => connection?.open ?? []);
     },
   };
 }

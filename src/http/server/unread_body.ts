@@ -8,8 +8,8 @@ const WHOLE_MS = 30_000;
 /** Milliseconds that a sender may pause meanwhile. */
 const PAUSE_MS = 5_000;
 /** The most bodies that are discarded at the same time, in total and for each client. */
-const AT_ONCE = 64;
-const AT_ONCE_PER_CLIENT = 16;
+const MAX_CONCURRENT = 64;
+const MAX_CONCURRENT_PER_CLIENT = 16;
 
 /** Discards what is left of requests that were answered before they were read. */
 export type UnreadBodies = {
@@ -31,7 +31,7 @@ export function createUnreadBodies(): UnreadBodies {
   return {
     discard(request, client) {
       if (request.complete || request.destroyed) return Promise.resolve();
-      if (all >= AT_ONCE || !clients.enter(client, AT_ONCE_PER_CLIENT)) return undefined;
+      if (all >= MAX_CONCURRENT || !clients.enter(client, MAX_CONCURRENT_PER_CLIENT)) return undefined;
       all += 1;
       return readToEnd(request).finally(() => {
         all -= 1;

@@ -63,7 +63,10 @@ export function tryRoute(deps: TryRouteDeps): Route {
     access: "session",
     roles: ["developer"],
     idempotent: true,
-    told: ({ required_scope, cert_id }) => ({ required_scope, ...(cert_id !== undefined && { cert_id }) }),
+    activityDetails: ({ required_scope, cert_id }) => ({
+      required_scope,
+      ...(cert_id !== undefined && { cert_id }),
+    }),
     params: z.object({ connection_id: idText, agent_id: idText }),
     body,
     answer: { status: 200, schema: answer, description: "The calls, their answers and the decision" },

@@ -58,7 +58,9 @@ describe("the page that replaces a webhook secret", () => {
     const secrets = { former, next };
 
     const during = await open();
-    expect(during.words).toMatch(/Two secrets: the next one waits .*until you continue with step 3\. Since \d/);
+    expect(during.words).toMatch(
+      /Two secrets: the next one waits .*until you continue with step 3\. Since \d/,
+    );
     own.receiver.reply = (request) => (signedWith(request, secrets).own.includes("former") ? 204 : 401);
     const first = await tested();
     expect(first.shown.words).toMatch(/Delivered .*HTTP 204/);

@@ -87,8 +87,8 @@ function about(visit: Visit, { target }: Entry, emails: Emails): Piece {
   const { targets } = visit.texts.activity;
   const { account_id: accountId, email } = target;
   const isMember = accountId !== undefined && email !== undefined;
-  const told = Object.entries(target).filter(([key]) => !(isMember && key === "account_id"));
-  return told.map(([key, value], place) => {
+  const entries = Object.entries(target).filter(([key]) => !(isMember && key === "account_id"));
+  return entries.map(([key, value], place) => {
     const name = isMember && key === "email" ? "account_id" : key;
     const label = Object.hasOwn(targets, name) ? targets[name] : name;
     return html`${place > 0 && html`<br />`}<span class="quiet">${label}</span> ${said(visit, key, value, emails)}`;
