@@ -8,13 +8,13 @@ import { memoryStore } from "../support/challenge_store.ts";
 describe("a challenge store", () => {
   const proof = () => prove([{}]);
 
-  test("lets one proof through for each challenge", async () => {
+  test("accepts one proof for each challenge", async () => {
     const store = memoryStore(bytes32(7));
     expect(await code(await proof(), { challengeStore: store })).toBe("valid");
     expect(await code(await proof(), { challengeStore: store })).toBe("unknown_challenge");
   });
 
-  test("lets one of many at the same time through", async () => {
+  test("accepts only one of several concurrent proofs with the same challenge", async () => {
     const store = memoryStore(bytes32(7));
     const bundle = await proof();
     const codes = await Promise.all(Array.from({ length: 8 }, () => code(bundle, { challengeStore: store })));
@@ -22,7 +22,7 @@ describe("a challenge store", () => {
     expect(codes.filter((each) => each === "unknown_challenge")).toHaveLength(7);
   });
 
-  test("answers a foreign challenge before any signature work", async () => {
+  test("makes verification reject an unknown challenge before it checks any signature", async () => {
     const store = memoryStore(bytes32(9));
     const result = await verifyBundle(await proof(), options({ challengeStore: store }));
     expect(result.violation?.code).toBe("unknown_challenge");
@@ -30,7 +30,7 @@ describe("a challenge store", () => {
     expect(store.log).toEqual(["isKnown"]);
   });
 
-  test("is asked after the session and before the stream, as §8 orders them", async () => {
+  test("answers after the session check and before the stream check, as in §8", async () => {
     const store = () => memoryStore(bytes32(9));
     const stream = { stream_id: bytes32(2), last_seen_seq: 0 };
     expect(await code(await proof(), { challengeStore: store(), stream })).toBe("unknown_challenge");
@@ -42,7 +42,7 @@ describe("a challenge store", () => {
     );
   });
 
-  test("is not asked for a malformed bundle", async () => {
+  test("receives no request for a malformed bundle", async () => {
     const store = memoryStore(bytes32(7));
     await verifyBundle({ ...(await proof()), delegations: [] }, options({ challengeStore: store }));
     expect(store.log).toEqual([]);
@@ -82,7 +82,7 @@ describe("a challenge store", () => {
         return { ...bundle, delegations: [{ ...leaf, expires_at: NOW - 2 }] };
       },
     ],
-  ])("is not spent by %s", async (_, make) => {
+  ])("keeps the challenge open after %s", async (_, make) => {
     const store = memoryStore(bytes32(7));
     const result = await verifyBundle(await make(), options({ challengeStore: store }));
     expect(result).toMatchObject({ valid: false, genuine: false });
@@ -98,7 +98,7 @@ describe("a challenge store", () => {
     ["revocation_error", [{}], { revocation: () => Promise.reject(new Error("down")) }],
     ["delegation_not_authorized", [{}, { scope: ["meeting:attend"] }], {}],
   ] as [string, Partial<DelegationFields>[], Partial<VerifyOptions>][])(
-    "is spent by a genuine proof denied as %s",
+    "spends the challenge of a genuine proof that is denied as %s",
     async (expected, changes, extra) => {
       const store = memoryStore(bytes32(7));
       const result = await verifyBundle(await prove(changes), options({ challengeStore: store, ...extra }));
@@ -108,7 +108,7 @@ describe("a challenge store", () => {
     },
   );
 
-  test("puts the constraints after the challenge, where without one they come before the next certificate", async () => {
+  test("moves the constraints after the challenge; without a store they come before the next certificate", async () => {
     const unknown = { constraints: [{ type: "acme:x" }] };
     const bundle = await prove([unknown, { expires_at: NOW - 1 }]);
     expect(await code(bundle)).toBe("constraint_unknown");
@@ -120,7 +120,7 @@ describe("a challenge store", () => {
     expect(names.indexOf("constraints")).toBeGreaterThan(names.indexOf("challenge_spent"));
   });
 
-  test("that breaks makes the call fail, not the proof", async () => {
+  test("makes the call fail, and does not refuse the proof, if it throws", async () => {
     const broken = { isKnown: () => Promise.reject(new Error("down")), spend: () => true };
     await expect(verifyBundle(await proof(), options({ challengeStore: broken }))).rejects.toThrow("down");
   });

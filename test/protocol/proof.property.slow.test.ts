@@ -9,7 +9,7 @@ import { bytes32, encode, NOW, prove } from "../support/chains.ts";
 import { bindings, CONTEXT, certificates } from "../support/proof_arbitraries.ts";
 import { flipBit, refusal } from "../support/tampering.ts";
 
-/** The verifier's own values for a bundle as it was presented. */
+/** Returns the options of a verifier that expects this bundle. */
 function optionsFor(bundle: ProofBundle): VerifyOptions {
   return {
     now: NOW,
@@ -21,7 +21,7 @@ function optionsFor(bundle: ProofBundle): VerifyOptions {
 }
 
 describe("any valid proof", () => {
-  test("is signed, decoded and verified, by both implementations alike", async () => {
+  test("passes decoding and verification, with equal results of both implementations", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(certificates, { minLength: 1, maxLength: 3 }),
@@ -41,7 +41,7 @@ describe("any valid proof", () => {
     );
   });
 
-  test("is refused after any change of a single bit", async () => {
+  test("fails verification after a change of any single bit", async () => {
     await fc.assert(
       fc.asyncProperty(
         certificates,
@@ -64,7 +64,7 @@ describe("any valid proof", () => {
   });
 });
 
-describe("a plain proof", () => {
+describe("a simple proof", () => {
   let document: Uint8Array;
   let options: VerifyOptions;
 
@@ -74,7 +74,7 @@ describe("a plain proof", () => {
     options = optionsFor(bundle);
   });
 
-  test("is refused after any change of a single bit, whatever it then says", async () => {
+  test("fails decoding or verification after a change of any single bit", async () => {
     expect(await refusal(document, options)).toBeUndefined();
     await fc.assert(
       fc.asyncProperty(fc.nat(document.length * 8 - 1), async (bit) => {
@@ -84,7 +84,7 @@ describe("a plain proof", () => {
     );
   });
 
-  test("is answered alike by both implementations, whichever byte of a key or signature is changed", async () => {
+  test("gets equal results of both implementations after a change of any byte of a key or signature", async () => {
     const texts = [
       ...Buffer.from(document)
         .toString("latin1")
@@ -106,7 +106,7 @@ describe("a plain proof", () => {
     );
   });
 
-  test("is refused, and nothing worse, when pieces of it are cut, doubled or moved", async () => {
+  test("fails with a protocol error or a violation if pieces of it are cut, doubled or moved", async () => {
     const position = fc.nat(document.length);
     await fc.assert(
       fc.asyncProperty(position, position, position, async (a, b, c) => {
@@ -127,7 +127,7 @@ describe("a plain proof", () => {
   });
 });
 
-test("random documents are refused with a protocol error", () => {
+test("random documents fail to decode with a protocol error", () => {
   const piece = fc.oneof(
     fc.uint8Array({ maxLength: 20 }),
     fc.constantFrom(...'{}[]",:\\0-1.5e9tn'.split("")).map((text) => Buffer.from(text)),

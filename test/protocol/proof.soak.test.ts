@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { bytes32, encode, NOW, prove } from "../support/chains.ts";
 import { flipBit, refusal } from "../support/tampering.ts";
 
-test("a proof is refused after the change of any of its bits", {
+test("a proof fails verification after a change of any of its bits", {
   timeout: 1_800_000,
 }, async () => {
   const bundle = await prove([{}, {}], { session_context: bytes32(1), stream_id: bytes32(2), stream_seq: 1 });

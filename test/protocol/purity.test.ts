@@ -14,11 +14,11 @@ const sources = readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
   .filter((name) => name.endsWith(".ts"))
   .map((name) => ({ name, text: codeOf(readFileSync(resolve(FOLDER, name), "utf8")) }));
 
-/** Whether what a source imports is the protocol's own. */
+/** Returns whether an import stays within the protocol folder. */
 const isOwn = (source: string, from: string) =>
   /^\.{1,2}\//.test(from) && !relative(FOLDER, resolve(FOLDER, dirname(source), from)).startsWith("..");
 
-test("the protocol imports nothing that reaches a file, a network, a database or a clock", () => {
+test("the protocol does not import access to files, networks, databases or clocks", () => {
   expect(sources.length).toBeGreaterThan(30);
   for (const { name, text } of sources) {
     const imported = [...text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)].map(
@@ -31,11 +31,11 @@ test("the protocol imports nothing that reaches a file, a network, a database or
   }
 });
 
-test("the protocol reads no clock and no environment of its own", () => {
+test("the protocol does not read a clock or the environment", () => {
   for (const { name, text } of sources) expect(IMPURE.exec(text)?.[0], name).toBeUndefined();
 });
 
-test("both halves of a signature are made and checked on the thread pool", async () => {
+test("both halves of a signature are created and verified on the thread pool", async () => {
   const requests: string[] = [];
   const hook = createHook({
     init: (_, type) => void (type === "SIGNREQUEST" && requests.push(type)),
@@ -47,7 +47,7 @@ test("both halves of a signature are made and checked on the thread pool", async
   expect(requests).toHaveLength(2);
 });
 
-/** A source without its comments. */
+/** Returns a source without its comments. */
 function codeOf(source: string): string {
   return source.replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "");
 }

@@ -11,8 +11,8 @@ if (!isThere) {
 }
 
 /**
- * Refused by both, and by this implementation for an earlier reason: a constraint that can never hold, a MAC
- * that is wrong.
+ * Cases that both implementations refuse, but this one for an earlier reason: a constraint that can never
+ * hold, or a wrong MAC.
  */
 const OTHER_REASON = [
   /^\{"type":"geo_polygon","points":\[\[0,(1|-170)\],.* without context$/,
@@ -36,7 +36,7 @@ beforeAll(async () => {
   }
 });
 
-/** Questions whose two answers are not alike in what is looked at. */
+/** Returns the questions whose two answers differ in the part that `look` selects. */
 function differing(of: Compared[], look: (answer: Answer) => unknown): unknown[] {
   return of
     .filter(({ own, theirs }) => JSON.stringify(look(own)) !== JSON.stringify(look(theirs)))
@@ -47,22 +47,22 @@ const isAccepted = (answer: Answer) => !("refused" in answer) && (answer.valid ?
 const isRead = ({ own, theirs }: Compared) => !("refused" in own) && !("refused" in theirs);
 const isAlike = ({ question }: Compared) => !OTHER_REASON.some((pattern) => pattern.test(question.name));
 
-describe.skipIf(!isThere)("beside the published Python SDK", () => {
-  test("accepts the same documents and refuses the same", () => {
+describe.skipIf(!isThere)("compared with the published Python SDK", () => {
+  test("this implementation accepts and refuses the same documents", () => {
     expect(differing(compared, isAccepted)).toEqual([]);
     const accepted = compared.filter(({ own }) => isAccepted(own)).length;
     expect(accepted).toBeGreaterThan(60);
     expect(compared.length - accepted).toBeGreaterThan(600);
   });
 
-  test("makes the same signed bytes and hashes of what both read", () => {
+  test("this implementation computes the same signed bytes and hashes", () => {
     const bytes = ({ hash, signed, challenge, link }: Answer) => ({ hash, signed, challenge, link });
     const read = compared.filter(isRead);
     expect(differing(read, bytes)).toEqual([]);
     expect(read.filter(({ own }) => "hash" in own).length).toBeGreaterThan(150);
   });
 
-  test("gives the same answers and reasons: the code, or the sentence where there is none", () => {
+  test("this implementation gives the same answers with the same code, or the same sentence if there is no code", () => {
     const answer = ({ identity_status, human_id, agent_id, granted_scope, reason }: Answer) => ({
       identity_status,
       human_id,
@@ -73,7 +73,7 @@ describe.skipIf(!isThere)("beside the published Python SDK", () => {
     expect(differing(compared.filter(isRead).filter(isAlike), answer)).toEqual([]);
   });
 
-  test("refuses too where it gives another reason, and nowhere else than is written here", () => {
+  test("the SDK also refuses every case that is listed with another reason", () => {
     const others = compared.filter((each) => !isAlike(each));
     expect(others).toHaveLength(7);
     for (const { question, own, theirs } of others) {

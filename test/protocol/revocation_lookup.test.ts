@@ -4,8 +4,8 @@ import { type VerifyOptions, verifyBundle } from "../../src/protocol/verificatio
 import { code, options } from "../support/answers.ts";
 import { AGENT, NOW, prove, ROOT, tamper } from "../support/chains.ts";
 
-describe("revocation", () => {
-  test("is asked leaf to root, of good certificates only, until one is not", async () => {
+describe("the revocation lookup", () => {
+  test("runs from leaf to root, and stops at the first revoked certificate", async () => {
     const asked: string[] = [];
     const revocation =
       (revoked: string) =>
@@ -26,7 +26,7 @@ describe("revocation", () => {
     expect(asked).toEqual(["cert-0", "cert-1"]);
   });
 
-  test("that cannot be known refuses the proof", async () => {
+  test("refuses the proof if the state is unknown", async () => {
     const result = await verifyBundle(
       await prove(),
       options({
@@ -42,7 +42,7 @@ describe("revocation", () => {
     });
   });
 
-  test("comes before the certificate's signature", async () => {
+  test("takes precedence over the certificate's signature", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     leaf.signature = { ...leaf.signature, ed25519: tamper(leaf.signature.ed25519) };
@@ -64,7 +64,7 @@ describe("revocation", () => {
     ],
     ["the root may not delegate", [{}, { scope: ["meeting:attend"] }], {}, ["cert-0"]],
   ] as [string, Partial<DelegationFields>[], Partial<VerifyOptions>, string[]][])(
-    "deferred names what is left to ask when %s",
+    "reports which certificates the caller must look up if %s",
     async (_, changes, extra, consulted) => {
       const result = await verifyBundle(await prove(changes), options({ revocation: "deferred", ...extra }));
       expect(result.consulted).toEqual(consulted);

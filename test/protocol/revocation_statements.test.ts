@@ -18,14 +18,14 @@ describe("a revocation list", () => {
   const issue = (revoked_certs = ["a", "b"]) =>
     issueRevocationList({ issuer_id: ROOT.id, updated_at: NOW, revoked_certs }, ROOT.privateKey);
 
-  test("travels and verifies under its issuer's key, empty too", async () => {
+  test("verifies with its issuer's key after encoding and decoding, also if it is empty", async () => {
     for (const list of [await issue(), await issue([])]) {
       expect(decodeRevocationList(encode(list))).toEqual(list);
       expect(await verifyRevocationList(list, ROOT.publicKey)).toBeUndefined();
     }
   });
 
-  test("is refused under another key, even one that signed it", async () => {
+  test("fails verification with another key, even with the key that signed it", async () => {
     expect(await verifyRevocationList(await issue(), AGENT.publicKey)).toMatchObject({
       code: "issuer_mismatch",
     });
@@ -41,13 +41,13 @@ describe("a revocation list", () => {
     ["updated_at", NOW + 1],
     ["revoked_certs", ["a"]],
     ["revoked_certs", ["b", "a"]],
-  ])("is refused with its %s changed", async (name, value) => {
+  ])("fails verification after a change of %s", async (name, value) => {
     expect(await verifyRevocationList({ ...(await issue()), [name]: value }, ROOT.publicKey)).toMatchObject({
       code: "bad_signature",
     });
   });
 
-  test.each(halves)("is refused with its %s half changed", async (half) => {
+  test.each(halves)("fails verification after a change of its %s half", async (half) => {
     const list = await issue();
     const signature = { ...list.signature, [half]: tamper(list.signature[half]) };
     expect(await verifyRevocationList({ ...list, signature }, ROOT.publicKey)).toMatchObject({
@@ -55,7 +55,7 @@ describe("a revocation list", () => {
     });
   });
 
-  test("may be longer than a bundle where its reader says so, and not longer than that", async () => {
+  test("can be larger than a bundle if the reader sets a larger limit", async () => {
     const long = encode(
       await issue(Array.from({ length: 4000 }, (_, index) => `certificate number ${index} of this issuer`)),
     );
@@ -64,7 +64,7 @@ describe("a revocation list", () => {
     expect(() => decodeRevocationList(long, { maxBytes: long.length - 1 })).toThrow(refuses("too_large"));
   });
 
-  test("is decoded strictly", async () => {
+  test("rejects unknown, missing and mistyped members", async () => {
     const list = await issue();
     expect(() => decodeRevocationList(encode({ ...list, extra: 1 }))).toThrow(refuses("unknown_field"));
     expect(() => decodeRevocationList(encode({ ...list, revoked_certs: null }))).toThrow(
@@ -91,7 +91,7 @@ describe("a revocation push", () => {
     expect((await verifyRevocationPush(await issue(seqNo), ROOT.publicKey, last))?.code).toBe(expected);
   });
 
-  test("is refused when it is forged, whatever its number", async () => {
+  test("fails verification if it is forged, whatever its number", async () => {
     const push = { ...(await issue(9)), entries: ["a", "b"] };
     expect(await verifyRevocationPush(push, ROOT.publicKey, 7)).toMatchObject({ code: "bad_signature" });
     expect(await verifyRevocationPush(await issue(1), AGENT.publicKey, 0)).toMatchObject({
@@ -99,7 +99,7 @@ describe("a revocation push", () => {
     });
   });
 
-  test("travels, from number 1 on, with entries", async () => {
+  test("survives encoding and decoding, and requires entries and a number from 1 on", async () => {
     const push = await issue(1);
     expect(decodeRevocationPush(encode(push))).toEqual(push);
     expect(decodeRevocationPush(encode({ ...push, entries: [] })).entries).toEqual([]);

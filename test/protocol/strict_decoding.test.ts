@@ -43,13 +43,13 @@ describe.each(KINDS)("%s", (kind) => {
   const textOf = () => Buffer.from(genuine[kind][0] ?? Buffer.alloc(0)).toString("utf8");
   const parsed = (): Record<string, unknown> => JSON.parse(textOf());
 
-  test("says what the document says", () => {
+  test("decodes to the content of the document", () => {
     for (const document of genuine[kind]) {
       expect(decode(document)).toEqual(JSON.parse(Buffer.from(document).toString("utf8")));
     }
   });
 
-  test("has none of its members left out or null, unless they are optional", () => {
+  test("rejects a missing or null member, unless it is optional", () => {
     const required = Object.keys(parsed()).filter((name) => !OPTIONAL[kind]?.includes(name));
     expect(required.length).toBeGreaterThanOrEqual(3);
     for (const name of required) {
@@ -59,7 +59,7 @@ describe.each(KINDS)("%s", (kind) => {
     }
   });
 
-  test("has no member of another type", () => {
+  test("rejects a member of another type", () => {
     for (const name of Object.keys(parsed())) {
       for (const value of [true, { a: 1 }, [[]]]) {
         expect(() => decode(encode({ ...parsed(), [name]: value })), name).toThrow(
@@ -72,10 +72,10 @@ describe.each(KINDS)("%s", (kind) => {
   test.each([
     ["an unknown member", (text: string) => text.replace("{", '{"extra":1,'), "unknown_field"],
     ["a member named __proto__", (text: string) => text.replace("{", '{"__proto__":{},'), "unknown_field"],
-    ["a member given twice", (text: string) => text.replace(/^\{("\w+":)/, '{$1"x",$1'), "duplicate_key"],
+    ["a duplicate member", (text: string) => text.replace(/^\{("\w+":)/, '{$1"x",$1'), "duplicate_key"],
     ["a byte-order mark", (text: string) => `\ufeff${text}`, "invalid_json"],
     ["content after it", (text: string) => `${text}0`, "invalid_json"],
-    ["nothing", () => "", "invalid_json"],
+    ["no content", () => "", "invalid_json"],
     [
       "17 levels of nesting",
       (text: string) => text.replace("{", `{"extra":${"[".repeat(16)}${"]".repeat(16)},`),
@@ -88,11 +88,11 @@ describe.each(KINDS)("%s", (kind) => {
     ],
     ["131073 bytes", (text: string) => text.padEnd(131_073), "too_large"],
     ["a lone surrogate", (text: string) => text.replace("{", '{"extra":"\\udfff",'), "invalid_utf8"],
-  ])("is refused with %s", (_, change, code) => {
+  ])("rejects a document with %s", (_, change, code) => {
     expect(() => decode(Buffer.from(change(textOf())))).toThrow(refuses(code));
   });
 
-  test("is read with 131072 bytes, in any order and with any white space", () => {
+  test("accepts 131072 bytes, members in any order and any white space", () => {
     const members = parsed();
     const reversed = Object.fromEntries(Object.entries(members).reverse());
     const spaced = Buffer.from(JSON.stringify(reversed, null, "\r\n\t"));
@@ -100,7 +100,7 @@ describe.each(KINDS)("%s", (kind) => {
     expect(decode(largest)).toEqual(members);
   });
 
-  test("is refused with one byte that is no UTF-8", () => {
+  test("rejects a document with one byte that is not UTF-8", () => {
     const document = Buffer.from(textOf());
     document[document.length - 2] = 0xff;
     expect(() => decode(document)).toThrow(refuses("invalid_utf8"));

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { code } from "../support/answers.ts";
 import { bytes32, NOW, prove, tamper } from "../support/chains.ts";
 
-describe("session context", () => {
+describe("the session context", () => {
   test.each([
     ["absent on both sides", undefined, undefined, "valid"],
     ["equal", bytes32(1), bytes32(1), "valid"],
@@ -15,12 +15,12 @@ describe("session context", () => {
     expect(await code(bundle, { session_context: own })).toBe(expected);
   });
 
-  test("of another length in the bundle", async () => {
+  test("with another length in the bundle", async () => {
     const bundle = { ...(await prove()), session_context: "AAAA" };
     expect(await code(bundle, { session_context: bytes32(1) })).toBe("invalid_session_context");
   });
 
-  test("cannot be added, removed or changed after signing", async () => {
+  test("fails verification if it is added, removed or changed after signing", async () => {
     const bound = await prove([{}], { session_context: bytes32(1) });
     const { session_context: _, ...unbound } = bound;
     expect(await code(unbound)).toBe("bad_challenge_sig");
@@ -33,7 +33,7 @@ describe("session context", () => {
   });
 });
 
-describe("stream", () => {
+describe("the stream", () => {
   const stream = (last_seen_seq: number, byte = 5) => ({
     stream: { stream_id: bytes32(byte), last_seen_seq },
   });
@@ -53,14 +53,14 @@ describe("stream", () => {
     expect(await code(await turn(seq), stream(last))).toBe(expected);
   });
 
-  test("must be the verifier's, and be there on both sides or on none", async () => {
+  test("must be the verifier's, and must be present on both sides or on neither", async () => {
     expect(await code(await turn(1), stream(0, 6))).toBe("stream_id_mismatch");
     expect(await code(await turn(1))).toBe("stream_context_unverifiable");
     expect(await code(await prove(), stream(0))).toBe("missing_stream_context");
     expect(await code({ ...(await turn(1)), stream_id: "AAAA" }, stream(0))).toBe("invalid_stream_id");
   });
 
-  test("cannot be renumbered after signing", async () => {
+  test("fails verification if it is renumbered after signing", async () => {
     expect(await code({ ...(await turn(1)), stream_seq: 2 }, stream(1))).toBe("bad_challenge_sig");
   });
 });
@@ -75,13 +75,13 @@ describe("the challenge", () => {
     expect(await code(await prove(), { now: NOW + age })).toBe(expected);
   });
 
-  test.each(["ed25519", "ml_dsa_65"] as const)("is signed with %s", async (half) => {
+  test.each(["ed25519", "ml_dsa_65"] as const)("needs a good %s signature", async (half) => {
     const bundle = await prove();
     const challenge_sig = { ...bundle.challenge_sig, [half]: tamper(bundle.challenge_sig[half]) };
     expect(await code({ ...bundle, challenge_sig })).toBe("bad_challenge_sig");
   });
 
-  test("cannot be exchanged after signing", async () => {
+  test("fails verification if it is replaced after signing", async () => {
     const bundle = await prove();
     expect(await code({ ...bundle, challenge: bytes32(8) })).toBe("bad_challenge_sig");
     expect(await code({ ...bundle, challenge_at: NOW - 1 })).toBe("bad_challenge_sig");

@@ -9,7 +9,7 @@ import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../s
 const proveOne = (change: Partial<DelegationFields>) => prove([change]);
 
 describe("the agent", () => {
-  test("is the leaf's subject by key and by id", async () => {
+  test("must be the subject of the leaf, by key and by id", async () => {
     const bundle = await prove();
     expect(await code({ ...bundle, agent_pub_key: ROOT.publicKey })).toBe("key_mismatch");
     expect(await code({ ...bundle, agent_id: ROOT.id })).toBe("id_mismatch");
@@ -27,18 +27,21 @@ describe("the agent", () => {
     }
   });
 
-  test.each(["ed25519", "ml_dsa_65"] as const)("is the leaf's subject by its %s half too", async (half) => {
-    const agent_pub_key = { ...AGENT.publicKey, [half]: testKey(66).publicKey[half] };
-    expect(await code({ ...(await prove()), agent_pub_key })).toBe("key_mismatch");
-  });
+  test.each(["ed25519", "ml_dsa_65"] as const)(
+    "must have the %s half of the leaf's subject key",
+    async (half) => {
+      const agent_pub_key = { ...AGENT.publicKey, [half]: testKey(66).publicKey[half] };
+      expect(await code({ ...(await prove()), agent_pub_key })).toBe("key_mismatch");
+    },
+  );
 
-  test("goes by its own key's id, whatever an issuer names it", async () => {
+  test("must have the id of its own key, even if the issuer wrote another", async () => {
     const victim = testKey(67).id;
     const bundle = await proveOne({ subject_id: victim });
     expect(await code({ ...bundle, agent_id: victim })).toBe("id_mismatch");
   });
 
-  test("cannot present another agent's certificate", async () => {
+  test("cannot present the certificate of another agent", async () => {
     const [certificate] = (await prove()).delegations as [DelegationCert];
     const thief = testKey(66);
     const stolen = await presentProof(thief.privateKey, [certificate], binding());
@@ -50,16 +53,16 @@ describe("the agent", () => {
 });
 
 describe("each certificate", () => {
-  test("speaks version 1", async () => {
+  test("must have version 1", async () => {
     expect(await code(await proveOne({ version: 2 }))).toBe("version_mismatch");
     expect(await code(await proveOne({ version: 0 }))).toBe("version_mismatch");
   });
 
-  test("has scopes of the vocabulary only", async () => {
+  test("must contain only scopes of the vocabulary", async () => {
     expect(await code(await proveOne({ scope: ["meeting:attend", "urn:x"] }))).toBe("invalid_scope");
   });
 
-  test("holds from its first second to its last, both included", async () => {
+  test("is valid from its first to its last second, both included", async () => {
     const bundle = (now: number) => prove([{ issued_at: NOW, expires_at: NOW + 10 }], { challenge_at: now });
     expect(await code(await bundle(NOW), { now: NOW })).toBe("valid");
     expect(await code(await bundle(NOW - 1), { now: NOW - 1 })).toBe("not_yet_valid");
@@ -67,14 +70,14 @@ describe("each certificate", () => {
     expect(await code(await bundle(NOW + 11), { now: NOW + 11 })).toBe("expired");
   });
 
-  test("until revoked holds up to the last second that is written for it", async () => {
+  test("without an end is valid until the last second that the format can express", async () => {
     const last = NO_EXPIRY_SENTINEL;
     const bundle = (challenge_at: number) => prove([{ expires_at: last }], { challenge_at });
     expect(await code(await bundle(last), { now: last })).toBe("valid");
     expect(await code(await bundle(last + 1), { now: last + 1 })).toBe("expired");
   });
 
-  test("reports expiry in the published words, and of whom", async () => {
+  test("reports expiry in the published wording, with human and agent", async () => {
     const result = await verifyBundle(await proveOne({ expires_at: NOW - 1 }), options());
     expect(result).toMatchObject({
       identity_status: "expired",
@@ -84,7 +87,7 @@ describe("each certificate", () => {
     });
   });
 
-  test("reports revocation in the published words, and of whom", async () => {
+  test("reports revocation in the published wording, with human and agent", async () => {
     const revocation = ({ cert_id }: DelegationCert) => cert_id === "cert-1";
     const result = await verifyBundle(await prove([{}, {}]), options({ revocation }));
     expect(result).toMatchObject({
@@ -96,7 +99,7 @@ describe("each certificate", () => {
     });
   });
 
-  test.each([0, 3, 7])("is signed, also at position %d of 8", async (index) => {
+  test.each([0, 3, 7])("must have a good signature, also at position %d of 8", async (index) => {
     const bundle = await prove(Array.from({ length: 8 }, () => ({})));
     const certificate = bundle.delegations[index] as DelegationCert;
     certificate.signature = { ...certificate.signature, ml_dsa_65: tamper(certificate.signature.ml_dsa_65) };
@@ -106,7 +109,7 @@ describe("each certificate", () => {
     });
   });
 
-  test.each(["ed25519", "ml_dsa_65"] as const)("is signed with %s", async (half) => {
+  test.each(["ed25519", "ml_dsa_65"] as const)("must have a good %s signature", async (half) => {
     const bundle = await prove([{}, {}]);
     const root = bundle.delegations[1] as DelegationCert;
     root.signature = { ...root.signature, [half]: tamper(root.signature[half]) };
@@ -123,7 +126,7 @@ describe("each certificate", () => {
     ["expires_at", NOW + 99_999],
     ["issued_at", 0],
     ["constraints", [{ type: "time_window", start: "00:00", end: "23:59", tz: "UTC" }]],
-  ])("cannot have its %s changed after signing", async (name, value) => {
+  ])("fails verification after a change of its %s", async (name, value) => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     expect(await code({ ...bundle, delegations: [{ ...leaf, [name]: value } as DelegationCert] })).toBe(
@@ -131,14 +134,14 @@ describe("each certificate", () => {
     );
   });
 
-  test("is no certificate when its content has no canonical form", async () => {
+  test("fails verification if its content has no canonical form", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     expect(await code({ ...bundle, delegations: [{ ...leaf, cert_id: "\ud800" }] })).toBe("bad_signature");
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "is linked to the next by the %s half of its issuer's key too",
+    "must be linked to the next by the %s half of its issuer's key",
     async (half) => {
       const [leaf] = (await prove([{}, {}])).delegations as [DelegationCert];
       const publicKey = { ...leaf.issuer_pub_key, [half]: testKey(77).publicKey[half] };
@@ -153,7 +156,7 @@ describe("each certificate", () => {
     },
   );
 
-  test("is linked to the next by id and by key", async () => {
+  test("must be linked to the next by id and by key", async () => {
     const stranger = testKey(77);
     const [leaf, root] = (await prove([{}, {}])).delegations as [DelegationCert, DelegationCert];
     const other = await certify(ROOT, stranger, { scope: ["meeting:attend", "identity:delegate"] });
@@ -170,13 +173,13 @@ describe("each certificate", () => {
     expect(await code(await present(leaf, root, root))).toBe("broken_chain");
   });
 
-  test("at the root is issued under the id of the key that signed it", async () => {
+  test("at the root must have the id of the key that signed it", async () => {
     const victim = testKey(67).id;
     expect(await code(await proveOne({ issuer_id: victim }))).toBe("broken_chain");
     expect(await code(await prove([{}, { issuer_id: victim }]))).toBe("broken_chain");
   });
 
-  test("may be issued only by one that may delegate, by name", async () => {
+  test("must be issued by a subject that may delegate by name", async () => {
     expect(await code(await prove([{}, { scope: ["meeting:attend", "identity:prove"] }]))).toBe(
       "delegation_not_authorized",
     );

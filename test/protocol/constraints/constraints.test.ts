@@ -5,8 +5,8 @@ import {
 } from "../../../src/protocol/constraints/evaluate_constraints.ts";
 import { outcome } from "../../support/answers.ts";
 
-describe("limits", () => {
-  test("max_speed_mps holds up to the limit and not beyond", async () => {
+describe("numeric limits", () => {
+  test("max_speed_mps holds up to the limit, but not above it", async () => {
     const limit = { type: "max_speed_mps", max_mps: 15.5 } as const;
     expect(await outcome(limit, { speed_mps: 15.5 })).toBe("holds");
     expect(await outcome(limit, { speed_mps: 15.500001 })).toBe("constraint_denied");
@@ -14,7 +14,7 @@ describe("limits", () => {
     expect(await outcome(limit, { speed_mps: Number.NaN })).toBe("constraint_unverifiable");
   });
 
-  test("max_amount holds up to the limit and not beyond, in its currency", async () => {
+  test("max_amount holds up to the limit in its currency, but not above it", async () => {
     const limit = { type: "max_amount", max_amount: 5000, currency: "USD" } as const;
     expect(await outcome(limit, { amount: 5000, currency: "USD" })).toBe("holds");
     expect(await outcome(limit, { amount: 5000.01, currency: "USD" })).toBe("constraint_denied");
@@ -23,7 +23,7 @@ describe("limits", () => {
     expect(await outcome(limit, { currency: "USD" })).toBe("constraint_unverifiable");
   });
 
-  test("max_rate holds while fewer were used in its window", async () => {
+  test("max_rate holds while its window contains fewer invocations", async () => {
     const limit = { type: "max_rate", count: 3, window_s: 60 } as const;
     const asked: [string, number][] = [];
     const used = (count: number | undefined): ConstraintContext => ({
@@ -41,12 +41,12 @@ describe("limits", () => {
   });
 });
 
-describe("all constraints", () => {
+describe("the constraints of a certificate", () => {
   const holds = { type: "max_speed_mps", max_mps: 1 } as const;
 
-  test("hold when there are none", async () => expect(await outcome([])).toBe("holds"));
+  test("hold if there are none", async () => expect(await outcome([])).toBe("holds"));
 
-  test("must each hold, and the first that does not is named", async () => {
+  test("must all hold, and the refusal names the first that does not", async () => {
     const context = { speed_mps: 1 };
     expect(await outcome([holds, { type: "acme:x" }, { ...holds, max_mps: 0 }], context)).toBe(
       "constraint_unknown",
@@ -61,7 +61,7 @@ describe("all constraints", () => {
   });
 
   test.each(["constructor", "toString", "__proto__", "GEO_CIRCLE"])(
-    "of the type %s are unknown",
+    "with the type %s are unknown",
     async (type) => {
       expect(await outcome({ type })).toBe("constraint_unknown");
     },

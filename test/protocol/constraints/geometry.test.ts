@@ -6,7 +6,7 @@ import { at, outcome } from "../../support/answers.ts";
 describe("geo_circle", () => {
   const circle = { type: "geo_circle", lat: 0, lon: 0, radius_m: 1000 } as const;
 
-  test("holds up to the radius and not beyond", async () => {
+  test("holds up to the radius, but not beyond it", async () => {
     const edge = (1000 / 6_371_000) * (180 / Math.PI);
     expect(await outcome(circle, at(edge - 1e-9, 0))).toBe("holds");
     expect(await outcome(circle, at(edge + 1e-9, 0))).toBe("constraint_denied");
@@ -14,11 +14,11 @@ describe("geo_circle", () => {
     expect(await outcome(circle, at(0, -edge - 1e-9))).toBe("constraint_denied");
   });
 
-  test("holds in its centre even with a radius of 0", async () => {
+  test("holds at its center even with a radius of 0", async () => {
     expect(await outcome({ ...circle, radius_m: 0 }, at(0, 0))).toBe("holds");
   });
 
-  test("reaches over the 180° meridian", async () => {
+  test("can cross the 180° meridian", async () => {
     expect(await outcome({ ...circle, lon: 179.9999 }, at(0, -179.9999))).toBe("holds");
   });
 
@@ -31,14 +31,14 @@ describe("geo_circle", () => {
   test.each([
     ["no position", {}],
     ["half a position", { latitude: 0 }],
-    ["a position that is no number", at(Number.NaN, 0)],
+    ["a position that is not a number", at(Number.NaN, 0)],
     ["a latitude over 90", at(90.5, 0)],
     ["an infinite longitude", at(0, Number.POSITIVE_INFINITY)],
   ])("cannot be verified with %s", async (_, context) => {
     expect(await outcome(circle, context)).toBe("constraint_unverifiable");
   });
 
-  test("is denied when it is no circle", async () => {
+  test("is denied if it is not a valid circle", async () => {
     expect(await outcome({ ...circle, radius_m: -1 }, at(0, 0))).toBe("constraint_denied");
     expect(await outcome({ ...circle, lat: 91 }, {})).toBe("constraint_denied");
   });
@@ -55,14 +55,14 @@ describe("geo_polygon", () => {
     ] as [number, number][],
   } as const;
 
-  test("holds inside and not outside", async () => {
+  test("holds inside, but not outside", async () => {
     expect(await outcome(square, at(5, 5))).toBe("holds");
     expect(await outcome(square, at(9.999, 9.999))).toBe("holds");
     expect(await outcome(square, at(10.001, 5))).toBe("constraint_denied");
     expect(await outcome(square, at(5, -0.001))).toBe("constraint_denied");
   });
 
-  test("does not hold in the bay of a concave one", async () => {
+  test("does not hold in the bay of a concave polygon", async () => {
     const hook: [number, number][] = [
       [0, 0],
       [0, 10],
@@ -75,7 +75,7 @@ describe("geo_polygon", () => {
     expect(await outcome({ ...square, points: hook }, at(5, 9))).toBe("holds");
   });
 
-  test("answers the same whichever corner comes first and whichever way it runs", async () => {
+  test("gives the same answer for every first corner and both directions", async () => {
     const point = fc.double({ min: -12, max: 12, noNaN: true });
     await fc.assert(
       fc.asyncProperty(point, point, fc.nat(3), async (lat, lon, turn) => {
@@ -89,7 +89,7 @@ describe("geo_polygon", () => {
     );
   });
 
-  test("is denied with a longitude span over 180°, and not with one of 180°", async () => {
+  test("is denied if it spans more than 180° of longitude, but not at 180°", async () => {
     const spanning = (lon: number): [number, number][] => [
       [-10, -90],
       [-10, lon],
@@ -100,7 +100,7 @@ describe("geo_polygon", () => {
     expect(await outcome({ ...square, points: spanning(90.001) }, at(0, 0))).toBe("constraint_denied");
   });
 
-  test("needs three points and a position", async () => {
+  test("requires three points and a position", async () => {
     expect(
       await outcome(
         {
@@ -140,7 +140,7 @@ describe("geo_bbox", () => {
     expect(await outcome(box, at(lat, lon))).toBe("constraint_denied");
   });
 
-  test("wraps the 180° meridian when it runs from east to west", async () => {
+  test("crosses the 180° meridian if it runs from east to west", async () => {
     const wrapping = { ...box, min_lon: 170, max_lon: -170 };
     for (const lon of [170, 180, -180, -170]) expect(await outcome(wrapping, at(0, lon))).toBe("holds");
     for (const lon of [169.9, -169.9, 0]) {
@@ -148,14 +148,14 @@ describe("geo_bbox", () => {
     }
   });
 
-  test("is a line, and not the whole earth, when both longitudes are one", async () => {
+  test("is a line, not the whole earth, if both longitudes are equal", async () => {
     const line = { ...box, max_lon: box.min_lon } as const;
     expect(await outcome(line, at(0, 2))).toBe("holds");
     expect(await outcome(line, at(0, 2.000001))).toBe("constraint_denied");
     expect(await outcome(line, at(0, 1.999999))).toBe("constraint_denied");
   });
 
-  test("looks at altitude only when a bound is not 0", async () => {
+  test("checks altitude only if a bound is not 0", async () => {
     const high = { ...box, min_alt_m: 10, max_alt_m: 20 };
     for (const altitude of [10, 20]) expect(await outcome(high, at(0, 3, altitude))).toBe("holds");
     for (const altitude of [9.99, 20.01]) {
@@ -167,7 +167,7 @@ describe("geo_bbox", () => {
     expect(await outcome({ ...box, max_alt_m: 20 }, at(0, 3, -0.1))).toBe("constraint_denied");
   });
 
-  test("is denied upside down, and cannot be verified without a position", async () => {
+  test("is denied if it is upside down, and cannot be verified without a position", async () => {
     expect(await outcome({ ...box, min_lat: 4 }, at(3.5, 3))).toBe("constraint_denied");
     expect(await outcome(box, {})).toBe("constraint_unverifiable");
   });

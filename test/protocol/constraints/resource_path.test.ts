@@ -48,19 +48,19 @@ describe("resource_path", () => {
     expect(await outcome(whole, { path: "/a" })).toBe("constraint_unverifiable");
   });
 
-  test("cannot be verified without a path, and is denied with a prefix that is not a path", async () => {
+  test("cannot be verified without a path, and is denied if the prefix is not a path", async () => {
     expect(await outcome(docs, { resource_id: "repo" })).toBe("constraint_unverifiable");
     expect(await outcome({ ...docs, path_prefix: "" }, request("/"))).toBe("constraint_denied");
     expect(await outcome({ ...docs, path_prefix: "docs" }, request("/docs"))).toBe("constraint_denied");
   });
 
-  test("is denied, whatever is asked, where prefixes cannot be met together", async () => {
+  test("is denied for every request if the prefixes cannot be met together", async () => {
     const beside = [docs, { ...docs, path_prefix: "/src" }];
     expect(await outcome(beside, request("/docs"))).toBe("constraint_denied");
     expect(await outcome(beside, {})).toBe("constraint_denied");
   });
 
-  test("is the narrowest of nested prefixes", async () => {
+  test("requires the narrowest of nested prefixes", async () => {
     const nested = [
       docs,
       { ...docs, path_prefix: "/docs/a" },
@@ -70,7 +70,7 @@ describe("resource_path", () => {
     expect(await outcome(nested, request("/docs/b"))).toBe("constraint_denied");
   });
 
-  test("normalizes to one form, and to the same form again", () => {
+  test("normalizes a path to one form, and does not change that form again", () => {
     const piece = fc.constantFrom("a", "..", ".", "", "%2e", "b c", "\\", "é");
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 5 }), fc.boolean(), (pieces, trailing) => {

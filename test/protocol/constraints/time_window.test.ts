@@ -22,7 +22,7 @@ describe("time_window", () => {
     [clock(24, 0), "holds"],
     [clock(30, 0, 59), "holds"],
     [clock(30, 1), "constraint_denied"],
-  ])("from 22:00 to 06:00 wraps midnight: %d %s", async (now, expected) => {
+  ])("from 22:00 to 06:00 crosses midnight: %d %s", async (now, expected) => {
     expect(await outcome({ ...office, start: "22:00", end: "06:00" }, {}, now)).toBe(expected);
   });
 
@@ -32,7 +32,7 @@ describe("time_window", () => {
     expect(await outcome(noon, {}, clock(12, 1))).toBe("constraint_denied");
   });
 
-  test("is local time, on both sides of a change of clocks", async () => {
+  test("uses local time, before and after a clock change", async () => {
     const berlin = { ...office, tz: "Europe/Berlin" };
     const [winter, summer] = [Date.UTC(2027, 2, 27, 8, 0) / 1000, Date.UTC(2027, 2, 29, 7, 0) / 1000];
     expect(await outcome(berlin, {}, winter - 1)).toBe("constraint_denied");
@@ -41,7 +41,7 @@ describe("time_window", () => {
     expect(await outcome(berlin, {}, summer)).toBe("holds");
   });
 
-  test("reads zones with offsets of minutes", async () => {
+  test("supports zones with offsets of minutes", async () => {
     expect(await outcome({ ...office, tz: "Asia/Kathmandu" }, {}, clock(3, 15))).toBe("holds");
     expect(await outcome({ ...office, tz: "Asia/Kathmandu" }, {}, clock(3, 14, 59))).toBe(
       "constraint_denied",
@@ -49,14 +49,14 @@ describe("time_window", () => {
   });
 
   test.each(["UTC", "Europe/Kyiv", "US/Pacific", "Asia/Calcutta", "EST5EDT", "Etc/GMT+12"])(
-    "knows the zone %j, current or old",
+    "supports the zone %j, current or old",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("holds");
     },
   );
 
   test.each(["utc", "europe/zurich", "EUROPE/ZURICH", "us/pacific"])(
-    "is denied in the zone %j, which other verifiers do not find in that spelling",
+    "is denied in the zone %j, whose spelling other verifiers do not know",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("constraint_denied");
     },

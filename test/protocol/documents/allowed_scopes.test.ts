@@ -8,7 +8,7 @@ import {
   unregistrableScopes,
 } from "../../../src/protocol/documents/scopes.ts";
 
-describe("a scope that is registered here", () => {
+describe("a scope that a caller can register", () => {
   test.each([
     "data:read",
     "comms:message:*",
@@ -19,7 +19,7 @@ describe("a scope that is registered here", () => {
     "custom:orders:*",
     "custom:a:b:c:*",
     `custom:a:${"b".repeat(247)}`,
-  ])("may be %s", (scope) => {
+  ])("can be %s", (scope) => {
     expect(isRegistrableScope(scope)).toBe(true);
   });
 
@@ -52,27 +52,27 @@ describe("a scope that is registered here", () => {
       "custom:a:é",
     ],
     ...["data:everything", "urn:x", "x-shop:read", "*", "", `custom:a:${"b".repeat(248)}`],
-  ])("is never %j", (scope) => {
+  ])("cannot be %j", (scope) => {
     expect(isRegistrableScope(scope)).toBe(false);
   });
 
-  test("may be required when it is no wildcard", () => {
+  test("can also be required, unless it is a wildcard", () => {
     for (const scope of ["data:read", "custom:orders:refund"]) expect(isRequirableScope(scope)).toBe(true);
     for (const scope of ["data:*", "custom:orders:*", "custom:refund", ""]) {
       expect(isRequirableScope(scope)).toBe(false);
     }
   });
 
-  test("is named once when it is none", () => {
+  test("is reported once if it cannot be registered", () => {
     expect(unregistrableScopes(["custom:a", "data:read", "x", "custom:a"])).toEqual(["custom:a", "x"]);
   });
 
-  test("with a wildcard for its last part grants itself and nothing else, as the published rules have it", () => {
+  test("with a wildcard as its last part grants only itself, as in the published rules", () => {
     expect(expandScopes(["custom:orders:*"])).toEqual(["custom:orders:*"]);
     expect(coversScopes(["custom:orders:*"], ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
   });
 
-  test("is narrower than what a certificate from elsewhere may carry", () => {
+  test("is narrower than a scope in a certificate from another service", () => {
     expect(invalidScopes(["custom:refund", "custom:grün", "custom:a b"])).toEqual([]);
   });
 });

@@ -19,8 +19,8 @@ const POSITION = { latitude: 5, longitude: 5, altitude_m: 100 };
 const path = (path_prefix: string, resource_id = "r") =>
   ({ type: "resource_path", resource_id, path_prefix }) as const;
 
-describe("issuing", () => {
-  test("signs what may be issued, so that it verifies", async () => {
+describe("issuing a certificate", () => {
+  test("signs a permitted certificate so that it verifies", async () => {
     const certificate = await issueDelegation(fields(ROOT, AGENT), ROOT.privateKey);
     if (certificate instanceof Error) throw certificate;
     const bundle = decodeProofBundle(encode(await presentProof(AGENT.privateKey, [certificate], binding())));
@@ -30,7 +30,7 @@ describe("issuing", () => {
   test.each([
     ["no altitude", { min_alt_m: 0, max_alt_m: 0 }],
     ["altitudes", { min_alt_m: 0, max_alt_m: 120 }],
-  ])("signs a box with %s, so that it verifies once it has travelled", async (_, altitudes) => {
+  ])("signs a box with %s so that it verifies after decoding", async (_, altitudes) => {
     const constraints = [box(altitudes)];
     const certificate = await issueDelegation(fields(ROOT, AGENT, { constraints }), ROOT.privateKey);
     if (certificate instanceof Error) throw certificate;
@@ -38,13 +38,13 @@ describe("issuing", () => {
     expect((await verifyBundle(bundle, { now: NOW, context: POSITION })).valid).toBe(true);
   });
 
-  test("says why it does not sign, instead of signing", async () => {
+  test("returns the reason instead of a certificate that must not be issued", async () => {
     const refused = await issueDelegation(fields(ROOT, AGENT, { scope: ["x-a:b"] }), ROOT.privateKey);
     expect(refused).toMatchObject({ code: "invalid_scope" });
   });
 
   test.each([
-    ["a certificate until revoked", { expires_at: NO_EXPIRY_SENTINEL }],
+    ["no end", { expires_at: NO_EXPIRY_SENTINEL }],
     ["one second of validity", { issued_at: NOW, expires_at: NOW + 1 }],
     ["the first second of 1970", { issued_at: 0 }],
     ["128 scopes", { scope: Array.from({ length: 128 }, (_, index) => `custom:${index}`) }],
@@ -54,10 +54,10 @@ describe("issuing", () => {
     ["nested prefixes", { constraints: [path("/a"), path("/a/b"), path("/a/")] }],
     ["prefix and whole resource", { constraints: [path("/a"), { type: "resource_path", resource_id: "r" }] }],
     ["one currency twice", { constraints: [amount(5, "EUR"), amount(3, "EUR")] }],
-    ["an amount of nothing", { constraints: [amount(0, "EUR")] }],
+    ["an amount of 0", { constraints: [amount(0, "EUR")] }],
     ["a polygon of three points spanning 180 degrees", { constraints: [polygon([0, -90], [1, 90], [1, 0])] }],
     [
-      "a window over midnight",
+      "a window that crosses midnight",
       { constraints: [{ type: "time_window", start: "22:00", end: "06:00", tz: "Europe/Berlin" }] },
     ],
   ] as [string, Partial<DelegationFields>][])("accepts %s", (_, changes) => {
@@ -72,7 +72,7 @@ describe("issuing", () => {
     ["no second of validity", { issued_at: NOW, expires_at: NOW }, "invalid_validity"],
     ["an end before the beginning", { issued_at: NOW, expires_at: NOW - 1 }, "invalid_validity"],
     ["a time before 1970", { issued_at: -1 }, "invalid_validity"],
-    ["a time that is no integer", { issued_at: NOW + 0.5 }, "invalid_integer"],
+    ["a time that is not an integer", { issued_at: NOW + 0.5 }, "invalid_integer"],
     ["no scope", { scope: [] }, "invalid_scope"],
     ["an unknown scope", { scope: ["meeting:attend", "pretend:unknown"] }, "invalid_scope"],
     ["129 scopes", { scope: Array.from({ length: 129 }, (_, index) => `custom:${index}`) }, "limit_exceeded"],
@@ -87,14 +87,14 @@ describe("issuing", () => {
     ],
     ["a constraint without its fields", { constraints: [{ type: "geo_circle" }] }, "missing_field"],
     ["a fraction in params", { constraints: [{ type: "acme:badge", params: 0.5 }] }, "invalid_integer"],
-    ["a rate of none", { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }, "invalid_constraint"],
+    ["a rate of 0", { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }, "invalid_constraint"],
     [
-      "a rate over no time",
+      "a rate over 0 seconds",
       { constraints: [{ type: "max_rate", count: 1, window_s: 0 }] },
       "invalid_constraint",
     ],
     ["a negative amount", { constraints: [amount(-1, "EUR")] }, "invalid_constraint"],
-    ["an amount of no currency", { constraints: [amount(1, "")] }, "invalid_constraint"],
+    ["an amount without a currency", { constraints: [amount(1, "")] }, "invalid_constraint"],
     ["a negative speed", { constraints: [{ type: "max_speed_mps", max_mps: -1 }] }, "invalid_constraint"],
     [
       "a negative radius",
@@ -118,17 +118,17 @@ describe("issuing", () => {
       "invalid_constraint",
     ],
     [
-      "a time that is none",
+      "an invalid time",
       { constraints: [{ type: "time_window", start: "24:00", end: "06:00", tz: "UTC" }] },
       "invalid_constraint",
     ],
     [
-      "a time zone that is none",
+      "an unknown time zone",
       { constraints: [{ type: "time_window", start: "09:00", end: "10:00", tz: "Mars/Olympus" }] },
       "invalid_constraint",
     ],
     [
-      "an offset in place of a time zone",
+      "an offset instead of a time zone",
       { constraints: [{ type: "time_window", start: "09:00", end: "10:00", tz: "+01:00" }] },
       "invalid_constraint",
     ],
@@ -190,11 +190,11 @@ describe("issuing", () => {
       "boxes that share an altitude",
       [box({ min_alt_m: 1, max_alt_m: 9 }), box({}), box({ min_alt_m: 9, max_alt_m: 20 })],
     ],
-  ] as [string, Constraint[]][])("takes %s", (_, constraints) => {
+  ] as [string, Constraint[]][])("accepts %s", (_, constraints) => {
     expect(issuable({ constraints })).toBeUndefined();
   });
 
-  test("refuses params that would be nested too deep inside a bundle, and takes one level less", async () => {
+  test("refuses params that are too deep for a bundle, and accepts one level less", async () => {
     const nested = (depth: number) => [
       { type: "acme:deep", params: JSON.parse("[".repeat(depth) + "]".repeat(depth)) },
     ];
@@ -216,29 +216,29 @@ describe("issuing", () => {
     expect(() => decodeProofBundle(tooDeep)).toThrow(expect.objectContaining({ code: "too_deep" }));
   });
 
-  test("refuses params nested beyond any stack as a value", () => {
+  test("refuses params that are nested too deep for the call stack", () => {
     let params: unknown = 0;
     for (let depth = 0; depth < 100_000; depth += 1) params = [params];
     expect(issuable({ constraints: [{ type: "acme:deep", params: params as never }] })).toBe("too_deep");
   });
 
-  test("refuses a certificate that no bundle could carry", () => {
+  test("refuses a certificate that is too large for a bundle", () => {
     expect(issuable({ constraints: [{ type: "acme:big", params: "a".repeat(125_000) }] })).toBe("too_large");
   });
 });
 
-describe("signed bytes of a certificate", () => {
-  test("leave out the signature and nothing else", async () => {
+describe("the signed bytes of a certificate", () => {
+  test("contain all fields except the signature", async () => {
     const certificate = await certify(ROOT, AGENT);
     const { signature: _, ...rest } = certificate;
     expect(JSON.parse(Buffer.from(delegationSignBytes(certificate)).toString())).toEqual(rest);
   });
 
-  test("keep an empty list of constraints", () => {
+  test("contain an empty list of constraints", () => {
     expect(Buffer.from(delegationSignBytes(fields(ROOT, AGENT))).toString()).toContain('"constraints":[]');
   });
 
-  test("differ with every field", () => {
+  test("differ if any field differs", () => {
     const changes: Partial<DelegationFields>[] = [
       { cert_id: "other" },
       { version: 2 },
@@ -266,13 +266,13 @@ describe("signed bytes of a certificate", () => {
     [{ max_alt_m: 120 }, '"max_alt_m":120,"max_lat":10,"max_lon":10,"min_alt_m":0,'],
     [{ min_alt_m: -3.5, max_alt_m: 0 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
     [{ min_alt_m: -3.5 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
-  ])("have the altitudes of a box, both, when one of %j is not 0", (altitudes, text) => {
+  ])("contain both altitudes of a box if one of %j is not 0", (altitudes, text) => {
     const bytes = delegationSignBytes(fields(ROOT, AGENT, { constraints: [box(altitudes)] }));
     const corners = `${text || '"max_lat":10,"max_lon":10,'}"min_lat":0,"min_lon":0,"type":"geo_bbox"`;
     expect(Buffer.from(bytes).toString()).toContain(`"constraints":[{${corners}}]`);
   });
 
-  test("of a box do not verify with its altitudes in another form", async () => {
+  test("do not verify a box with its altitudes in another form", async () => {
     for (const altitudes of [{ min_alt_m: 0, max_alt_m: 0 }, { max_alt_m: 120 }]) {
       const certificate = fields(ROOT, AGENT, { constraints: [box(altitudes)] });
       const signature = await signHybrid(ROOT.privateKey, canonicalBytes(certificate));

@@ -17,19 +17,19 @@ describe("the signed bytes of a challenge", () => {
       { session_context: bytes32(0xbb), stream_id: bytes32(0xcc), stream_seq: 1 },
       `${A}000000006b49d200${B}${C}0000000000000001`,
     ],
-  ])("are %d", (length, bound, expected) => {
+  ])("have %d bytes", (length, bound, expected) => {
     expect(hex({ challenge, challenge_at: 1_800_000_000, ...bound })).toBe(expected);
     expect(expected).toHaveLength(length * 2);
   });
 
-  test("hold times up to 2^53−1", () => {
+  test("support times up to 2^53−1", () => {
     expect(hex({ challenge, challenge_at: 2 ** 53 - 1 })).toBe(`${A}001fffffffffffff`);
     expect(hex({ challenge, challenge_at: 0 })).toBe(`${A}0000000000000000`);
   });
 
   test.each([
     ["a challenge of 31 bytes", { challenge: Buffer.alloc(31).toString("base64") }, "wrong_length"],
-    ["a challenge that is no base64", { challenge: "?" }, "invalid_base64"],
+    ["a challenge that is not base64", { challenge: "?" }, "invalid_base64"],
     ["a time before 1970", { challenge_at: -1 }, "invalid_integer"],
     ["a time over 2^53−1", { challenge_at: 2 ** 53 }, "invalid_integer"],
     ["a fraction of a second", { challenge_at: 0.5 }, "invalid_integer"],
@@ -41,11 +41,11 @@ describe("the signed bytes of a challenge", () => {
     ["a stream id alone", { stream_id: bytes32(1) }, "missing_field"],
     ["a stream number alone", { stream_seq: 1 }, "missing_field"],
     [
-      "a stream number that is no integer",
+      "a stream number that is not an integer",
       { stream_id: bytes32(1), stream_seq: Number.NaN },
       "invalid_integer",
     ],
-  ])("do not exist for %s", (_, change, code) => {
+  ])("cannot be computed for %s", (_, change, code) => {
     expect(() => challengeSignBytes({ challenge, challenge_at: 1, ...change })).toThrow(
       expect.objectContaining({ code }),
     );

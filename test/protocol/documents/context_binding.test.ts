@@ -19,7 +19,9 @@ const session = {
   request_hash: requestHash(operation),
 };
 
-/** Expected values computed with another program (Python's hashlib and struct) from wire format §4. */
+/**
+ * The expected values were computed from wire format §4 by another program, with Python's hashlib and struct.
+ */
 describe("context binding", () => {
   test("hashes an operation", () => {
     expect(hex(requestHash(operation))).toBe(
@@ -33,7 +35,7 @@ describe("context binding", () => {
     );
   });
 
-  test("takes absent fields for empty ones", () => {
+  test("treats absent fields as empty", () => {
     expect(hex(requestHash({}))).toBe("d135e239f4a5a5a0ad6385b204d6c81f3c10e6b2f5debfa3cc8079488970f82f");
     expect(hex(sessionContext({}))).toBe("4063de4d406dc36a25d7317db31cf0cb897481f5b2add74f1a9875c0eccdf903");
     expect(hex(requestHash({ required_scope: "", payload_digest: new Uint8Array() }))).toBe(
@@ -59,19 +61,19 @@ describe("context binding", () => {
     },
   );
 
-  test("does not confuse where one field ends and the next begins", () => {
+  test("distinguishes where one field ends and the next begins", () => {
     expect(hex(requestHash({ required_scope: "ab", operation: "c" }))).not.toBe(
       hex(requestHash({ required_scope: "a", operation: "bc" })),
     );
   });
 
-  test.each([1, 31, 33])("refuses a digest of %d bytes", (length) => {
+  test.each([1, 31, 33])("rejects a digest of %d bytes", (length) => {
     const refused = expect.objectContaining({ code: "wrong_length" });
     expect(() => requestHash({ payload_digest: Buffer.alloc(length) })).toThrow(refused);
     expect(() => sessionContext({ request_hash: Buffer.alloc(length) })).toThrow(refused);
   });
 
-  test("refuses text with a lone surrogate", () => {
+  test("rejects text with a lone surrogate", () => {
     expect(() => requestHash({ operation: "\ud800" })).toThrow(
       expect.objectContaining({ code: "invalid_utf8" }),
     );

@@ -14,7 +14,10 @@ import type { ApiKeyCaller } from "../../../src/route.ts";
 import { code } from "../../support/answers.ts";
 import { prove } from "../../support/chains.ts";
 
-/** What decoding changes, as some write it: a fraction that is whole, and altitudes that say nothing. */
+/**
+ * Constraints that decoding changes if they are written in another form: with a fraction of zero, or with
+ * altitudes of 0.
+ */
 const CHANGED_BY_DECODING: Constraint[] = [
   { type: "geo_bbox", min_lat: 1, min_lon: 1, max_lat: 2, max_lon: 2 },
   { type: "max_speed_mps", max_mps: 5 },
@@ -24,7 +27,7 @@ function extension(params: unknown): Constraint {
   return { type: "note", params } as Constraint;
 }
 
-/** What a document comes to: how it is refused, or its verdict. */
+/** Returns the result of verifying a document, or the error of decoding it. */
 async function verdict(document: string, certificateMemory?: CertificateMemory): Promise<string> {
   try {
     const bundle = decodeProofBundle(Buffer.from(document), certificateMemory?.recent);
@@ -41,8 +44,8 @@ async function warmedBy(...documents: string[]): Promise<CertificateMemory> {
   return memory;
 }
 
-describe("a verification with a memory", () => {
-  test("answers as one without it for a certificate that is longer than a bundle may be", async () => {
+describe("verification with a memory of certificates", () => {
+  test("gives the same answer for a certificate that is longer than a bundle may be", async () => {
     const wide = `"delegations":[{${" ".repeat(MAX_PROOF_BUNDLE_BYTES)}`;
     const text = JSON.stringify(await prove()).replace('"delegations":[{', wide);
     const body = Buffer.from(`{"required_scope":"meeting:attend","proof_bundle":${text}}`);
@@ -54,7 +57,7 @@ describe("a verification with a memory", () => {
     }
   });
 
-  test("answers as one without it when an extension has a member that is named like the subject's key", async () => {
+  test("gives the same answer if an extension has a member with the name of the subject's key", async () => {
     for (const key of [1, "x}", { a: {} }, ["}"], null, { "}": 1 }]) {
       const bundle = await prove([{ constraints: [extension({ subject_pub_key: key })] }]);
       const text = JSON.stringify(bundle, (_, value) =>
@@ -68,7 +71,7 @@ describe("a verification with a memory", () => {
     }
   });
 
-  test("answers as one without it when a known certificate stands in another one's extension", async () => {
+  test("gives the same answer if an extension of a certificate contains a known certificate", async () => {
     const inner = await prove([{ constraints: CHANGED_BY_DECODING }]);
     const own = JSON.stringify(inner.delegations[0]);
     const outer = await prove([{ constraints: [extension({ delegations: [inner.delegations[0]] })] }]);
@@ -82,7 +85,7 @@ describe("a verification with a memory", () => {
       const innerText = JSON.stringify(inner).replace(own, spelled);
       const document = text.replace(own, spelled);
       expect(await verdict(document)).toMatch(new RegExp(`^${expected}`));
-      // Known in their other spelling, too: what was signed is known then.
+      // The memory also knows the other spelling, because the signed bytes are the same.
       for (const memory of [await warmedBy(innerText), await warmedBy(text, innerText)]) {
         expect(await verdict(document, memory)).toBe(await verdict(document));
       }
@@ -90,7 +93,7 @@ describe("a verification with a memory", () => {
   });
 });
 
-describe("what a document with known bytes is read as", () => {
+describe("a document with known bytes", () => {
   let known: { document: string; certificates: string[]; key: string };
   let memory: CertificateMemory;
 
@@ -130,7 +133,7 @@ describe("what a document with known bytes is read as", () => {
     ),
   );
 
-  /** JSON, more often than not, in which known bytes stand here and there. */
+  /** Returns mostly valid JSON that contains known bytes at random places. */
   function tree(depth: number): fc.Arbitrary<Make> {
     if (depth === 0) return leaf;
     const list = fc
@@ -157,7 +160,7 @@ describe("what a document with known bytes is read as", () => {
       .map((members) => () => `{${members.map((make) => make()).join(",")}}`);
   }
 
-  test("is the same as without them, at every limit", () => {
+  test("is parsed to the same value or error as without the memory, at every limit", () => {
     let taken = 0;
     fc.assert(
       fc.property(tree(3), fc.integer({ min: 3, max: 14 }), fc.nat(9), (make, depth, over) => {

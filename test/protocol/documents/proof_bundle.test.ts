@@ -21,17 +21,17 @@ beforeAll(async () => {
 });
 
 describe("decoding a proof bundle", () => {
-  test("gives back what was sent", () => {
+  test("returns the bundle that was encoded", () => {
     expect(decodeProofBundle(encode(bundle))).toEqual(bundle);
   });
 
-  test("minds neither the order of members nor space between them", () => {
+  test("accepts any order of members and any white space", () => {
     const reversed = Object.fromEntries(Object.entries(bundle).reverse());
     expect(decodeProofBundle(Buffer.from(JSON.stringify(reversed, null, "\t")))).toEqual(bundle);
   });
 
   test.each(["agent_id", "agent_pub_key", "delegations", "challenge", "challenge_at", "challenge_sig"])(
-    "refuses a bundle without %s, or with null there",
+    "rejects a bundle in which %s is absent or null",
     (name) => {
       const { [name]: _, ...others } = bundle as unknown as Json;
       expect(() => decodeProofBundle(encode(others))).toThrow(refuses("missing_field"));
@@ -51,7 +51,7 @@ describe("decoding a proof bundle", () => {
     "issued_at",
     "expires_at",
     "signature",
-  ])("refuses a certificate without %s, or with null there", (name) => {
+  ])("rejects a certificate in which %s is absent or null", (name) => {
     const { [name]: _, ...others } = bundle.delegations[0] as unknown as Json;
     expect(() => decodeProofBundle(encode({ ...bundle, delegations: [others] }))).toThrow(
       refuses("missing_field"),
@@ -61,7 +61,7 @@ describe("decoding a proof bundle", () => {
     ).toThrow(refuses("missing_field"));
   });
 
-  test.each(["session_context", "stream_id", "stream_seq"])("refuses null for the optional %s", (name) => {
+  test.each(["session_context", "stream_id", "stream_seq"])("rejects null for the optional %s", (name) => {
     expect(() => decodeProofBundle(encode({ ...bundle, [name]: null }))).toThrow(
       expect.objectContaining({ code: expect.stringMatching(/^(wrong_type|missing_field)$/) }),
     );
@@ -70,7 +70,7 @@ describe("decoding a proof bundle", () => {
   test.each([
     ["stream_id", "stream_seq"],
     ["stream_seq", "stream_id"],
-  ])("refuses %s without %s", (_, absent) => {
+  ])("rejects %s without %s", (_, absent) => {
     const { [absent]: __, ...others } = bundle as unknown as Json;
     expect(() => decodeProofBundle(encode(others))).toThrow(refuses("missing_field"));
   });
@@ -93,7 +93,7 @@ describe("decoding a proof bundle", () => {
     ],
     ["the bundle, named as an inherited member", { toString: 1 }],
     ["the bundle, named __proto__", JSON.parse('{"__proto__":1}')],
-  ])("refuses an unknown member in %s", (_, change) => {
+  ])("rejects an unknown member in %s", (_, change) => {
     const document = Buffer.from(
       JSON.stringify(bundle).slice(0, -1).concat(",", JSON.stringify(change).slice(1)),
     );
@@ -103,7 +103,7 @@ describe("decoding a proof bundle", () => {
     expect(() => decodeProofBundle(merged)).toThrow(refuses("unknown_field"));
   });
 
-  test("refuses an unknown member in a certificate and says where", () => {
+  test("rejects an unknown member in a certificate and reports its path", () => {
     const delegations = [bundle.delegations[0], { ...bundle.delegations[1], note: "hi" }];
     expect(() => decodeProofBundle(encode({ ...bundle, delegations }))).toThrow(
       expect.objectContaining({
@@ -119,7 +119,7 @@ describe("decoding a proof bundle", () => {
     ["a string", "bundle"],
     ["a number", 1],
     ["null", null],
-  ])("refuses %s in place of a bundle", (_, value) => {
+  ])("rejects %s in place of a bundle", (_, value) => {
     expect(() => decodeProofBundle(encode(value))).toThrow(refuses("wrong_type"));
   });
 
@@ -142,11 +142,11 @@ describe("decoding a proof bundle", () => {
     ["stream_seq", true, "wrong_type"],
     ["agent_pub_key", { ed25519: bytes32(1) }, "missing_field"],
     ["challenge_sig", { ed25519: bytes32(1), ml_dsa_65: bytes32(1) }, "wrong_length"],
-  ])("refuses %s of %j: %s", (name, value, code) => {
+  ])("rejects %s of %j: %s", (name, value, code) => {
     expect(() => decodeProofBundle(encode({ ...bundle, [name]: value }))).toThrow(refuses(code));
   });
 
-  test.each(["issued_at", "expires_at", "version"])("takes %s within ±(2^53−1) and not beyond", (name) => {
+  test.each(["issued_at", "expires_at", "version"])("accepts %s within ±(2^53−1), but not beyond", (name) => {
     const document = (text: string) =>
       Buffer.from(JSON.stringify(bundle).replace(new RegExp(`"${name}":\\d+`), `"${name}":${text}`));
     for (const text of ["9007199254740991", "-9007199254740991"]) {
@@ -160,7 +160,7 @@ describe("decoding a proof bundle", () => {
   });
 
   test.each(["2e9", "20000000000e-1", "1800000000.0", "-0"])(
-    "refuses the time %s although it is a whole number",
+    "rejects the time %s although it is a whole number",
     (text) => {
       const document = JSON.stringify(bundle).replace(/"challenge_at":\d+/, `"challenge_at":${text}`);
       expect(() => decodeProofBundle(Buffer.from(document))).toThrow(refuses("invalid_integer"));
@@ -176,30 +176,30 @@ describe("decoding a proof bundle", () => {
     ["cert_id", 170, 171, (count: number) => "€".repeat(count)],
     ["issuer_id", 512, 513, (length: number) => "a".repeat(length)],
     ["subject_id", 512, 513, (length: number) => "a".repeat(length)],
-  ])("takes %s up to %d and not %d", (name, last, over, make) => {
+  ])("accepts %s up to %d, but not %d", (name, last, over, make) => {
     const document = (size: number) =>
       encode({ ...bundle, delegations: [{ ...bundle.delegations[0], [name]: make(size) }] });
     expect(() => decodeProofBundle(document(last))).not.toThrow();
     expect(() => decodeProofBundle(document(over))).toThrow(refuses("limit_exceeded"));
   });
 
-  test("takes 131072 bytes and not 131073", () => {
+  test("accepts 131072 bytes, but not 131073", () => {
     const padded = (length: number) => Buffer.from(JSON.stringify(bundle).padEnd(length));
     expect(() => decodeProofBundle(padded(131_072))).not.toThrow();
     expect(() => decodeProofBundle(padded(131_073))).toThrow(refuses("too_large"));
   });
 
-  test("leaves a chain of nine to verification", async () => {
+  test("accepts a chain of nine certificates, which verification rejects", async () => {
     const deep = await prove(Array.from({ length: 9 }, () => ({})));
     expect(decodeProofBundle(encode(deep)).delegations).toHaveLength(9);
   });
 
-  test("hashes to the same value however it was spelled", () => {
+  test("leads to the same hash however the bundle was written", () => {
     const respelled = decodeProofBundle(Buffer.from(JSON.stringify(bundle, null, 1)));
     expect(Buffer.from(bundleHash(respelled)).equals(Buffer.from(bundleHash(bundle)))).toBe(true);
   });
 
-  test("hashes to one shape: what a proof is not bound to is empty, and never left out", async () => {
+  test("leads to a hash that includes absent bindings as empty values", async () => {
     const hashOf = (each: ProofBundle) => Buffer.from(bundleHash(each)).toString("hex");
     const unbound = { session_context: "", stream_id: "", stream_seq: 0 };
     const plain = await prove();
@@ -220,7 +220,7 @@ describe("decoding constraints", () => {
   };
 
   test.each(['"min_alt_m":0,"max_alt_m":0', '"max_alt_m":-0.0,"min_alt_m":0e5'])(
-    "reads a box with the altitudes %s as one without",
+    "treats a box with the altitudes %s as one without altitudes",
     (altitudes) => {
       const box = '{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1,"max_lon":1';
       expect(decode(`${box},${altitudes}}`)).toEqual(JSON.parse(`${box}}`));
@@ -241,7 +241,7 @@ describe("decoding constraints", () => {
     '{"type":"anything"}',
     '{"type":"anything","params":null}',
     '{"type":"anything","params":{"a":[1,true,null,"x",{"b":-9007199254740991}]}}',
-  ])("takes %s", (text) => {
+  ])("accepts %s", (text) => {
     expect(decode(text)).toEqual(JSON.parse(text));
   });
 
@@ -272,7 +272,7 @@ describe("decoding constraints", () => {
     ['{"type":7}', "wrong_type"],
     ["{}", "missing_field"],
     ["[]", "wrong_type"],
-  ])("refuses %s: %s", (text, code) => {
+  ])("rejects %s: %s", (text, code) => {
     expect(() => decode(text)).toThrow(refuses(code));
   });
 });

@@ -15,8 +15,8 @@ async function leafOf(changes = {}): Promise<DelegationCert> {
   return certify(ROOT, AGENT, changes);
 }
 
-describe("a certificate that is kept", () => {
-  test("is recognised with any spelling of the same value, and with no other value", async () => {
+describe("a stored certificate", () => {
+  test("is recognized however the same value is written, and not with any other value", async () => {
     await fc.assert(
       fc.asyncProperty(
         certificates,
@@ -51,7 +51,7 @@ describe("a certificate that is kept", () => {
     );
   });
 
-  test("is known by each of its fields, its signature's halves included", async () => {
+  test("is recognized only if all its fields and both signature halves are equal", async () => {
     const certificate = await leafOf({ constraints: [{ type: "max_speed_mps", max_mps: 3 }] });
     const recent = createRecentCertificates(AMPLE);
     recent.add(certificate);
@@ -78,7 +78,7 @@ describe("a certificate that is kept", () => {
     for (const change of changes) expect(recent.bytesOf({ ...certificate, ...change })).toBeUndefined();
   });
 
-  test("is a copy: what is changed later is not what was found good", async () => {
+  test("is a copy, so later changes of the original do not affect it", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     expect(await code(bundle, { certificateMemory })).toBe("valid");
@@ -88,7 +88,7 @@ describe("a certificate that is kept", () => {
     expect(await code(bundle, { certificateMemory })).toBe("valid");
   });
 
-  test("makes the bundle's hash what it is without it", async () => {
+  test("does not change the hash of a bundle", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(certificates, { minLength: 1, maxLength: 3 }),
@@ -109,7 +109,7 @@ describe("a certificate that is kept", () => {
     );
   });
 
-  test("is forgotten when the texts are too long together, and one that is too long alone is not kept", async () => {
+  test("is evicted if all texts together are too long, and is not stored if it alone is too long", async () => {
     const [first, second, third] = (await Promise.all(
       ["a", "b", "c"].map((cert_id) => leafOf({ cert_id })),
     )) as [DelegationCert, DelegationCert, DelegationCert];
@@ -124,8 +124,8 @@ describe("a certificate that is kept", () => {
   });
 });
 
-describe("a verification", () => {
-  test("keeps a certificate that is good, and one that its hash is known of, but no bad one", async () => {
+describe("verification with a memory of recent certificates", () => {
+  test("stores a certificate that it checked or found by its hash, but never a bad one", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
@@ -140,7 +140,7 @@ describe("a verification", () => {
     expect(anew.recent.bytesOf(leaf)).toBeDefined();
   });
 
-  test("finds the same with a certificate beside whose fields something has no canonical form", async () => {
+  test("accepts a certificate with an extra member that has no canonical form, without storing it", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];

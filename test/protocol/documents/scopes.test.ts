@@ -52,7 +52,7 @@ describe("the vocabulary", () => {
     ["drone:*", ["drone:capture", "drone:deliver"]],
     ["vehicle:*", ["vehicle:charge", "vehicle:transport"]],
     ["infrastructure:*", ["infrastructure:monitor"]],
-  ])("%s grants the non-sensitive scopes of its group only", (wildcard, scopes) => {
+  ])("%s grants only the non-sensitive scopes of its group", (wildcard, scopes) => {
     expect(expandScopes([wildcard])).toEqual(scopes);
   });
 
@@ -89,12 +89,12 @@ describe("the vocabulary", () => {
   ])("%j is not valid", (scope) => expect(invalidScopes(["meeting:attend", scope])).toEqual([scope]));
 });
 
-describe("expanding", () => {
-  test("leaves what it does not know as it is", () => {
+describe("expanding scopes", () => {
+  test("returns unknown scopes unchanged", () => {
     expect(expandScopes(["pretend:unknown:scope"])).toEqual(["pretend:unknown:scope"]);
   });
 
-  test("sorts by code point, gives each scope once, and changes nothing the second time", () => {
+  test("sorts by code point, removes duplicates, and changes nothing the second time", () => {
     fc.assert(
       fc.property(anyScopes, (scopes) => {
         const expanded = expandScopes(scopes);
@@ -104,14 +104,14 @@ describe("expanding", () => {
     );
   });
 
-  test("sorts by code point where UTF-16 units would sort otherwise", () => {
+  test("sorts by code point, not by UTF-16 units", () => {
     expect(expandScopes(["custom:\u{1f600}", "custom:\uffee"])).toEqual([
       "custom:\uffee",
       "custom:\u{1f600}",
     ]);
   });
 
-  test("is granted by what the names of its grants say, and by nothing else", () => {
+  test("contains a scope exactly if one of the scopes that grant it is in the list", () => {
     fc.assert(
       fc.property(anyScopes, anyScope, (scopes, scope) => {
         const named = scopesGranting(scope).some((name) => scopes.includes(name));
@@ -120,7 +120,7 @@ describe("expanding", () => {
     );
   });
 
-  test("never grants a sensitive scope that was not named", () => {
+  test("never adds a sensitive scope that is not in the list", () => {
     fc.assert(
       fc.property(anyScopes, (scopes) => {
         const unnamed = expandScopes(scopes).filter(
@@ -133,17 +133,17 @@ describe("expanding", () => {
 });
 
 describe("the effective scope", () => {
-  test("is what every list grants", () => {
+  test("contains the scopes that every list grants", () => {
     expect(
       intersectScopes(["meeting:attend", "files:read"], ["meeting:*"], ["meeting:*", "comms:*"]),
     ).toEqual(["meeting:attend"]);
   });
 
-  test("does not gain a sensitive scope through a wildcard above it", () => {
+  test("does not contain a sensitive scope that one list grants only by a wildcard", () => {
     expect(intersectScopes(["meeting:record"], ["meeting:*"])).toEqual([]);
   });
 
-  test("of one list is that list expanded; of none it is empty", () => {
+  test("of one list is its expansion, and of no list is empty", () => {
     expect(intersectScopes(["payments:*"])).toEqual(["payments:receive", "payments:send"]);
     expect(intersectScopes()).toEqual([]);
   });
@@ -159,7 +159,7 @@ describe("the effective scope", () => {
 });
 
 describe("a ceiling", () => {
-  test("names what goes over it, expanded", () => {
+  test("reports the scopes that exceed it, expanded", () => {
     expect(coversScopes(["meeting:attend"], ["meeting:*", "files:write"])).toEqual([
       "files:write",
       "meeting:chat",
@@ -169,12 +169,12 @@ describe("a ceiling", () => {
     ]);
   });
 
-  test("of a wildcard covers that wildcard and not a sensitive scope of its group", () => {
+  test("with a wildcard grants that wildcard, but not a sensitive scope of its group", () => {
     expect(coversScopes(["meeting:*"], ["meeting:*"])).toEqual([]);
     expect(coversScopes(["meeting:*"], ["meeting:record"])).toEqual(["meeting:record"]);
   });
 
-  test("of an account grants every custom scope by custom:*, and nothing else by it", () => {
+  test("of an account grants every custom scope with custom:*, and nothing else", () => {
     const ceiling = ["data:read", "custom:*"];
     expect(beyondCeiling(ceiling, ["data:read", "custom:orders:refund", "custom:*"])).toEqual([]);
     expect(beyondCeiling(ceiling, ["data:write", "custom", "files:read"])).toEqual([

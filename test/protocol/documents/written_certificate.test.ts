@@ -23,7 +23,7 @@ import { certificates } from "../../support/proof_arbitraries.ts";
 const AMPLE = 10_000_000;
 const LIMITS = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
 
-/** What a bundle's text may look like: as most write it, as Python does, for people, and another order. */
+/** Ways to write a bundle: compact, as Python does, indented, and with its members in reverse order. */
 const SPELLINGS: ((bundle: ProofBundle) => string)[] = [
   (bundle) => JSON.stringify(bundle),
   (bundle) => JSON.stringify(bundle).replaceAll('":', '": ').replaceAll(',"', ', "'),
@@ -31,7 +31,7 @@ const SPELLINGS: ((bundle: ProofBundle) => string)[] = [
   (bundle) => JSON.stringify(Object.fromEntries(Object.entries(bundle).reverse())),
 ];
 
-/** Certificates that were read from this document, and whose signatures were found good. */
+/** Returns a memory that contains the certificates of this document. */
 function recentAfter(document: Uint8Array): RecentCertificates {
   const recent = createRecentCertificates(AMPLE);
   for (const each of decodeProofBundle(document, recent).delegations) recent.add(each);
@@ -47,7 +47,7 @@ function read(document: Uint8Array, recent?: RecentCertificates): unknown {
   }
 }
 
-/** The document without some of its bytes, with others in their place. */
+/** An edit that replaces some bytes of a document. */
 const edits = fc.record({
   at: fc.double({ min: 0, max: 1, noNaN: true }),
   cut: fc.nat(3),
@@ -64,9 +64,9 @@ function edited(document: Uint8Array, { at, cut, put }: { at: number; cut: numbe
   return Buffer.concat([document.subarray(0, from), put, document.subarray(from + cut)]);
 }
 
-describe("certificates that stand in a document", () => {
-  test("are found in every spelling that they were first read in, with the key of the agent", async () => {
-    // For people, the agent's own key is indented less than its leaf's.
+describe("known certificates in a document", () => {
+  test("are found in every form in which they were first read, together with the agent's key", async () => {
+    // In the indented form, the agent's key is indented less than the subject key of the leaf.
     for (const [n, spell] of SPELLINGS.slice(0, 3).entries()) {
       const bundle = await prove([{}, {}, { constraints: [{ type: "max_speed_mps", max_mps: 3 }] }]);
       const document = Buffer.from(spell(bundle));
@@ -84,7 +84,7 @@ describe("certificates that stand in a document", () => {
     }
   });
 
-  test("make no difference to what is read, nor to how anything else is refused", async () => {
+  test("do not change how any document is parsed or rejected", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(certificates, { minLength: 1, maxLength: 3 }),
@@ -104,7 +104,7 @@ describe("certificates that stand in a document", () => {
     );
   });
 
-  test("are not taken from where no value can be, nor anything in the place of one that is not there", async () => {
+  test("are not found where no value is allowed, and their placeholder is not accepted elsewhere", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     const recent = recentAfter(encode(bundle));
@@ -137,7 +137,7 @@ describe("certificates that stand in a document", () => {
     }
   });
 
-  test("are as deep as they are", async () => {
+  test("count with their own depth", async () => {
     const bundle = await prove([{ constraints: [{ type: "geo_polygon", points: TRIANGLE }] }]);
     const document = encode(bundle);
     const recent = recentAfter(document);
@@ -148,7 +148,7 @@ describe("certificates that stand in a document", () => {
     expect(() => parseJson(document, { ...LIMITS, depth: depth - 1 }, recent)).toThrow(/too_deep/);
   });
 
-  test("cannot be changed by those who got them", async () => {
+  test("cannot be changed by callers", async () => {
     const document = encode(await prove());
     const [leaf] = decodeProofBundle(document, recentAfter(document)).delegations as [DelegationCert];
     expect(() => leaf.scope.push("files:read")).toThrow(TypeError);
@@ -163,8 +163,8 @@ const TRIANGLE: [number, number][] = [
   [1, 1],
 ];
 
-describe("a verification", () => {
-  test("believes no bytes whose certificate was changed after they were read", async () => {
+describe("verification with a memory of certificates", () => {
+  test("rejects a certificate that was changed after it was read", async () => {
     const certificateMemory = createCertificateMemory();
     const genuine = await prove();
     const [leaf] = genuine.delegations as [DelegationCert];
@@ -178,7 +178,7 @@ describe("a verification", () => {
     expect(await code(again, { certificateMemory })).toBe("bad_signature");
   });
 
-  test("believes no certificate that was changed while its signature was checked", async () => {
+  test("does not store a certificate that was changed while its signature was checked", async () => {
     const memory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
@@ -192,7 +192,7 @@ describe("a verification", () => {
     expect(await code(bundle, { certificateMemory: memory })).toBe("bad_signature");
   });
 
-  test("knows no certificate with one other byte in its signature", async () => {
+  test("does not recognize a certificate with a changed byte in its signature", async () => {
     const certificateMemory = createCertificateMemory();
     const document = encode(await prove());
     const first = decodeProofBundle(document, certificateMemory.recent);
@@ -205,7 +205,7 @@ describe("a verification", () => {
     expect(await code(other, { certificateMemory })).toBe("bad_signature");
   });
 
-  test("of a reference's certificate makes it known by itself, and of a bundle's later by its bytes", async () => {
+  test("stores a referenced certificate by value, and a certificate of a later bundle by its bytes", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const document = Buffer.from(encode(bundle));
@@ -219,8 +219,8 @@ describe("a verification", () => {
   });
 });
 
-describe("what is kept of them", () => {
-  test("is forgotten with them, also what they began with", async () => {
+describe("the memory of a certificate's bytes", () => {
+  test("is freed together with the certificate", async () => {
     const documents = await Promise.all(
       ["a", "b", "c"].map(async (cert_id) => encode(await prove([{ cert_id }]))),
     );
@@ -232,7 +232,7 @@ describe("what is kept of them", () => {
     expect(documents.map((document) => recent.find(Buffer.from(document)).length)).toEqual([0, 2, 2]);
   });
 
-  test("is the last of those that begin alike", async () => {
+  test("contains only the last of two certificates with the same start", async () => {
     const bundles = await Promise.all([1, 2].map(async (n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const recent = recentAfter(first);
@@ -241,7 +241,7 @@ describe("what is kept of them", () => {
     expect(decodeProofBundle(first, recent)).toEqual(bundles[0]);
   });
 
-  test("is found again as soon as it is used, after another that began alike took its place", async () => {
+  test("contains a certificate again after its next use, if another with the same start replaced it", async () => {
     const bundles = await Promise.all([1, 2].map((n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const certificateMemory = createCertificateMemory();
@@ -252,7 +252,7 @@ describe("what is kept of them", () => {
     expect([first, second].map((each) => certificateMemory.recent?.find(each).length)).toEqual([2, 0]);
   });
 
-  test("is none that is very long, as text or as it was written", async () => {
+  test("does not contain very long certificates, whether in canonical form or as written", async () => {
     const params = "x".repeat(24_000);
     const long = JSON.stringify(await prove([{ constraints: [{ type: "x", params }] }]));
     const padded = JSON.stringify(await prove()).replace('[{"cert_id"', `[{${" ".repeat(24_000)}"cert_id"`);
@@ -267,7 +267,7 @@ describe("what is kept of them", () => {
     }
   });
 
-  test("counts as what it takes, not only as its text", async () => {
+  test("counts the used memory, not only the length of the text", async () => {
     const bundle = await prove();
     const many = Array.from({ length: 7_000 }, () => "{}").join(",");
     const wide = JSON.stringify(bundle).replace(
@@ -286,7 +286,7 @@ describe("what is kept of them", () => {
     }
   });
 
-  test("serves a bundle in a call's body, in base64 and in its header", async () => {
+  test("works for a bundle in a body, in base64 and in a header", async () => {
     const bundle = await prove();
     const text = JSON.stringify(bundle);
     const recent = recentAfter(Buffer.from(text));

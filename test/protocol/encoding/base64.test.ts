@@ -4,7 +4,7 @@ import { checkBase64, decodeBase64, encodeBase64 } from "../../../src/protocol/e
 import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
 
 describe("base64", () => {
-  test("gives back every byte array", () => {
+  test("decodes every encoded byte array to the same bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
         expect(Uint8Array.from(decodeBase64(encodeBase64(bytes), bytes.length))).toEqual(bytes);
@@ -12,7 +12,7 @@ describe("base64", () => {
     );
   });
 
-  test("accepts exactly the text that the bytes it encodes are written as", () => {
+  test("accepts only the canonical text of some bytes", () => {
     const character = fc.oneof(
       { weight: 20, arbitrary: fc.constantFrom(..."ABCDQgwz0189+/") },
       fc.constantFrom(..."=-_ \n\0*ÄŁ\u0141\u2041😀"),
@@ -30,7 +30,7 @@ describe("base64", () => {
     );
   });
 
-  test.each([4605, 4606, 4607, 4608, 4609, 4610, 10_000])("holds for %d bytes", (length) => {
+  test.each([4605, 4606, 4607, 4608, 4609, 4610, 10_000])("works for %d bytes", (length) => {
     const bytes = Buffer.alloc(length, 0xa5);
     const text = encodeBase64(bytes);
     expect(Buffer.compare(decodeBase64(text, length), bytes)).toBe(0);
@@ -59,7 +59,7 @@ describe("base64", () => {
     expect(() => decodeBase64(text)).toThrow(expect.objectContaining({ code: "invalid_base64" }));
   });
 
-  test.each([31, 33])("refuses %d bytes where 32 are due", (length) => {
+  test.each([31, 33])("rejects %d bytes if 32 are required", (length) => {
     const text = encodeBase64(Buffer.alloc(length));
     expect(() => decodeBase64(text, 32)).toThrow(expect.objectContaining({ code: "wrong_length" }));
   });

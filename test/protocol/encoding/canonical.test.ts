@@ -14,7 +14,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("says the same of what it reads back", () => {
+  test("is the same again after parsing", () => {
     fc.assert(
       fc.property(canonicalValues, (value) => {
         const json = canonicalJson(value);
@@ -23,7 +23,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("sorts keys by UTF-8 bytes where UTF-16 units would sort otherwise", () => {
+  test("sorts keys by UTF-8 bytes, not by UTF-16 units", () => {
     expect(canonicalJson({ "😀": 1, "\ufb33": 2, a: 3, "": 4 })).toBe('{"":4,"a":3,"\ufb33":2,"😀":1}');
   });
 
@@ -31,7 +31,7 @@ describe("canonical JSON", () => {
     expect(canonicalJson([{ b: { d: 1, c: 2 }, a: 3 }])).toBe('[{"a":3,"b":{"c":2,"d":1}}]');
   });
 
-  test("escapes as little as possible, and the two line separators", () => {
+  test("escapes only what must be escaped, and the two line separators", () => {
     expect(canonicalJson('"\\\b\f\n\r\t\u0000\u001f\u007f<>&/é\u2028\u2029')).toBe(
       '"\\"\\\\\\b\\f\\n\\r\\t\\u0000\\u001f\u007f<>&/é\\u2028\\u2029"',
     );
@@ -55,15 +55,15 @@ describe("canonical JSON", () => {
     expect(canonicalJson(value)).toBe(text);
   });
 
-  test("leaves out members that are undefined", () => {
+  test("omits members that are undefined", () => {
     expect(canonicalJson({ a: undefined, b: 1 })).toBe('{"b":1}');
   });
 
-  test("keeps a member named __proto__ as any other", () => {
+  test("keeps a member named __proto__ like any other", () => {
     expect(canonicalJson(JSON.parse('{"__proto__":1,"a":2}'))).toBe('{"__proto__":1,"a":2}');
   });
 
-  test("sorts keys like an index by their bytes, and not as the runtime lists them", () => {
+  test("sorts integer-like keys by their bytes, not in the runtime's order", () => {
     const value = {
       "9": 1,
       "10": 2,
@@ -78,7 +78,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("equals an independent implementation on objects full of keys that the runtime orders itself", () => {
+  test("equals an independent implementation on objects with keys that the runtime reorders", () => {
     const key = fc.oneof(
       fc.nat(120).map(String),
       fc.constantFrom("__proto__", "", "-1", "01", "a", "toJSON", "4294967294"),
@@ -90,7 +90,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("is UTF-8 as bytes", () => {
+  test("can be returned as UTF-8 bytes", () => {
     expect(Buffer.from(canonicalBytes("é")).toString("hex")).toBe("22c3a922");
   });
 
@@ -98,7 +98,7 @@ describe("canonical JSON", () => {
     ["a whole number over 2^53−1", 2 ** 53, "invalid_number"],
     ["a whole number under −(2^53−1)", -(2 ** 53), "invalid_number"],
     ["infinity", Number.POSITIVE_INFINITY, "invalid_number"],
-    ["what is not a number", Number.NaN, "invalid_number"],
+    ["NaN", Number.NaN, "invalid_number"],
     ["a lone surrogate", "\ud800", "invalid_utf8"],
     ["a lone surrogate in a key", { "\udfff": 1 }, "invalid_utf8"],
     ["undefined", undefined, "unsupported_value"],
@@ -112,15 +112,15 @@ describe("canonical JSON", () => {
     expect(() => canonicalJson(value)).toThrow(expect.objectContaining({ code }));
   });
 
-  test("nests 64 deep and not 65", () => {
+  test("allows 64 levels of nesting, but not 65", () => {
     const nested = (depth: number) => JSON.parse("[".repeat(depth) + "]".repeat(depth));
     expect(canonicalJson(nested(64))).toHaveLength(128);
     expect(() => canonicalJson(nested(65))).toThrow(expect.objectContaining({ code: "too_deep" }));
   });
 });
 
-describe("order by UTF-8 bytes", () => {
-  test("is the order of the encoded bytes", () => {
+describe("the order by UTF-8 bytes", () => {
+  test("equals the order of the encoded bytes", () => {
     const text = fc.string({ unit: "binary" });
     fc.assert(
       fc.property(text, text, (left, right) => {

@@ -9,7 +9,7 @@ const parse = (text: string) => parseJson(bytes(text));
 const refuses = (code: string) => expect.objectContaining({ code });
 
 describe("strict JSON", () => {
-  test("reads what the runtime reads", () => {
+  test("parses documents as the runtime does", () => {
     fc.assert(
       fc.property(
         fc.jsonValue({ stringUnit: "binary", maxDepth: 4 }),
@@ -24,7 +24,7 @@ describe("strict JSON", () => {
     );
   });
 
-  test("refuses what the runtime refuses, whatever one character was changed", () => {
+  test("rejects what the runtime rejects, after any change of one character", () => {
     const seed = '{"a":[1,-2.5e3,true,null,"x\\u00e9\\n"],"b":{"c":""}}';
     fc.assert(
       fc.property(fc.nat(seed.length - 1), fc.string({ unit: "binary-ascii", maxLength: 2 }), (at, piece) => {
@@ -36,7 +36,7 @@ describe("strict JSON", () => {
   });
 
   test.each([
-    ["nothing", ""],
+    ["no content", ""],
     ["only space", " \n"],
     ["a byte-order mark", '\ufeff{"a":1}'],
     ["a second document", "{} {}"],
@@ -72,12 +72,12 @@ describe("strict JSON", () => {
   });
 
   test.each([
-    ["at the top", '{"a":1,"a":1}'],
+    ["at the top level", '{"a":1,"a":1}'],
     ["inside an array", '[{"a":{"b":1,"c":2,"b":3}}]'],
     ["spelled with an escape", '{"a":1,"\\u0061":2}'],
     ["named __proto__", '{"__proto__":1,"__proto__":2}'],
-    ["that is empty", '{"":1,"":2}'],
-  ])("refuses a key given twice %s", (_, text) => {
+    ["with an empty name", '{"":1,"":2}'],
+  ])("refuses a duplicate key %s", (_, text) => {
     expect(() => parse(text)).toThrow(refuses("duplicate_key"));
   });
 
@@ -99,31 +99,31 @@ describe("strict JSON", () => {
     expect(() => parseJson(document)).toThrow(refuses("invalid_utf8"));
   });
 
-  test("reads a pair of escaped surrogates as one character", () => {
+  test("decodes a pair of escaped surrogates as one character", () => {
     expect(parse('"\\ud83d\\ude00"')).toBe("😀");
   });
 
-  test("takes 16 levels of nesting and not 17", () => {
+  test("allows 16 levels of nesting, but not 17", () => {
     const nested = (depth: number) => '{"a":['.repeat(depth / 2) + "]}".repeat(depth / 2);
     expect(() => parse(nested(16))).not.toThrow();
     expect(() => parse(`[${nested(16)}]`)).toThrow(refuses("too_deep"));
   });
 
-  test("counts levels that are open at the same time, not all there are", () => {
+  test("counts only levels that are open at the same time", () => {
     expect(parse(`[${Array(100).fill("[[]]").join(",")}]`)).toHaveLength(100);
   });
 
-  test("takes 131072 bytes and not 131073", () => {
+  test("allows 131072 bytes, but not 131073", () => {
     const document = (length: number) => bytes(`"${"é".repeat(10)}${"a".repeat(length - 22)}"`);
     expect(parseJson(document(131_072))).toHaveLength(131_072 - 12);
     expect(() => parseJson(document(131_073))).toThrow(refuses("too_large"));
   });
 
-  test("measures the size before it looks at the content", () => {
+  test("checks the size before the content", () => {
     expect(() => parseJson(Buffer.alloc(131_073, 0xff))).toThrow(refuses("too_large"));
   });
 
-  test.each(["0", "1", "-1", "9007199254740991", "-9007199254740991"])("reads %s as an integer", (text) => {
+  test.each(["0", "1", "-1", "9007199254740991", "-9007199254740991"])("parses %s as an integer", (text) => {
     expect(parse(text)).toBe(Number(text));
   });
 
@@ -132,7 +132,7 @@ describe("strict JSON", () => {
   });
 
   test.each(["1.0", "1e0", "-0", "0.5", "1E+2", "20000000000e-1", "-0.0"])(
-    "keeps apart that %s was not a plain integer",
+    "marks %s as not written as a plain integer",
     (text) => {
       expect(parse(text)).toEqual(new Decimal(Number(text)));
     },
@@ -142,7 +142,7 @@ describe("strict JSON", () => {
     expect(() => parse(text)).toThrow(refuses("invalid_number"));
   });
 
-  test("takes the largest whole number with a fraction of zero", () => {
+  test("accepts the largest whole number with a fraction of zero", () => {
     expect(parse("9007199254740991.0")).toEqual(new Decimal(9007199254740991));
   });
 });
@@ -150,7 +150,7 @@ describe("strict JSON", () => {
 test.each([
   ["ASCII", "a"],
   ["other characters", "é"],
-])("a name that is kept does not keep its document of %s", (_, character) => {
+])("a stored name does not keep its document of %s in memory", (_, character) => {
   const heap = () => {
     collectGarbage();
     return process.memoryUsage().heapUsed;

@@ -11,12 +11,12 @@ import type { SignatureCase } from "../../vectors/signature_case.ts";
 const NAMES = ["ed25519", "ml_dsa_65"] as const;
 const BACKENDS = ["native", "reference"] as const;
 
-test("the runtime has both algorithms of its own", () => {
+test("the runtime supports both algorithms natively", () => {
   expect(NAMES.map((name) => ALGORITHMS[name].native === undefined)).toEqual([false, false]);
 });
 
 describe.each(NAMES)("%s", (name) => {
-  test.each(BACKENDS)("%s: a signature verifies, and over nothing else", async (backend) => {
+  test.each(BACKENDS)("%s: a signature verifies for its message only", async (backend) => {
     const key = implementation(name, backend).signingKey(Buffer.alloc(32, 5));
     const signature = await key.sign(Buffer.from("a"));
     const verifier = implementation(name, backend).verifyingKey(key.publicKey);
@@ -26,7 +26,7 @@ describe.each(NAMES)("%s", (name) => {
     expect(await verifier?.verify(Buffer.from("b"), signature)).toBe(false);
   });
 
-  test("both implementations make the same public key of a seed", () => {
+  test("both implementations derive the same public key from a seed", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (seed) => {
         const [native, reference] = BACKENDS.map(
@@ -38,7 +38,7 @@ describe.each(NAMES)("%s", (name) => {
     );
   });
 
-  test("each implementation verifies what the other signs", async () => {
+  test("each implementation verifies signatures of the other", async () => {
     const bytes = Buffer.from("across");
     for (const [signer, verifier] of [BACKENDS, [...BACKENDS].reverse()]) {
       const key = implementation(name, signer ?? "native").signingKey(Buffer.alloc(32, 6));
@@ -50,7 +50,7 @@ describe.each(NAMES)("%s", (name) => {
     }
   });
 
-  test.each(BACKENDS)("%s: a seed signs once, and may be overwritten at that moment", async (backend) => {
+  test.each(BACKENDS)("%s: signOnce allows its caller to overwrite the seed immediately", async (backend) => {
     const seed = Buffer.alloc(32, 8);
     const verifier = ALGORITHMS[name].reference.verifyingKey(
       ALGORITHMS[name].reference.signingKey(Buffer.from(seed)).publicKey,
@@ -61,7 +61,7 @@ describe.each(NAMES)("%s", (name) => {
   });
 
   test.each(BACKENDS)(
-    "%s: a generated public key is that of its seed, and another each time",
+    "%s: generate returns a new seed each time, with the seed's public key",
     async (backend) => {
       const { generate } = implementation(name, backend);
       const [one, other] = [await generate(), await generate()];
@@ -71,7 +71,7 @@ describe.each(NAMES)("%s", (name) => {
     },
   );
 
-  test("does not keep the seed it was given", async () => {
+  test("a signing key does not use the caller's buffer of the seed", async () => {
     const seed = Buffer.alloc(32, 7);
     const expected = ALGORITHMS[name].reference.signingKey(Buffer.from(seed)).publicKey;
     for (const backend of BACKENDS) {
@@ -146,7 +146,7 @@ describe.each([["ed25519", ed25519Cases()] as const, ["ml_dsa_65", mlDsa65Cases(
       },
     );
 
-    test("cover every class both ways where a class has two", () => {
+    test("cover good and bad cases in at least six classes", () => {
       expect(cases.some(({ valid }) => valid)).toBe(true);
       expect(new Set(cases.map((entry) => entry.class)).size).toBeGreaterThanOrEqual(6);
     });
@@ -154,14 +154,17 @@ describe.each([["ed25519", ed25519Cases()] as const, ["ml_dsa_65", mlDsa65Cases(
 );
 
 describe("public key points", () => {
-  test.each(BACKENDS)("of small order or not canonical are no keys at all: %s", (backend) => {
-    const refused = ed25519Cases().filter((entry) => entry.class === "small-order key");
-    const keys = refused.map(({ public_key }) => Buffer.from(public_key, "hex"));
-    expect(keys).toHaveLength(12);
-    for (const key of keys) expect(implementation("ed25519", backend).verifyingKey(key)).toBeUndefined();
-  });
+  test.each(BACKENDS)(
+    "of small order or in a form that is not canonical are not accepted as keys: %s",
+    (backend) => {
+      const refused = ed25519Cases().filter((entry) => entry.class === "small-order key");
+      const keys = refused.map(({ public_key }) => Buffer.from(public_key, "hex"));
+      expect(keys).toHaveLength(12);
+      for (const key of keys) expect(implementation("ed25519", backend).verifyingKey(key)).toBeUndefined();
+    },
+  );
 
-  test("the refused ones are exactly the eight points of small order", () => {
+  test("include exactly the eight points of small order in the rejected list", () => {
     const generator = ed25519.Point.fromHex(SMALL_ORDER_POINTS.at(-2) ?? "");
     const multiples = Array.from({ length: 8 }, (_, times) =>
       generator.multiplyUnsafe(BigInt(times)).toHex(),
@@ -169,7 +172,7 @@ describe("public key points", () => {
     expect([...multiples].sort()).toEqual([...SMALL_ORDER_POINTS].sort());
   });
 
-  test("are refused exactly where an independent decoder refuses them or finds a small order", () => {
+  test("are rejected exactly if an independent decoder rejects them or finds a small order", () => {
     const nearTheField = fc
       .tuple(fc.integer({ min: 0xe0, max: 0xff }), fc.constantFrom(0x7f, 0xff))
       .map(([low, high]) => {

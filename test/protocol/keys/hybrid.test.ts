@@ -18,7 +18,7 @@ const bytes = Buffer.from("signed");
 const code = (expected: string) => expect.objectContaining({ code: expected });
 
 describe("a hybrid signature", () => {
-  test("verifies under the key that made it, over what it was made over", async () => {
+  test("verifies with the key that made it, for its message only", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     expect(await verifyHybrid(ROOT.publicKey, bytes, signature)).toBe(true);
     expect(await verifyHybrid(ROOT.publicKey, Buffer.from("other"), signature)).toBe(false);
@@ -26,7 +26,7 @@ describe("a hybrid signature", () => {
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "does not verify when only its %s half is broken",
+    "does not verify if only its %s half is broken",
     async (half) => {
       const signature = await signHybrid(ROOT.privateKey, bytes);
       const broken: HybridSignature = { ...signature, [half]: tamper(signature[half]) };
@@ -36,7 +36,7 @@ describe("a hybrid signature", () => {
   );
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "does not verify when only its %s half is another key's",
+    "does not verify if only its %s half is from another key",
     async (half) => {
       const [own, other] = await Promise.all([
         signHybrid(ROOT.privateKey, bytes),
@@ -46,25 +46,25 @@ describe("a hybrid signature", () => {
     },
   );
 
-  test("names the Ed25519 half when both are broken", async () => {
+  test("reports the Ed25519 half if both are broken", async () => {
     const signature = await signHybrid(AGENT.privateKey, bytes);
     expect(await signatureViolation(ROOT.publicKey, bytes, signature)).toBe("Ed25519 signature invalid");
   });
 
-  test("verifies alike with the reference implementation", async () => {
+  test("verifies with the reference implementation too", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     expect(await verifyHybrid(ROOT.publicKey, bytes, signature, "reference")).toBe(true);
     expect(await verifyHybrid(ROOT.publicKey, Buffer.from("other"), signature, "reference")).toBe(false);
   });
 
-  test("is malformed, not false, when a half has another length", async () => {
+  test("causes an error if a half has another length", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     await expect(verifyHybrid(ROOT.publicKey, bytes, { ...signature, ed25519: "AA==" })).rejects.toThrow(
       code("wrong_length"),
     );
   });
 
-  test("is never taken for a key of one algorithm in the place of the other", async () => {
+  test("does not verify with a key of one algorithm in place of the other", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     await verifyHybrid(ROOT.publicKey, bytes, signature);
     const swapped = { ...ROOT.publicKey, ml_dsa_65: ROOT.publicKey.ed25519 };
@@ -92,7 +92,7 @@ describe("a hybrid key", () => {
     expect([ROOT.id, AGENT.id]).not.toContain(mixed);
   });
 
-  test("has the same identifier when it is asked again, and a malformed one has none even beside a known half", () => {
+  test("keeps its identifier in memory, and a malformed key has none even beside a known half", () => {
     const { ed25519, ml_dsa_65 } = AGENT.publicKey;
     expect([1, 2].map(() => keyId({ ed25519, ml_dsa_65 }))).toEqual([AGENT.id, AGENT.id]);
     for (const malformed of [
@@ -106,18 +106,18 @@ describe("a hybrid key", () => {
     }
   });
 
-  test("is another one for every fresh pair of seeds", () => {
+  test("differs for each new pair of seeds", () => {
     const ids = Array.from({ length: 4 }, () => keyId(publicKeyOf(importSeeds(generateSeeds()))));
     expect(new Set(ids).size).toBe(4);
   });
 
-  test("comes with two different seeds of 32 bytes", () => {
+  test("has two different seeds of 32 bytes", () => {
     const { ed25519, ml_dsa_65 } = generateSeeds();
     expect([ed25519.length, ml_dsa_65.length]).toEqual([32, 32]);
     expect(Buffer.from(ed25519).equals(Buffer.from(ml_dsa_65))).toBe(false);
   });
 
-  test.each([31, 33])("cannot be made from a seed of %d bytes", (length) => {
+  test.each([31, 33])("cannot be created from a seed of %d bytes", (length) => {
     const seed = Buffer.alloc(32);
     expect(() => importSeeds({ ed25519: Buffer.alloc(length), ml_dsa_65: seed })).toThrow(
       code("wrong_length"),
@@ -127,7 +127,7 @@ describe("a hybrid key", () => {
     );
   });
 
-  test("shows no secret when it is printed", () => {
+  test("does not reveal its secret when printed", () => {
     expect(JSON.stringify(ROOT.privateKey)).not.toContain(
       Buffer.alloc(32, 1).toString("base64").slice(0, 20),
     );

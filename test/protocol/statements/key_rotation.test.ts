@@ -26,7 +26,7 @@ describe("a key rotation", () => {
   const issue = (changes: Partial<KeyRotationFields> = {}) =>
     issueKeyRotation({ ...fields, ...changes }, ROOT.privateKey, next.privateKey);
 
-  test.each(ROTATION_REASONS)("for the reason %s travels and verifies", async (reason) => {
+  test.each(ROTATION_REASONS)("for the reason %s verifies after encoding and decoding", async (reason) => {
     const statement = await issue({ reason });
     expect(decodeKeyRotation(encode(statement))).toEqual(statement);
     expect(await verifyKeyRotation(statement)).toBeUndefined();
@@ -42,13 +42,13 @@ describe("a key rotation", () => {
       "same_key",
       "old_id and new_id must differ",
     ],
-  ])("is refused with %s, in the published words", async (_, change, code, reason) => {
+  ])("fails verification with %s, in the published wording", async (_, change, code, reason) => {
     const fault = await verifyKeyRotation(await issue(change));
     expect(fault).toMatchObject({ code });
     expect(fault && rotationReasonOf(fault)).toBe(reason);
   });
 
-  test("says in the published words which signature is bad, and which half of it", async () => {
+  test("reports in the published wording which signature and which half of it is bad", async () => {
     const statement = await issue();
     const words = async (part: "signature_old" | "signature_new", half: "ed25519" | "ml_dsa_65") => {
       const changed = { ...statement[part], [half]: tamper(statement[part][half]) };
@@ -65,7 +65,7 @@ describe("a key rotation", () => {
     );
   });
 
-  test.each(["signature_old", "signature_new"] as const)("needs %s in both halves", async (name) => {
+  test.each(["signature_old", "signature_new"] as const)("needs both halves of %s", async (name) => {
     const statement = await issue();
     for (const half of halves) {
       const broken = { ...statement, [name]: { ...statement[name], [half]: tamper(statement[name][half]) } };
@@ -75,7 +75,7 @@ describe("a key rotation", () => {
     }
   });
 
-  test("may follow another, and neither replaces the other", async () => {
+  test("can follow another rotation, but their signatures cannot be combined", async () => {
     const last = testKey(7);
     const first = await issue();
     const second = await issueKeyRotation(
@@ -100,7 +100,7 @@ describe("a key rotation", () => {
     expect(await verifyKeyRotation(shortcut)).toMatchObject({ code: "bad_signature_old" });
   });
 
-  test("is refused with one key's signature in both places", async () => {
+  test("fails verification with one key's signature in both places", async () => {
     const statement = await issue();
     expect(await verifyKeyRotation({ ...statement, signature_new: statement.signature_old })).toMatchObject({
       code: "bad_signature_new",
@@ -110,7 +110,7 @@ describe("a key rotation", () => {
     });
   });
 
-  test("is refused with its reason changed, and not read with an unknown one", async () => {
+  test("fails verification after a change of its reason, and fails decoding with an unknown reason", async () => {
     const statement = await issue();
     expect(await verifyKeyRotation({ ...statement, reason: "other" })).toMatchObject({
       code: "bad_signature_old",

@@ -27,7 +27,7 @@ describe("a verification receipt", () => {
     granted_scope: ["meeting:attend"],
   };
 
-  test("travels and verifies, with and without its optional fields", async () => {
+  test("verifies after encoding and decoding, with and without its optional fields", async () => {
     for (const content of [fields, full]) {
       const receipt = await issueVerificationReceipt(content, ROOT.privateKey);
       expect(decodeVerificationReceipt(encode(receipt))).toEqual(receipt);
@@ -35,7 +35,7 @@ describe("a verification receipt", () => {
     }
   });
 
-  test("leaves empty optional fields out of what is signed, and does not read them", async () => {
+  test("omits empty optional fields from the signed bytes, and rejects them when decoding", async () => {
     const empty = { agent_id: "", human_id: "", error_reason: "", granted_scope: [] };
     const signed = (content: object) =>
       Buffer.from(verificationReceiptSignBytes({ ...fields, prev_hash: bytes32(0), ...content })).toString();
@@ -48,7 +48,7 @@ describe("a verification receipt", () => {
     }
   });
 
-  test("is issued without those optional fields that are empty, so that it can be read", async () => {
+  test("omits empty optional fields when it is issued, so that it can be decoded", async () => {
     const empty = { agent_id: "", human_id: "", error_reason: "", granted_scope: [] };
     const receipt = await issueVerificationReceipt({ ...fields, ...empty }, ROOT.privateKey);
     for (const name of Object.keys(empty)) expect(receipt).not.toHaveProperty(name);
@@ -56,7 +56,7 @@ describe("a verification receipt", () => {
     expect(await verifyVerificationReceipt(receipt, ROOT.publicKey)).toBeUndefined();
   });
 
-  test("has its scopes sorted by code point, in what is signed and in what is issued", async () => {
+  test("sorts its scopes by code point, in the signed bytes and in the issued receipt", async () => {
     const granted_scope = ["meeting:speak", "custom:\u{1f600}", "custom:\ue000", "meeting:attend"];
     const sorted = ["custom:\ue000", "custom:\u{1f600}", "meeting:attend", "meeting:speak"];
     const receipt = await issueVerificationReceipt({ ...full, granted_scope }, ROOT.privateKey);
@@ -70,7 +70,7 @@ describe("a verification receipt", () => {
   });
 
   test.each(["agent_id", "human_id", "error_reason", "decision", "verifier_id"] as const)(
-    "is refused with its %s changed",
+    "fails verification after a change of its %s",
     async (name) => {
       const receipt = await issueVerificationReceipt(full, ROOT.privateKey);
       expect(await verifyVerificationReceipt({ ...receipt, [name]: "x" }, ROOT.publicKey)).toMatchObject({
@@ -79,7 +79,7 @@ describe("a verification receipt", () => {
     },
   );
 
-  test("is refused under another key than it carries, and in another version", async () => {
+  test("fails verification with another key than its own, and in another version", async () => {
     const receipt = await issueVerificationReceipt(fields, ROOT.privateKey);
     expect(await verifyVerificationReceipt(receipt, AGENT.publicKey)).toMatchObject({
       code: "issuer_mismatch",
@@ -94,7 +94,7 @@ describe("a verification receipt", () => {
     });
   });
 
-  test("is chained to the one before", async () => {
+  test("must be chained to the previous receipt", async () => {
     const first = await issueVerificationReceipt(fields, ROOT.privateKey);
     const second = await issueVerificationReceipt(full, ROOT.privateKey, first);
     expect(await verifyReceiptChain([first, second], ROOT.publicKey)).toBeUndefined();

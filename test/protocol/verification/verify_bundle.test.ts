@@ -7,7 +7,7 @@ import { code, options } from "../../support/answers.ts";
 import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../../support/chains.ts";
 
 describe("a good proof", () => {
-  test("names the human, the agent and what the chain grants", async () => {
+  test("returns the human, the agent and the granted scopes", async () => {
     const result = await verifyBundle(
       await prove([{}, { scope: ["meeting:*", "identity:delegate"] }]),
       options(),
@@ -24,19 +24,19 @@ describe("a good proof", () => {
     expect(new Set(result.checks().map(({ outcome }) => outcome))).toEqual(new Set(["passed"]));
   });
 
-  test("passes with the reference implementation too", async () => {
+  test("verifies with the reference implementation too", async () => {
     expect(await code(await prove(), { backend: "reference" })).toBe("valid");
   });
 });
 
-describe("structure", () => {
-  test("takes a chain of 8 and not of 9", async () => {
+describe("the structure of a bundle", () => {
+  test("allows a chain of 8 certificates, but not of 9", async () => {
     const deep = (depth: number) => prove(Array.from({ length: depth }, () => ({})));
     expect(await code(await deep(8))).toBe("valid");
     expect(await code(await deep(9))).toBe("chain_too_deep");
   });
 
-  test("needs a certificate and a challenge", async () => {
+  test("requires a certificate and a challenge", async () => {
     const bundle = await prove();
     expect(await code({ ...bundle, delegations: [] })).toBe("no_delegations");
     expect(await code({ ...bundle, challenge: "" })).toBe("no_challenge");
@@ -53,7 +53,7 @@ describe("the required scope", () => {
     expect(await code(await prove(), { required_scope })).toBe(expected);
   });
 
-  test("is held against all certificates of the chain", async () => {
+  test("must be granted by all certificates of the chain", async () => {
     const bundle = await prove([
       { scope: ["meeting:record"] },
       { scope: ["meeting:*", "identity:delegate"] },
@@ -63,7 +63,7 @@ describe("the required scope", () => {
 });
 
 describe("the first violation in order", () => {
-  test("is the answer, and the rules after it are told apart", async () => {
+  test("determines the answer, and each later rule is reported as passed or not reached", async () => {
     const bundle = await prove([{}, { expires_at: NOW - 1 }]);
     const result = await verifyBundle(bundle, options({ required_scope: "files:read" }));
     const outcomes = Object.fromEntries(result.checks().map(({ name, outcome }) => [name, outcome]));
@@ -90,7 +90,7 @@ describe("the first violation in order", () => {
     });
   });
 
-  test("hides a forged signature after it in the answer, never in whether the proof is genuine", async () => {
+  test("hides a later forged signature in the answer, but the proof still does not count as genuine", async () => {
     const bundle = await prove([{ expires_at: NOW - 1 }, {}]);
     const root = bundle.delegations[1] as DelegationCert;
     root.signature = { ...root.signature, ml_dsa_65: tamper(root.signature.ml_dsa_65) };
@@ -100,7 +100,7 @@ describe("the first violation in order", () => {
     });
   });
 
-  test("never makes genuine what is not linked, although every signature is good", async () => {
+  test("does not make an unlinked chain genuine, even if every signature is good", async () => {
     const stranger = testKey(88);
     const victim = await certify(ROOT, testKey(89), { scope: ["meeting:attend", "identity:delegate"] });
     const own = await certify(stranger, AGENT, { expires_at: NOW - 1 });
@@ -111,7 +111,7 @@ describe("the first violation in order", () => {
     expect(result).toMatchObject({ genuine: false, violation: { code: "expired" } });
   });
 
-  test("keeps the rates that come after it from being counted", async () => {
+  test("prevents later rate constraints from counting invocations", async () => {
     const constraints: Constraint[] = [{ type: "max_rate", count: 5, window_s: 60 }];
     const full = {
       constraints: [{ type: "max_rate", count: 1, window_s: 60 }, ...constraints] as Constraint[],
@@ -131,7 +131,7 @@ describe("the first violation in order", () => {
     ]);
   });
 
-  test("is a bad signature before a later malformed certificate", async () => {
+  test("can be a bad signature in front of a malformed certificate", async () => {
     const bundle = await prove([{}, { version: 2 }]);
     const [leaf] = bundle.delegations as [DelegationCert];
     leaf.signature = { ...leaf.signature, ed25519: tamper(leaf.signature.ed25519) };
@@ -139,11 +139,8 @@ describe("the first violation in order", () => {
   });
 });
 
-test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY])(
-  "a clock that reads %d is a broken call, not an answer",
-  async (now) => {
-    await expect(verifyBundle(await prove(), { now })).rejects.toThrow(
-      expect.objectContaining({ code: "invalid_integer" }),
-    );
-  },
-);
+test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY])("a clock value of %d fails the call", async (now) => {
+  await expect(verifyBundle(await prove(), { now })).rejects.toThrow(
+    expect.objectContaining({ code: "invalid_integer" }),
+  );
+});
