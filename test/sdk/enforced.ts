@@ -4,21 +4,21 @@ import { afterEach, beforeEach, expect, vi } from "vitest";
 import { createGuard } from "../../src/sdk/guard.ts";
 import { answering, type StubBehaviour, type StubService, startStub } from "./stub_service.ts";
 
-/** What the stub answers, unless a test lets it answer otherwise. */
+/** The stub's default answer. */
 export const ALLOW = { decision: "allow", decision_reason: "authorized" };
-/** The same as it is sent. */
+/** The default answer as text. */
 export const allowText = JSON.stringify(ALLOW);
 const proof = '{"agent_id":"aa","opaque":[1,2]}';
 
-/** What became of an action. */
+/** The result of an action. */
 export type Enforced = { outcome: "executed" } | { status: number; code: string; cause: string };
-/** How an action is asked for. */
+/** The call that the action needs. */
 export type EnforcedSettings = { baseUrl?: string; timeoutMs?: number; agent?: Agent };
 
-/** A stub of the service, anew for each test of a file, and actions that a guard asks it about. */
+/** A stub of the service that is new for each test, and actions behind a guard that calls it. */
 export type EnforcementWorld = { stub: StubService; act(settings?: EnforcedSettings): Promise<Enforced> };
 
-/** Makes such a world for a test file. */
+/** Creates the stub and the actions for a test file. */
 export function enforcementWorld(): EnforcementWorld {
   const world = {
     async act(settings = {}) {
@@ -38,18 +38,18 @@ export function enforcementWorld(): EnforcementWorld {
   return world;
 }
 
-/** What a stub does with a connection. */
+/** How the stub treats a connection. */
 export function behaving(behaviour: (socket: Socket) => void): StubBehaviour {
   return (socket) => behaviour(socket);
 }
 
-/** A refused action. */
+/** The result of a refused action. */
 export function refusal(status: 403 | 503, code: string, cause: string) {
   return { status, code, cause };
 }
-/** One that shows no authority. */
+/** The result of an action that was refused for lack of authority. */
 export const noAuthority = refusal(403, "no_authority_demonstrated", "bad_proof");
-/** One that was not decided. */
+/** The result of an action that was refused because there is no decision. */
 export const noDecision = (cause: string) => refusal(503, "verification_unavailable", cause);
-/** An action that ran. */
+/** The result of an action that ran. */
 export const executed = { outcome: "executed" };

@@ -18,7 +18,11 @@ describe("the enforcement table", () => {
   test.each<[string, StubBehaviour, object]>([
     ["200, allow", answering(200, ALLOW), executed],
     ["200, allow, and more members", answering(200, { ...ALLOW, valid: true, checks: [] }), executed],
-    ["200, allow, not said to be JSON", answering(200, ALLOW, { "content-type": "text/plain" }), executed],
+    [
+      "200, allow, without a JSON content type",
+      answering(200, ALLOW, { "content-type": "text/plain" }),
+      executed,
+    ],
     [
       "200, allow, in chunks",
       behaving((socket) => {
@@ -49,7 +53,7 @@ describe("the enforcement table", () => {
     ],
     ["200, deny without a reason", answering(200, { decision: "deny" }), refusal(403, "denied", "deny")],
     [
-      "200, deny, beside words that sound better",
+      "200, deny, with other members that sound like an allow",
       answering(200, { decision: "deny", decision_reason: "not_delegated", valid: true, allow: true }),
       refusal(403, "not_delegated", "deny"),
     ],
@@ -111,17 +115,17 @@ describe("the enforcement table", () => {
     ],
     ["400", answering(400, { error: { code: "invalid_challenge", message: "", status: 400 } }), noAuthority],
     [
-      "400, text that is not a scope, which is not the caller's fault",
+      "400, invalid_scope, which is not the caller's fault",
       answering(400, { error: { code: "invalid_scope", message: "", status: 400 } }),
       noDecision("invalid_scope"),
     ],
     [
-      "400 that says invalid_scope elsewhere",
+      "400 with invalid_scope elsewhere in the body",
       answering(400, { code: "invalid_scope", error: null }),
       noAuthority,
     ],
-    ["400 that says allow", answering(400, ALLOW), noAuthority],
-    ["400 with nothing in it", answering(400, ""), noAuthority],
+    ["400 with the decision allow", answering(400, ALLOW), noAuthority],
+    ["400 with an empty body", answering(400, ""), noAuthority],
     ...[401, 402, 403, 404, 409, 418, 429, 500, 502, 503, 504, 599].map(
       (status): [string, StubBehaviour, object] => [
         `${status}, even if it says allow`,
@@ -140,7 +144,7 @@ describe("the enforcement table", () => {
     expect(world.stub.requests).toHaveLength(1);
   });
 
-  test.each([301, 302, 303, 307, 308])("a redirect by %i is not followed", async (status) => {
+  test.each([301, 302, 303, 307, 308])("a redirect with %i is not followed", async (status) => {
     const other = await startStub(answering(200, ALLOW));
     world.stub.respond(answering(status, ALLOW, { location: `${other.url}/v1/service/verify` }));
     expect(await act()).toEqual(noDecision("unexpected_status"));

@@ -8,11 +8,11 @@ import { answering, httpText, type StubBehaviour, startStub } from "./stub_servi
 const world = enforcementWorld();
 const { act } = world;
 
-describe("no decision comes of", () => {
+describe("the guard has no decision after", () => {
   const lengthOf = (text: string) => `content-length: ${text.length}\r\n\r\n`;
 
   test.each<[string, StubBehaviour]>([
-    ["a connection closed at once", (socket) => socket.destroy()],
+    ["a connection closed immediately", (socket) => socket.destroy()],
     ["a connection reset", (socket) => socket.resetAndDestroy()],
     ["a half-closed connection without an answer", (socket) => socket.end()],
     ["a half-closed connection in the status line", (socket) => socket.end("HTTP/1.1 200 O")],
@@ -28,13 +28,13 @@ describe("no decision comes of", () => {
           `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${allowText.length.toString(16)}\r\n${allowText}\r\n`,
         ),
     ],
-    ["what is not HTTP", (socket) => socket.end(allowText)],
+    ["an answer that is not HTTP", (socket) => socket.end(allowText)],
     [
-      "HTTP with a header too many",
+      "HTTP with too many headers",
       (socket) => socket.end(`HTTP/1.1 200 OK\r\nx: ${"y".repeat(40_000)}\r\n\r\n`),
     ],
     [
-      "two lengths",
+      "an answer with two lengths",
       (socket) => socket.end(`HTTP/1.1 200 OK\r\ncontent-length: 3\r\n${lengthOf(allowText)}${allowText}`),
     ],
     [
@@ -48,7 +48,7 @@ describe("no decision comes of", () => {
     expect(world.stub.requests).toHaveLength(1);
   });
 
-  test("nobody listening", async () => {
+  test("a refused connection", async () => {
     const { url } = world.stub;
     await world.stub.stop();
     expect(await act({ baseUrl: url })).toEqual(noDecision("network"));
@@ -59,7 +59,7 @@ describe("no decision comes of", () => {
     expect(await act({ baseUrl: "https://service.invalid" })).toEqual(noDecision("network"));
   });
 
-  test("TLS with a server that speaks none", async () => {
+  test("TLS with a server that does not support it", async () => {
     world.stub.respond((socket) => socket.end(httpText(200, allowText)));
     expect(await act({ baseUrl: world.stub.url.replace("http:", "https:"), timeoutMs: 2_000 })).toMatchObject(
       {
@@ -69,23 +69,23 @@ describe("no decision comes of", () => {
   });
 });
 
-describe("an answer's size", () => {
+describe("the size of an answer", () => {
   const padded = (bytes: number) => {
     const empty = JSON.stringify({ ...ALLOW, pad: "" });
     return JSON.stringify({ ...ALLOW, pad: "x".repeat(bytes - empty.length) });
   };
 
-  test("may be 256 KiB", async () => {
+  test("can be 256 KiB", async () => {
     world.stub.respond(answering(200, padded(256 * 1024)));
     expect(await act()).toEqual(executed);
   });
 
-  test("may not be one byte more", async () => {
+  test("cannot be one byte more", async () => {
     world.stub.respond(answering(200, padded(256 * 1024 + 1)));
     expect(await act()).toEqual(noDecision("answer_too_large"));
   });
 
-  test("ends the connection when it has no end", async () => {
+  test("ends the connection if the answer never ends", async () => {
     let sent = 0;
     const closed = new Promise<void>((resolve) => {
       world.stub.respond((socket) => {
@@ -105,7 +105,7 @@ describe("an answer's size", () => {
   });
 });
 
-describe("the budget", () => {
+describe("the time limit", () => {
   test.each<[string, StubBehaviour]>([
     ["a service that never answers", () => undefined],
     [
@@ -113,7 +113,7 @@ describe("the budget", () => {
       (socket) => void socket.write("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n"),
     ],
     [
-      "a body that comes drop by drop",
+      "a body that arrives byte by byte",
       (socket) => {
         const drops = [...httpText(200, allowText)];
         const timer = setInterval(() => {
@@ -137,7 +137,7 @@ describe("the budget", () => {
         }, 20);
       },
     ],
-  ])("ends for %s, and so does the connection", async (_name, behaviour) => {
+  ])("ends the call and its connection for %s", async (_name, behaviour) => {
     const closed = new Promise<void>((resolve) => {
       world.stub.respond((socket, request) => {
         socket.on("close", () => resolve());
@@ -149,8 +149,8 @@ describe("the budget", () => {
   });
 
   test.each([
-    ["executes an allow whose last byte comes 9,999 ms after the question", 9_999, executed],
-    ["refuses one that is not whole after 10,000 ms", 10_000, noDecision("timeout")],
+    ["executes an allow whose last byte arrives after 9,999 ms", 9_999, executed],
+    ["refuses an answer that is incomplete after 10,000 ms", 10_000, noDecision("timeout")],
   ])("by default %s", async (_name, elapsed, expected) => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     try {
@@ -168,7 +168,7 @@ describe("the budget", () => {
     }
   });
 
-  test("refuses an allow that is read after it, when the process was held up", async () => {
+  test("refuses an allow that is read too late because the process was blocked", async () => {
     world.stub.respond((socket) => {
       socket.write(httpText(200, allowText));
     });
@@ -183,7 +183,7 @@ describe("the budget", () => {
 });
 
 describe("over TLS", () => {
-  test("a certificate that nobody vouches for, or of another name, comes to no decision; a trusted one is executed", async () => {
+  test("the guard trusts only a valid certificate with the right name, and has no decision for any other", async () => {
     const { cert, key } = await selfSigned(["localhost"]);
     const server = createSecureServer({ cert, key }, (_request, response) => response.end(allowText));
     server.listen(0, "127.0.0.1");

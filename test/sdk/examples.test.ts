@@ -30,7 +30,8 @@ const run = promisify(execFile);
 let project: string;
 
 /**
- * What the pages take for granted, by page and heading: what the text around an example says, and no more.
+ * Declarations that the examples of the pages need, by page and heading. They contain only what the text
+ * around an example states.
  */
 const GUARD = `import { authorityOf, createGuard, guardExpress, guardFastify, guardKoa } from "deputize/guard";
 declare const guard: import("deputize/guard").Guard;
@@ -52,7 +53,7 @@ const GIVEN: Record<string, string> = {
   "events.md Checking the signature": `declare function storeOnce(id: unknown, event: unknown): Promise<void>;`,
 };
 
-/** A project that knows the package and the frameworks. */
+/** Creates a project that has the package and the frameworks. */
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), "deputize-examples-"));
   for (const name of LINKED) {
@@ -66,7 +67,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(project, { recursive: true, force: true }));
 
-/** What the compiler says of files. */
+/** Returns the output of the compiler for files. */
 async function complaints(files: Record<string, string>): Promise<string> {
   for (const [name, text] of Object.entries(files)) await writeFile(join(project, name), text);
   return run(TSC, ["-p", "."], { cwd: project }).then(
@@ -75,7 +76,7 @@ async function complaints(files: Record<string, string>): Promise<string> {
   );
 }
 
-test("every example of the documents compiles in strict TypeScript", async () => {
+test("every example in the documentation compiles in strict TypeScript", async () => {
   const files: Record<string, string> = {};
   for (const page of ["guard.md", "events.md"]) {
     for (const [n, { heading, language, code }] of (await codeBlocks(`docs/${page}`)).entries()) {

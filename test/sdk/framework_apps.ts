@@ -7,21 +7,21 @@ import Fastify from "fastify";
 import Koa from "koa";
 import { type Guard, guardExpress, guardFastify, guardKoa } from "../../src/sdk/guard.ts";
 
-/** What the protected code of a test application sees, and how it answers. */
+/** The input and the answer of the protected code in a test application. */
 export type Handler = (seen: {
   body: unknown;
-  /** What `authorityOf` takes. */
+  /** The argument of `authorityOf`. */
   request: object;
 }) => Promise<{ status: number; body: unknown }>;
 
-/** A running application; its routes are those of {@link APPLICATIONS}. */
+/** A running application with the routes of {@link APPLICATIONS}. */
 export type Application = { url: string; stop(): Promise<void> };
 
 const SCOPES: Record<string, string | undefined> = { "/mapped/read": "data:read" };
 
 /**
- * The same application in each framework: `POST /orders/:id/refund` is bound to an operation, `POST /orders`
- * to a scope only, and below `/mapped` a table names the scopes.
+ * The same application in each framework. `POST /orders/:id/refund` requires a proof bound to an operation,
+ * `POST /orders` only a scope. Below `/mapped`, a table contains the scopes.
  */
 export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Promise<Application>> = {
   async express(guard, handler) {

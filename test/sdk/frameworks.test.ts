@@ -13,7 +13,7 @@ const bound = {
   "x-service-session-id": "s-1",
 };
 
-/** Errors whose status Koa answers with; the others ask their own error handler. */
+/** Errors whose status Koa uses for the answer. The other frameworks call their own error handler. */
 const THROWN_IN_KOA: [object, string][] = [
   [{ status: 409 }, "refused_by_receiver"],
   [{ statusCode: 404 }, "refused_by_receiver"],
@@ -74,7 +74,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
       .map(({ body }) => JSON.parse(body));
   };
 
-  test("the handler runs on an allow, on the frozen copy, with the authority", async () => {
+  test("the handler runs after an allow, with the frozen copy and the authority", async () => {
     const answer = await send("/orders", {
       headers: { "x-service-proof": bundle },
       body: '{"lines":[{"sku":1}]}',
@@ -88,7 +88,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(Object.isFrozen((payload as { lines: object[] }).lines[0])).toBe(true);
   });
 
-  test("an operation is bound to the path with its query, the body, and what the headers say", async () => {
+  test("an operation is bound to the path with its query, the body and the headers", async () => {
     await send("/orders/7/refund?fast=1", { headers: bound, body: '{"amount":5}' });
     expect(handler).toHaveBeenCalledOnce();
     expect(asked()[0]).toMatchObject({
@@ -109,7 +109,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(await reported()).toMatchObject([{ outcome: "executed", detail: "HTTP 200" }]);
   });
 
-  test("a reference's agent is the one that the header names", async () => {
+  test("the header names the agent of a reference", async () => {
     const headers = { ...bound, "x-service-proof": "AQAByA", "x-service-agent-id": "cc" };
     await send("/orders/7/refund", { headers });
     expect(asked()[0]).toMatchObject({ proof_ref: "AQAByA", operation: { agent_id: "cc" } });
@@ -119,7 +119,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
   test.each<[string, object, number, string]>([
     ["deny", { decision: "deny", decision_reason: "delegation_revoked" }, 403, "delegation_revoked"],
     ["indeterminate", { decision: "indeterminate" }, 503, "verification_unavailable"],
-  ])("the handler does not run on %s", async (_decision, verdict, status, code) => {
+  ])("the handler does not run after %s", async (_decision, verdict, status, code) => {
     stub.respond(answering(200, verdict));
     const answer = await send("/orders", { headers: { "x-service-proof": bundle }, body: "{}" });
     expect(answer).toMatchObject({ status, body: { error: { code, status, message: expect.any(String) } } });
@@ -128,7 +128,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("the handler does not run on 400, on 500, without the service, nor without a proof", async () => {
+  test("the handler does not run on 400, on 500, without the service, or without a proof", async () => {
     const headers = { "x-service-proof": bundle };
     stub.respond(answering(400, { error: { code: "invalid_challenge" } }));
     expect(await send("/orders", { headers })).toMatchObject({
@@ -148,7 +148,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("a route that is mapped to a scope demands it, one that is mapped to none is refused", async () => {
+  test("a mapped route requires its scope, and a route without a scope is refused", async () => {
     const headers = { "x-service-proof": bundle };
     expect(await send("/mapped/read", { headers, method: "GET" })).toMatchObject({ status: 200 });
     expect(asked()).toMatchObject([{ required_scope: "data:read" }]);
@@ -157,14 +157,14 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(handler).toHaveBeenCalledOnce();
   });
 
-  test("a handler behind no guard gets no authority", async () => {
+  test("a handler without a guard gets no authority", async () => {
     expect(await send("/unguarded", { headers: { "x-service-proof": bundle } })).toMatchObject({
       status: 500,
     });
     await expect(handler.mock.results[0]?.value).rejects.toThrow("no guard has allowed this request");
   });
 
-  test("a body that no parser has read cannot be smuggled past an operation", async () => {
+  test("a body that no parser has read is not accepted with an operation", async () => {
     const headers = { ...bound, "content-type": "text/csv" };
     const response = await fetch(`${application.url}/orders/7/refund`, {
       method: "POST",
@@ -183,7 +183,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     [409, "refused_by_receiver"],
     [499, "refused_by_receiver"],
     [500, "failed"],
-  ])("an answer of %i is reported as %s", async (status, outcome) => {
+  ])("an answer with %i is reported as %s", async (status, outcome) => {
     handler.mockResolvedValue({ status, body: {} });
     expect(await send("/orders/7/refund", { headers: bound })).toMatchObject({ status });
     expect(await reported()).toMatchObject([{ outcome, receipt_id: receipt.receipt_id }]);
@@ -203,7 +203,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(await reported()).toMatchObject([{ outcome, detail: "Error" }]);
   });
 
-  test("what came of it is reported although the client has gone", async () => {
+  test("the outcome is reported even if the client has disconnected", async () => {
     let finish = () => {};
     handler.mockImplementation(async () => {
       await new Promise<void>((resolve) => {

@@ -15,8 +15,8 @@ import { answering } from "./stub_service.ts";
 const world = guardedWorld();
 const { guardWith, sentBodies } = world;
 
-describe("what verify is asked", () => {
-  test("is the proof and the scope, with the API key, below the base URL", async () => {
+describe("the request to verify", () => {
+  test("contains the proof, the scope and the API key, and goes to the base URL", async () => {
     await guardWith({ baseUrl: `${world.stub.url}/prefix/of/it/` }).authorize({
       ...call,
       context: { amount: 5, currency: "EUR" },
@@ -31,7 +31,7 @@ describe("what verify is asked", () => {
     ]);
   });
 
-  test("goes under the service's word", async () => {
+  test("uses the service's word in its path and headers", async () => {
     const guard = guardWith({ word: "ratify" });
     await guard.authorize(call);
     expect(world.stub.requests[0]).toMatchObject({
@@ -41,7 +41,7 @@ describe("what verify is asked", () => {
     expect(guard.header("proof")).toBe("x-ratify-proof");
   });
 
-  test("carries the API key of that moment", async () => {
+  test("contains the current API key", async () => {
     const keys = ["first", "second"];
     const guard = guardWith({ apiKey: () => keys.shift() ?? "" });
     await guard.authorize(call);
@@ -65,42 +65,42 @@ describe("what verify is asked", () => {
     ["text in an envelope", { proof_bundle: '{"a":1}' }, { proof_bundle: { a: 1 } }],
     ["a reference", Buffer.from([1, 0, 1, 200]).toString("base64url"), { proof_ref: "AQAByA" }],
     ["a reference in an envelope", { proof_ref: "AQAByA" }, { proof_ref: "AQAByA" }],
-  ])("takes a proof as %s", async (_name, source, expected) => {
+  ])("accepts a proof as %s", async (_name, source, expected) => {
     expect(await guardWith().authorize({ requiredScope, proof: source })).toMatchObject({ allowed: true });
     expect(sentBodies()).toEqual([{ ...expected, required_scope: requiredScope }]);
   });
 
-  test("passes a bundle's text on byte for byte", async () => {
+  test("contains the bundle's text byte for byte", async () => {
     const text = '{ "n":1.0,"agent_id":"aa" }';
     await guardWith().authorize({ requiredScope, proof: text });
     expect(world.stub.requests[0]?.body).toContain(`{"proof_bundle":${text},`);
   });
 });
 
-describe("without asking verify, nothing runs", () => {
+describe("the guard refuses without calling verify", () => {
   test.each<[string, Parameters<ReturnType<typeof guardWith>["authorize"]>[0], string]>([
     ["no proof", { requiredScope, proof: undefined }, "no_proof"],
     ["an empty proof", { requiredScope, proof: "" }, "no_proof"],
     ["a proof that is neither JSON nor base64", { requiredScope, proof: "a, b" }, "malformed_proof"],
     ["JSON cut short", { requiredScope, proof: '{"a":1' }, "malformed_proof"],
     [
-      "JSON that says more behind its end",
+      "JSON with trailing content",
       { requiredScope, proof: '{"a":1},"required_scope":"x"' },
       "malformed_proof",
     ],
-    ["a key given twice", { requiredScope, proof: '{"a":1,"a":2}' }, "malformed_proof"],
+    ["a duplicate key", { requiredScope, proof: '{"a":1,"a":2}' }, "malformed_proof"],
     [
       "base64 of cut JSON",
       { requiredScope, proof: Buffer.from('{"a":').toString("base64") },
       "malformed_proof",
     ],
     ["a bundle over 128 KiB", { requiredScope, proof: `{"a":"${"x".repeat(131_072)}"}` }, "malformed_proof"],
-    ["too long a text", { requiredScope, proof: "A".repeat(180_001) }, "malformed_proof"],
+    ["a text that is too long", { requiredScope, proof: "A".repeat(180_001) }, "malformed_proof"],
     ["an action mapped to no scope", { requiredScope: undefined, proof }, "no_scope"],
     ["an action mapped to an empty scope", { requiredScope: "", proof }, "no_scope"],
     ["no invocation id", { ...call, operation: { ...operation, invocationId: "" } }, "incomplete_operation"],
     [
-      "an agent that nothing names",
+      "an operation without an agent",
       { requiredScope, proof: { proof_ref: "AQ" }, operation },
       "incomplete_operation",
     ],
@@ -111,8 +111,8 @@ describe("without asking verify, nothing runs", () => {
       { ...call, operation: { ...operation, resourceId: "\udfff" } },
       "unbindable_payload",
     ],
-    ["a body that nobody has read", { ...call, operation, unreadBody: true }, "unbindable_payload"],
-  ])("for %s: 403", async (_name, given, cause) => {
+    ["a body that was not read", { ...call, operation, unreadBody: true }, "unbindable_payload"],
+  ])("%s, with 403", async (_name, given, cause) => {
     const authorization = await guardWith({ verifier }).authorize(given);
     expect(authorization).toMatchObject({
       allowed: false,
@@ -128,10 +128,10 @@ describe("without asking verify, nothing runs", () => {
     ["a custom wildcard", { ...call, requiredScope: "custom:orders:*" }],
     ["a wildcard", { ...call, requiredScope: "data:*" }],
     ["a scope outside the vocabulary", { ...call, requiredScope: "data:raed" }],
-    ["a scope that is none, even without a proof", { requiredScope: "custom:refund", proof: undefined }],
+    ["an invalid scope, even without a proof", { requiredScope: "custom:refund", proof: undefined }],
     ["a payload that is an instance of a class", { ...call, payload: { at: new Date(0) } }],
     ["a payload with a function", { ...call, payload: { go: () => undefined } }],
-  ])("for what is the application's own fault: %s", async (_name, given) => {
+  ])("%s, with a TypeError, because it is the application's fault", async (_name, given) => {
     const action = vi.fn();
     await expect(guardWith().run(given, action)).rejects.toThrow(TypeError);
     expect(action).not.toHaveBeenCalled();
@@ -139,8 +139,8 @@ describe("without asking verify, nothing runs", () => {
   });
 });
 
-describe("a scope that the service takes for none", () => {
-  test("is a fault of the application's, reported as such, and not of who calls it", async () => {
+describe("a scope that the service does not accept", () => {
+  test("counts as a fault of the application, not of its caller", async () => {
     world.stub.respond(answering(400, { error: { code: "invalid_scope", message: "", status: 400 } }));
     const faults: GuardFault[] = [];
     const guard = guardWith({ onFault: (fault) => faults.push(fault) });
@@ -157,7 +157,7 @@ describe("a scope that the service takes for none", () => {
     ["Express", (scope) => guardExpress(guardWith(), { requiredScope: scope })],
     ["Koa", (scope) => guardKoa(guardWith(), { requiredScope: scope })],
     ["Fastify", (scope) => guardFastify(guardWith(), { requiredScope: scope })],
-  ])("is refused when a route of %s is made", (_name, guardRoute) => {
+  ])("causes a TypeError when a route of %s is created", (_name, guardRoute) => {
     for (const scope of ["custom:refund", "custom:a:b:c:d:e", "data:*", "nonsense"]) {
       expect(() => guardRoute(scope)).toThrow(TypeError);
     }
@@ -167,8 +167,8 @@ describe("a scope that the service takes for none", () => {
   });
 });
 
-describe("the payload that the action gets", () => {
-  test("is a frozen deep copy, taken before verify is asked", async () => {
+describe("the payload of the action", () => {
+  test("equals the payload before the call to verify, as a frozen deep copy", async () => {
     const payload = { amount: 5, to: { iban: "DE1", notes: ["a"] }, gone: undefined };
     const running = guardWith().run({ ...call, payload }, (given) => given);
     payload.amount = 500;
@@ -182,7 +182,7 @@ describe("the payload that the action gets", () => {
     expect(() => Object.assign(given.to, { iban: "DE3" })).toThrow(TypeError);
   });
 
-  test("of bytes is a copy that nobody else has", async () => {
+  test("contains a private copy of bytes", async () => {
     const payload = Buffer.from("pay 5");
     const running = guardWith().run({ ...call, payload }, (given) => given as Buffer);
     payload.write("pay 9");
@@ -192,7 +192,7 @@ describe("the payload that the action gets", () => {
     expect(value.buffer.byteLength).toBe(value.length);
   });
 
-  test("keeps a member called __proto__ as a member", async () => {
+  test("keeps a member named __proto__ as a member", async () => {
     const payload = JSON.parse('{"__proto__":{"isAdmin":true},"a":1}');
     const run = await guardWith().run({ ...call, payload }, (given) => given as Record<string, unknown>);
     const value = run.executed ? run.value : {};
@@ -200,7 +200,7 @@ describe("the payload that the action gets", () => {
     expect(value.isAdmin).toBeUndefined();
   });
 
-  test("may be 64 deep, not 65, and not go round in a circle", async () => {
+  test("can have 64 levels, but not 65, and not refer to itself", async () => {
     const deep = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels));
     const circle: unknown[] = [];
     circle.push(circle);
@@ -211,7 +211,7 @@ describe("the payload that the action gets", () => {
     }
   });
 
-  test("may hold numbers that cannot be bound, as long as nothing is bound", async () => {
+  test("can contain numbers without a canonical form if no operation is bound", async () => {
     const run = await guardWith().run({ ...call, payload: [1e300, 2 ** 60] }, (given) => given);
     expect(run).toMatchObject({ executed: true, value: [1e300, 2 ** 60] });
   });
@@ -227,12 +227,12 @@ describe("settings", () => {
     ["a query in the URL", { baseUrl: "https://service.example/?a=1" }],
     ["an empty key", { apiKey: "" }],
     ["a key with a line break", { apiKey: "a\nb" }],
-    ["a budget of nothing", { timeoutMs: 0 }],
-    ["a budget that a timer cannot keep", { timeoutMs: 600_001 }],
-    ["half a millisecond", { timeoutMs: 0.5 }],
-    ["a word that is no word", { word: "a/b" }],
+    ["a time limit of 0", { timeoutMs: 0 }],
+    ["a time limit over 10 minutes", { timeoutMs: 600_001 }],
+    ["a time limit of half a millisecond", { timeoutMs: 0.5 }],
+    ["a word with a slash", { word: "a/b" }],
     ["a verifier without a name", { verifier: { verifierId: "", workspaceId: "w" } }],
-  ])("refuse %s", (_name, change) => {
+  ])("reject %s", (_name, change) => {
     expect(() => createGuard({ ...good, ...change })).toThrow(TypeError);
   });
 
@@ -243,7 +243,7 @@ describe("settings", () => {
     },
   );
 
-  test("never show the key in what they throw", () => {
+  test("never reveal the key in an error", () => {
     expect(() => createGuard({ ...good, apiKey: "secret\n" })).toThrow(expect.not.stringContaining("secret"));
   });
 });

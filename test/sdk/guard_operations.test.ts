@@ -32,14 +32,14 @@ describe("an operation", () => {
 
   test.each([
     [
-      "of data, whose canonical JSON counts",
+      "of data, as canonical JSON",
       { b: [1, "é"], a: null, c: undefined },
       Buffer.from('{"a":null,"b":[1,"é"]}'),
     ],
     ["of bytes, as they are", Buffer.from([0, 255]), Buffer.from([0, 255])],
     ["of text, as JSON", "pay", Buffer.from('"pay"')],
     ["of nothing", undefined, undefined],
-  ])("is sent with the hashes of the wire format: a payload %s", async (_name, payload, bytes) => {
+  ])("has the hashes of the wire format for a payload %s", async (_name, payload, bytes) => {
     await guardWith({ verifier }).authorize({ ...call, operation, payload });
     const digest = bytes === undefined ? Buffer.alloc(0) : sha(bytes);
     const expected = sha(
@@ -61,7 +61,7 @@ describe("an operation", () => {
     });
   });
 
-  test("is bound to what the action gets, whatever the caller does to its object meanwhile", async () => {
+  test("binds the payload that the action receives, even if the caller changes its object later", async () => {
     const payload = { amount: 5 };
     const running = guardWith({ verifier }).run({ ...call, operation, payload }, (given) => given);
     payload.amount = 500;
@@ -71,7 +71,7 @@ describe("an operation", () => {
     expect(sent.payload_digest).toBe(hex(sha('{"amount":5}')));
   });
 
-  test("leaves out what the application leaves out, and names an agent that the proof does not", async () => {
+  test("omits what the application omits, and can name an agent that the proof does not", async () => {
     const bare = { action: "refund", invocationId: "inv-1", agentId: "cc", actionProfile: "p" };
     await guardWith({ verifier }).authorize({ requiredScope, proof: { proof_ref: "AQ" }, operation: bare });
     expect(sentBodies()[0]?.operation).toMatchObject({
@@ -83,7 +83,7 @@ describe("an operation", () => {
     });
   });
 
-  test("that had been allowed before is not run again, unless the application says that it may be", async () => {
+  test("does not run again if it was allowed before, unless the application permits replays", async () => {
     world.stub.respond(answeringBoth(answering(200, { ...ALLOW, replayed: true }), answering(200, {})));
     const action = vi.fn();
     const refused = await guardWith({ verifier }).run({ ...call, operation }, action);
@@ -99,8 +99,8 @@ describe("an operation", () => {
   });
 });
 
-describe("the authority that the action gets", () => {
-  test("says who acts for whom, and is frozen", async () => {
+describe("the authority of the action", () => {
+  test("contains agent and human, and is frozen", async () => {
     const run = await guardWith({ verifier }).run({ ...call, operation }, (_payload, authority) => authority);
     const authority = run.executed ? run.value : undefined;
     expect(authority).toMatchObject({
@@ -118,7 +118,7 @@ describe("the authority that the action gets", () => {
     }
   });
 
-  test("holds nothing that the service did not say, in the form it is said in", async () => {
+  test("contains only values that the service sent, with their expected types", async () => {
     world.stub.respond(
       answering(200, { decision: "allow", agent_id: 5, granted_scope: "all", receipt: "x" }),
     );
@@ -131,7 +131,7 @@ describe("the authority that the action gets", () => {
 });
 
 describe("the record of a verification", () => {
-  test("is handed over before the action runs, with the whole answer and no secret", async () => {
+  test("reaches the application before the action runs, with the whole answer and without secrets", async () => {
     const order: string[] = [];
     const records: VerificationRecord[] = [];
     const retain = async (record: VerificationRecord) => {
@@ -148,7 +148,7 @@ describe("the record of a verification", () => {
     expect(JSON.stringify(records)).not.toMatch(/dpz_key|DE1|challenge/);
   });
 
-  test("is handed over for refusals as well", async () => {
+  test("reaches the application for refusals too", async () => {
     const causes: string[] = [];
     const guard = guardWith({ retain: ({ cause }) => causes.push(cause) });
     await guard.authorize({ requiredScope, proof: undefined });
@@ -159,7 +159,7 @@ describe("the record of a verification", () => {
     expect(causes).toEqual(["no_proof", "bad_proof", "network"]);
   });
 
-  test("that cannot be retained keeps an allowed action from running, and leaves a refusal what it is", async () => {
+  test("prevents an allowed action if it cannot be stored, and does not change a refusal", async () => {
     const faults: GuardFault[] = [];
     const error = new Error("disk full");
     const guard = guardWith({

@@ -2,9 +2,9 @@ import { afterEach, beforeEach } from "vitest";
 import { createGuard, type Guard, type GuardSettings } from "../../src/sdk/guard.ts";
 import { answering, answeringBoth, type StubService, startStub } from "./stub_service.ts";
 
-/** The receipt of the stub's allow. */
+/** The receipt in the stub's allow. */
 export const RECEIPT = { receipt_id: "01a1fd7f-0000-7000-8000-000000000001" };
-/** What the stub answers, unless a test lets it answer otherwise. */
+/** The stub's default answer. */
 export const ALLOW = {
   decision: "allow",
   decision_reason: "authorized",
@@ -16,17 +16,17 @@ export const ALLOW = {
   receipt_hash: "sha256:00",
   replayed: false,
 };
-/** A refusal that shows no authority. */
+/** A refusal for lack of authority. */
 export const noAuthority = { status: 403, code: "no_authority_demonstrated" };
-/** A refusal when there is no decision. */
+/** A refusal because there is no decision. */
 export const noDecision = { status: 503, code: "verification_unavailable" };
-/** A proof as an application hands it over. */
+/** A proof as the application receives it. */
 export const proof = { proof_bundle: { agent_id: "aa", challenge: "x" } };
 /** The scope of the calls. */
 export const requiredScope = "payments:send";
-/** Who verifies. */
+/** The verifier in the guard's settings. */
 export const verifier = { verifierId: "connection-1", workspaceId: "account-1" };
-/** An operation as an application names it. */
+/** An operation as the application describes it. */
 export const operation = {
   action: "refund",
   invocationId: "inv-1",
@@ -37,14 +37,14 @@ export const operation = {
 /** A call without an operation. */
 export const call = { requiredScope, proof };
 
-/** A stub of the service that allows everything, anew for each test of a file, and guards in front of it. */
+/** A stub of the service that allows everything and is new for each test, and guards that call it. */
 export type GuardedWorld = {
   stub: StubService;
   guardWith(settings?: Partial<GuardSettings>): Guard;
   sentBodies(): Record<string, unknown>[];
 };
 
-/** Makes such a world for a test file. */
+/** Creates the stub and the guards for a test file. */
 export function guardedWorld(): GuardedWorld {
   const world = {
     guardWith: (settings = {}) => createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", ...settings }),

@@ -31,8 +31,8 @@ function reports() {
     .map(({ body }) => JSON.parse(body) as Record<string, string>);
 }
 
-describe("the outcome", () => {
-  test("of an action that ran is executed, reported under its invocation with the receipt", async () => {
+describe("the outcome of an action", () => {
+  test("goes to the service as executed after a run, with its invocation and receipt", async () => {
     const guard = newGuard();
     await guard.run(call, () => undefined);
     await guard.flush();
@@ -46,7 +46,7 @@ describe("the outcome", () => {
     ]);
   });
 
-  test("of one that threw is failed, with the error's name and not its words; the error goes on", async () => {
+  test("goes to the service as failed after an error, with the error's name only, and the error is rethrown", async () => {
     const guard = newGuard();
     const error = new RangeError("account DE1 has no cover");
     const failing = () => Promise.reject(error);
@@ -55,7 +55,7 @@ describe("the outcome", () => {
     expect(reports()).toMatchObject([{ outcome: "failed", detail: "RangeError" }]);
   });
 
-  test("that the action reports itself counts, and only once", async () => {
+  test("can be reported by the action itself, once", async () => {
     const guard = newGuard();
     await guard.run(call, (_payload, authority) => {
       authority.report("refused_by_receiver", `limit\u0000\n of ${"x".repeat(600)}`);
@@ -67,7 +67,7 @@ describe("the outcome", () => {
     expect(reports()[0]?.detail).toHaveLength(500);
   });
 
-  test("is not reported for a refusal, nor for a proof that is bound to nothing", async () => {
+  test("cannot be reported for a refusal, or for a proof that is not bound to an operation", async () => {
     const guard = newGuard();
     await guard.run({ ...call, operation: undefined }, () => undefined);
     stub.respond(answering(200, { decision: "deny", decision_reason: "not_delegated" }));
@@ -76,7 +76,7 @@ describe("the outcome", () => {
     expect(reports()).toEqual([]);
   });
 
-  test("does not hold up what the action gave back", async () => {
+  test("does not delay the result of the action", async () => {
     const guard = newGuard();
     let release = () => {};
     stub.respond(
@@ -96,12 +96,12 @@ describe("the outcome", () => {
   });
 });
 
-describe("a report that is not taken", () => {
+describe("a report that the service does not accept", () => {
   test.each<[string, StubBehaviour]>([
     ["a connection cut", (socket) => socket.destroy()],
     ["503", answering(503, {})],
     ["429", answering(429, {})],
-  ])("for %s is repeated, word for word, until it is", async (_name, behaviour) => {
+  ])("repeats unchanged after %s until it is accepted", async (_name, behaviour) => {
     const guard = newGuard();
     let failures = 2;
     stub.respond(
@@ -117,7 +117,7 @@ describe("a report that is not taken", () => {
     expect(faults).toEqual([]);
   });
 
-  test("is given up after three times, and reported", async () => {
+  test("ends after three attempts, and calls onFault", async () => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(500, {})));
     await guard.run(call, () => undefined);
@@ -133,7 +133,7 @@ describe("a report that is not taken", () => {
     ]);
   });
 
-  test.each([400, 401, 404, 409])("for %i is given up immediately", async (status) => {
+  test.each([400, 401, 404, 409])("ends immediately after %i", async (status) => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(status, {})));
     await guard.run(call, () => undefined);

@@ -25,10 +25,7 @@ const PACKED = [
 const ALLOW = { decision: "allow", agent_id: "aa", human_id: "bb", granted_scope: [] };
 const run = promisify(execFile);
 
-/**
- * Every Node of this machine that the package is for, by version: the one that runs this, and what is on the
- * PATH besides.
- */
+/** Every supported Node on this machine, by version: the one that runs this test, and those on the PATH. */
 const NODES: [string, string][] = [
   process.execPath,
   ...(process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "node")),
@@ -42,7 +39,7 @@ let folder: string;
 let project: string;
 let stub: StubService;
 
-/** npm, without the settings and the programs that an npm around this test hands on. */
+/** Runs npm without the settings and programs that an outer npm passes to this test. */
 async function npm(cwd: string, ...args: string[]): Promise<void> {
   const kept = Object.entries(process.env).filter(([name]) => !/^(npm_|INIT_CWD$)/i.test(name));
   const path = (process.env.PATH ?? "").split(delimiter).filter((each) => !each.includes("node_modules"));
@@ -73,13 +70,13 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-describe("the package that npm pack makes", () => {
-  test("brings no other package with it", async () => {
+describe("the package from npm pack", () => {
+  test("has no dependencies", async () => {
     const names = (await readdir(join(project, "node_modules"))).filter((name) => !name.startsWith("."));
     expect(names).toEqual(["deputize"]);
   });
 
-  test("holds plain JavaScript and types of the guard, and what these import; nothing of the service", async () => {
+  test("contains JavaScript and types of the guard and its imports, and nothing of the service", async () => {
     const files = await readdir(join(project, "node_modules/deputize"), {
       recursive: true,
       withFileTypes: true,
@@ -107,7 +104,7 @@ describe("the package that npm pack makes", () => {
     );
   });
 
-  test("imports Node's own modules and its own files only", async () => {
+  test("imports only modules of Node and its own files", async () => {
     const dist = join(project, "node_modules/deputize/dist");
     const scripts = (await readdir(dist, { recursive: true })).filter((path) => path.endsWith(".js"));
     const texts = await Promise.all(scripts.map((path) => readFile(join(dist, path), "utf8")));
@@ -118,7 +115,7 @@ describe("the package that npm pack makes", () => {
     expect(imported.filter((name) => !/^(node:|\.\.?\/.*\.js$)/.test(name ?? ""))).toEqual([]);
   });
 
-  test.each(NODES)("is a plugin of kubectl, on Node %s", async (_, node) => {
+  test.each(NODES)("works as a plugin of kubectl on Node %s", async (_, node) => {
     const programs = join(project, "node_modules/.bin");
     expect((await readdir(programs)).sort()).toEqual(["kubectl-deputize", "kubectl_complete-deputize"]);
     const { stdout } = await run(node, [join(programs, "kubectl-deputize"), "--help"]);
@@ -127,7 +124,7 @@ describe("the package that npm pack makes", () => {
     expect(completed.stdout).toBe("approve\n:4\n");
   });
 
-  test("has types that a strict TypeScript project takes", async () => {
+  test("has types that a strict TypeScript project accepts", async () => {
     const types = join(project, "node_modules/@types");
     await mkdir(types);
     for (const name of ["node", "koa", "express"]) {
@@ -174,7 +171,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     { error: expect.objectContaining({ code: "no_authority_demonstrated", status: 403 }) },
   ];
 
-  test("guards a route of Express, bound to an operation too", async () => {
+  test("shows how to guard a route of Express, also with an operation", async () => {
     const [route = ""] = await blocks("Express");
     const [bound = ""] = await blocks("Bound to one operation");
     const program = `${route}
@@ -189,7 +186,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     ]);
   });
 
-  test("guards a route of Koa", async () => {
+  test("shows how to guard a route of Koa", async () => {
     const [route = ""] = await blocks("Koa");
     const program = `
       const router = new Router();
@@ -206,7 +203,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     expect(without).toEqual(noAuthority);
   });
 
-  test("guards routes of Fastify, one by one and all together", async () => {
+  test("shows how to guard routes of Fastify, separately and together", async () => {
     const [route = "", hook = ""] = await blocks("Fastify");
     const imports = `import Fastify from "fastify"; import { authorityOf, guardFastify } from "deputize/guard";`;
     const one = `const app = Fastify(); ${route} await app.listen({ port: 0 }); await show(app.server);`;
@@ -225,7 +222,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     expect(await guarded("fastify_hook", all, imports)).toEqual([[200, { listed: true }], noAuthority]);
   });
 
-  test("guards without a framework", async () => {
+  test("shows how to guard without a framework", async () => {
     const [snippet = ""] = await blocks("Without a framework");
     const program = `
       const refusals = []; const refuse = (refusal) => refusals.push(refusal); const act = (given) => [given, Object.isFrozen(given)];
@@ -234,7 +231,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     expect(await guarded("plain", program)).toEqual([[{ a: 1 }, true], null, [403]]);
   });
 
-  test("receives webhooks", async () => {
+  test("shows how to receive webhooks", async () => {
     const [snippet = ""] = await blocks("Webhooks");
     const program = `
       import { createHmac } from "node:crypto";
@@ -262,7 +259,7 @@ async function blocks(heading: string): Promise<string[]> {
   return found.map(({ language, code }) => (language === "ts" ? stripTypeScriptTypes(code) : code));
 }
 
-/** What the page's snippets take for granted, and a client for what they serve. */
+/** Code that the page's snippets need, and a client for the servers in them. */
 const PRELUDE = `
 const currentKey = () => "dpz_key"; const store = () => {}; const log = () => {}; const place = (payload) => ({ placed: payload });
 async function show(server) {

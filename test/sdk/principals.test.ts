@@ -8,7 +8,7 @@ const OTHER = "f".repeat(32);
 const world = guardedWorld();
 const { guardWith } = world;
 
-/** Whether an allow is acted on that says this of whose authority it is. */
+/** Returns whether an action runs after an allow with these members about the principal. */
 async function isRun(principals: PrincipalsSetting, whose: object = { human_id: OWN }): Promise<boolean> {
   world.stub.respond(answering(200, { ...ALLOW, ...whose }));
   const run = await guardWith({ principals }).run(call, () => undefined);
@@ -16,7 +16,7 @@ async function isRun(principals: PrincipalsSetting, whose: object = { human_id: 
   return run.executed;
 }
 
-test("an allow is acted on only on the authority of an accepted principal", async () => {
+test("an action runs only with the authority of an accepted principal", async () => {
   expect(await isRun([OTHER, OWN])).toBe(true);
   expect(await isRun(new Set([OWN]))).toBe(true);
   expect(await isRun([OTHER])).toBe(false);
@@ -27,18 +27,18 @@ test("an allow is acted on only on the authority of an accepted principal", asyn
 });
 
 test.each([undefined, null, "", [OWN], OWN.toUpperCase(), `${OWN} `, { toString: () => OWN }])(
-  "an allow whose human_id is %j is nobody's authority",
+  "an allow with the human_id %j is not accepted",
   async (humanId) => {
     expect(await isRun([OWN], { human_id: humanId })).toBe(false);
   },
 );
 
-test("without the setting the service's rule alone holds", async () => {
+test("without the setting, only the service's rule applies", async () => {
   const run = await guardWith().run(call, () => "done");
   expect(run).toMatchObject({ executed: true, value: "done" });
 });
 
-test("a function is asked after each allow, so that what it gives may change; a list is what it was", async () => {
+test("a function is called after each allow, and a list is copied once", async () => {
   const list = [OWN];
   const principals = vi.fn(() => list);
   world.stub.respond(answering(200, { ...ALLOW, human_id: OWN }));
@@ -53,7 +53,7 @@ test("a function is asked after each allow, so that what it gives may change; a 
   expect(principals).toHaveBeenCalledTimes(2);
 });
 
-test("what is not accepted is recorded with the service's answer, and reported as not attempted", async () => {
+test("a principal that is not accepted is recorded with the service's answer, and reported as not attempted", async () => {
   world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OTHER }), answering(200, {})));
   const records: VerificationRecord[] = [];
   const guard = guardWith({ verifier, principals: [OWN], retain: (record) => records.push(record) });
@@ -82,10 +82,10 @@ test.each<[string, () => unknown]>([
     },
   ],
   ["rejects", () => Promise.reject(new Error("away"))],
-  ["gives nothing", () => undefined],
-  ["gives one id", () => OWN],
-  ["gives ids of another form", () => [OWN, "owner@example.test"]],
-])("a function that %s refuses with 503, and the fault is told", async (_what, principals) => {
+  ["returns nothing", () => undefined],
+  ["returns one id", () => OWN],
+  ["returns ids of another form", () => [OWN, "owner@example.test"]],
+])("a function that %s refuses with 503, and the fault is reported", async (_what, principals) => {
   world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OWN }), answering(200, {})));
   const faults: GuardFault[] = [];
   const guard = guardWith({

@@ -10,7 +10,7 @@ const requiredScope = "payments:send";
 const noAuthority = { executed: false, refusal: { status: 403, code: "no_authority_demonstrated" } };
 const sha256 = (text: string) => createHash("sha256").update(text).digest();
 
-/** The guard of an application in front of the real service. */
+/** The guard of an application that calls the real service. */
 function guardOf(app: Application, settings: Partial<GuardSettings> = {}) {
   const faults: GuardFault[] = [];
   const guard = createGuard({
@@ -23,9 +23,7 @@ function guardOf(app: Application, settings: Partial<GuardSettings> = {}) {
   return { guard, faults };
 }
 
-/**
- * What the agent does: it binds its proof to the operation as it knows it, and gets the proof in both forms.
- */
+/** Acts as the agent: binds a proof to the operation, and returns it in both forms. */
 async function proveOperation(app: Application, { payload }: { payload?: unknown } = {}) {
   const digest = payload === undefined ? undefined : sha256(canonicalJson(payload));
   const named = { resource_id: "order-7", requested_path: "/orders/7/refund?fast=1" };
@@ -69,8 +67,8 @@ const outcomeOf = (invocationId: string) =>
     .where({ "i.invocation_id": invocationId })
     .first("o.outcome", "o.detail", "i.event_id");
 
-describe("in front of the service", () => {
-  test("a proof of a granted scope runs the action, once", async () => {
+describe("the guard with the real service", () => {
+  test("runs the action once with a proof of a granted scope", async () => {
     const app = await world.application();
     const { guard } = guardOf(app);
     const proof = { proof_bundle: (await app.proof()) as object };
@@ -91,7 +89,7 @@ describe("in front of the service", () => {
     expect(action).toHaveBeenCalledOnce();
   });
 
-  test("what is not granted, or no longer, is refused with the reason; a wrong key comes to no decision", async () => {
+  test("refuses a scope that was not granted or is revoked with the reason, and has no decision with a wrong key", async () => {
     const app = await world.application(["data:read"]);
     const { guard } = guardOf(app);
     const proofs = [await app.proof(), await app.proof(), await app.proof()].map((each) =>
@@ -120,7 +118,7 @@ describe("a proof bound to an operation", () => {
   const payload = { to: "DE1", amount: 12.5, note: "für Zoë\u2028" };
 
   test.each(["bundle", "ref"] as const)(
-    "runs it as it was bound, with the %s; the outcome is recorded",
+    "runs that operation with the %s, and the outcome is recorded",
     async (form) => {
       const app = await world.application();
       const { guard, faults } = guardOf(app);
@@ -140,7 +138,7 @@ describe("a proof bound to an operation", () => {
     },
   );
 
-  test("may be bound to no payload", async () => {
+  test("can have no payload", async () => {
     const app = await world.application();
     const { ref, invocationId } = await proveOperation(app);
     const operation = { ...operationOf(invocationId), agentId: app.agentId };
@@ -148,7 +146,7 @@ describe("a proof bound to an operation", () => {
     expect(run).toMatchObject({ executed: true, value: "done" });
   });
 
-  test("runs nothing for anything but what was bound", async () => {
+  test("runs nothing but the bound operation", async () => {
     const app = await world.application();
     const { guard } = guardOf(app);
     const { bundle, invocationId } = await proveOperation(app, { payload });
@@ -175,7 +173,7 @@ describe("a proof bound to an operation", () => {
     expect(action).toHaveBeenCalledExactlyOnceWith(payload, expect.anything());
   });
 
-  test("runs nothing a second time, unless the application takes recorded decisions", async () => {
+  test("runs nothing a second time, unless the application accepts recorded decisions", async () => {
     const app = await world.application();
     const { bundle, invocationId } = await proveOperation(app, { payload });
     const call = {
@@ -196,7 +194,7 @@ describe("a proof bound to an operation", () => {
     await Promise.all([guard.flush(), repeating.flush()]);
   });
 
-  test("whose action fails or is refused is recorded so", async () => {
+  test("records that an action failed or refused", async () => {
     const app = await world.application();
     const { guard, faults } = guardOf(app);
     const first = await proveOperation(app, { payload });

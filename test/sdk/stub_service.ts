@@ -1,23 +1,25 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
-/** A request as it arrived over the wire. */
+/** A request as it arrived. */
 export type StubRequest = { method: string; target: string; headers: Record<string, string>; body: string };
 
-/** What the stub does with a connection once a request is whole. */
+/** How the stub treats a connection after a complete request. */
 export type StubBehaviour = (socket: Socket, request: StubRequest) => void;
 
-/** A server of raw sockets in place of the service. */
+/** A server of raw sockets that replaces the service. */
 export type StubService = {
   url: string;
   requests: StubRequest[];
-  /** Connections ever accepted. */
+  /** Number of accepted connections. */
   connections(): number;
   respond(behaviour: StubBehaviour): void;
   stop(): Promise<void>;
 };
 
-/** Starts a stub on loopback, on `server` if one is given (for TLS). It answers as `respond` says last. */
+/**
+ * Starts a stub on loopback, on `server` if it is set (for TLS). The last call of `respond` sets the answer.
+ */
 export async function startStub(behaviour: StubBehaviour, server: Server = createServer()) {
   const requests: StubRequest[] = [];
   const sockets = new Set<Socket>();
@@ -61,7 +63,7 @@ export async function startStub(behaviour: StubBehaviour, server: Server = creat
   } satisfies StubService as StubService;
 }
 
-/** The text of a whole HTTP answer. */
+/** Returns the text of a complete HTTP answer. */
 export function httpText(status: number, body: string, headers: Record<string, string> = {}): string {
   const all = {
     "content-type": "application/json",
@@ -72,13 +74,13 @@ export function httpText(status: number, body: string, headers: Record<string, s
   return `HTTP/1.1 ${status} Status\r\n${lines.join("")}\r\n${body}`;
 }
 
-/** Answers with JSON. */
+/** Returns a behavior that answers with JSON. */
 export function answering(status: number, body: unknown, headers?: Record<string, string>): StubBehaviour {
   const text = httpText(status, typeof body === "string" ? body : JSON.stringify(body), headers);
   return (socket) => void socket.write(text);
 }
 
-/** Says other things to verify than to the report of an outcome. */
+/** Returns a behavior with different answers for verify and for reports of outcomes. */
 export function answeringBoth(verify: StubBehaviour, outcome: StubBehaviour): StubBehaviour {
   return (socket, request) => (request.target.endsWith("/verify") ? verify : outcome)(socket, request);
 }

@@ -34,19 +34,19 @@ test.each([
   ["a timestamp of 5 minutes ago", delivery(text, { at: now - 300 })],
   ["a timestamp 5 minutes ahead", delivery(text, { at: now + 300 })],
   ["headers of another word", delivery(text, { word: "other" })],
-  ["a bad signature over what is no JSON", delivery("{", { key: "whsec_other" })],
-])("answers 401 to %s, and looks no further", async (_name, given) => {
+  ["a bad signature over a text that is not JSON", delivery("{", { key: "whsec_other" })],
+])("answers 401 to %s, and does not parse the body", async (_name, given) => {
   const storeOnce = vi.fn();
   expect(await createWebhookReceiver({ secret, clock, storeOnce })(given)).toBe(401);
   expect(storeOnce).not.toHaveBeenCalled();
 });
 
-test.each([-299, 299])("takes a timestamp %i s away", async (offset) => {
+test.each([-299, 299])("accepts a timestamp %i s away", async (offset) => {
   const receive = createWebhookReceiver({ secret, clock, storeOnce: () => undefined });
   expect(await receive(delivery(text, { at: now + offset }))).toBe(204);
 });
 
-test("takes either secret while one takes the place of another, and the headers of its word", async () => {
+test("accepts both secrets during a rotation, and only headers with its word", async () => {
   const receive = createWebhookReceiver({
     secret: ["whsec_new", secret],
     clock,
@@ -59,7 +59,7 @@ test("takes either secret while one takes the place of another, and the headers 
 });
 
 test.each(["", "{", "null", '"event"', "[]", "{}", '{"event":5}'])(
-  "answers 400 to genuine bytes that are no event: %j",
+  "answers 400 to genuine bytes that are not an event: %j",
   async (body) => {
     const storeOnce = vi.fn();
     expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(body))).toBe(400);
@@ -75,6 +75,6 @@ test.each([
     },
   ],
   ["rejects", () => Promise.reject(new Error("disk full"))],
-])("answers 503 when storing %s, so that the delivery comes again", async (_name, storeOnce) => {
+])("answers 503 if storing %s, so that the delivery is sent again", async (_name, storeOnce) => {
   expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(text))).toBe(503);
 });

@@ -30,11 +30,11 @@ describe("resource_path", () => {
     "/docs/a\0",
     "/docs//",
     "/docs/..",
-  ])("is denied for %j", async (path) => {
+  ])("denies %j", async (path) => {
     expect(await outcome(docs, request(path))).toBe("constraint_denied");
   });
 
-  test("is denied for another resource, compared byte by byte", async () => {
+  test("denies another resource, compared byte by byte", async () => {
     expect(await outcome(docs, request("/docs", "Repo"))).toBe("constraint_denied");
     expect(await outcome({ ...docs, resource_id: "caf\u00e9" }, request("/docs", "cafe\u0301"))).toBe(
       "constraint_denied",
@@ -54,7 +54,7 @@ describe("resource_path", () => {
     expect(await outcome({ ...docs, path_prefix: "docs" }, request("/docs"))).toBe("constraint_denied");
   });
 
-  test("is denied for every request if the prefixes cannot be met together", async () => {
+  test("denies every request if the prefixes cannot be met together", async () => {
     const beside = [docs, { ...docs, path_prefix: "/src" }];
     expect(await outcome(beside, request("/docs"))).toBe("constraint_denied");
     expect(await outcome(beside, {})).toBe("constraint_denied");

@@ -26,7 +26,7 @@ describe("time_window", () => {
     expect(await outcome({ ...office, start: "22:00", end: "06:00" }, {}, now)).toBe(expected);
   });
 
-  test("of one minute holds for that minute", async () => {
+  test("holds for the whole minute if it has only one", async () => {
     const noon = { ...office, start: "12:00", end: "12:00" };
     expect(await outcome(noon, {}, clock(12, 0, 59))).toBe("holds");
     expect(await outcome(noon, {}, clock(12, 1))).toBe("constraint_denied");
@@ -56,21 +56,21 @@ describe("time_window", () => {
   );
 
   test.each(["utc", "europe/zurich", "EUROPE/ZURICH", "us/pacific"])(
-    "is denied in the zone %j, whose spelling other verifiers do not know",
+    "denies in the zone %j, whose spelling other verifiers do not know",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("constraint_denied");
     },
   );
 
   test.each(["", "Mars/Olympus", "+00:00", "Local", "Local\0", "UTC ", "PST"])(
-    "is denied in the zone %j",
+    "denies in the unknown zone %j",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("constraint_denied");
     },
   );
 
   test.each(["9:00", "09:60", "24:00", "0900", "09:00:00", " 9:00", ""])(
-    "is denied from %j",
+    "denies if it starts at %j",
     async (start) => {
       expect(await outcome({ ...office, start }, {}, clock(12, 0))).toBe("constraint_denied");
     },

@@ -63,7 +63,7 @@ describe("a scope that a caller can register", () => {
     }
   });
 
-  test("is reported once if it cannot be registered", () => {
+  test("appears once in the report if it cannot be registered", () => {
     expect(unregistrableScopes(["custom:a", "data:read", "x", "custom:a"])).toEqual(["custom:a", "x"]);
   });
 
@@ -72,7 +72,7 @@ describe("a scope that a caller can register", () => {
     expect(coversScopes(["custom:orders:*"], ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
   });
 
-  test("is narrower than a scope in a certificate from another service", () => {
+  test("must be narrower than a scope in a certificate from another service", () => {
     expect(invalidScopes(["custom:refund", "custom:grün", "custom:a b"])).toEqual([]);
   });
 });

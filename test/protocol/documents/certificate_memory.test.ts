@@ -5,7 +5,7 @@ import { code } from "../../support/answers.ts";
 import { NOW, prove, tamper } from "../../support/chains.ts";
 
 describe("a remembered certificate", () => {
-  test("is recognized only with exactly its bytes and its signature", async () => {
+  test("skips verification only with exactly its bytes and its signature", async () => {
     const certificateMemory = createCertificateMemory(10);
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
@@ -42,7 +42,7 @@ describe("a remembered certificate", () => {
     expect(await code({ ...bundle, challenge_sig }, { certificateMemory: all })).toBe("bad_challenge_sig");
   });
 
-  test("is not recognized with its signature split elsewhere, or with characters of the same low byte", async () => {
+  test("needs verification if its signature is split elsewhere, or has characters with the same low byte", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
@@ -58,7 +58,7 @@ describe("a remembered certificate", () => {
     }
   });
 
-  test("is evicted when the memory is full, and a bad certificate is never stored", async () => {
+  test("disappears when the memory is full, and a bad certificate is never stored", async () => {
     const certificateMemory = createCertificateMemory(2);
     for (const key of ["a", "b", "c"]) certificateMemory.add(key);
     expect(["a", "b", "c"].map((key) => certificateMemory.has(key))).toEqual([false, true, true]);

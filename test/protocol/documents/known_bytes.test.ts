@@ -160,7 +160,7 @@ describe("a document with known bytes", () => {
       .map((members) => () => `{${members.map((make) => make()).join(",")}}`);
   }
 
-  test("is parsed to the same value or error as without the memory, at every limit", () => {
+  test("parses to the same value or error as without the memory, at every limit", () => {
     let taken = 0;
     fc.assert(
       fc.property(tree(3), fc.integer({ min: 3, max: 14 }), fc.nat(9), (make, depth, over) => {

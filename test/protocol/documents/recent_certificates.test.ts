@@ -16,7 +16,7 @@ async function leafOf(changes = {}): Promise<DelegationCert> {
 }
 
 describe("a stored certificate", () => {
-  test("is recognized however the same value is written, and not with any other value", async () => {
+  test("can be found however the same value is written, and not with any other value", async () => {
     await fc.assert(
       fc.asyncProperty(
         certificates,
@@ -51,7 +51,7 @@ describe("a stored certificate", () => {
     );
   });
 
-  test("is recognized only if all its fields and both signature halves are equal", async () => {
+  test("can be found only if all its fields and both signature halves are equal", async () => {
     const certificate = await leafOf({ constraints: [{ type: "max_speed_mps", max_mps: 3 }] });
     const recent = createRecentCertificates(AMPLE);
     recent.add(certificate);
@@ -78,7 +78,7 @@ describe("a stored certificate", () => {
     for (const change of changes) expect(recent.bytesOf({ ...certificate, ...change })).toBeUndefined();
   });
 
-  test("is a copy, so later changes of the original do not affect it", async () => {
+  test("does not change if the caller changes the original later", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     expect(await code(bundle, { certificateMemory })).toBe("valid");
@@ -109,7 +109,7 @@ describe("a stored certificate", () => {
     );
   });
 
-  test("is evicted if all texts together are too long, and is not stored if it alone is too long", async () => {
+  test("disappears if all texts together are too long, and is not stored if it alone is too long", async () => {
     const [first, second, third] = (await Promise.all(
       ["a", "b", "c"].map((cert_id) => leafOf({ cert_id })),
     )) as [DelegationCert, DelegationCert, DelegationCert];

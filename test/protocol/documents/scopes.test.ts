@@ -143,7 +143,7 @@ describe("the effective scope", () => {
     expect(intersectScopes(["meeting:record"], ["meeting:*"])).toEqual([]);
   });
 
-  test("of one list is its expansion, and of no list is empty", () => {
+  test("equals the expansion of a single list, and is empty for no list", () => {
     expect(intersectScopes(["payments:*"])).toEqual(["payments:receive", "payments:send"]);
     expect(intersectScopes()).toEqual([]);
   });
@@ -174,7 +174,7 @@ describe("a ceiling", () => {
     expect(coversScopes(["meeting:*"], ["meeting:record"])).toEqual(["meeting:record"]);
   });
 
-  test("of an account grants every custom scope with custom:*, and nothing else", () => {
+  test("grants every custom scope with custom:* if it is an account's, and nothing else with it", () => {
     const ceiling = ["data:read", "custom:*"];
     expect(beyondCeiling(ceiling, ["data:read", "custom:orders:refund", "custom:*"])).toEqual([]);
     expect(beyondCeiling(ceiling, ["data:write", "custom", "files:read"])).toEqual([

@@ -65,7 +65,7 @@ function edited(document: Uint8Array, { at, cut, put }: { at: number; cut: numbe
 }
 
 describe("known certificates in a document", () => {
-  test("are found in every form in which they were first read, together with the agent's key", async () => {
+  test("can be found in every form in which they were first read, together with the agent's key", async () => {
     // In the indented form, the agent's key is indented less than the subject key of the leaf.
     for (const [n, spell] of SPELLINGS.slice(0, 3).entries()) {
       const bundle = await prove([{}, {}, { constraints: [{ type: "max_speed_mps", max_mps: 3 }] }]);
@@ -104,7 +104,7 @@ describe("known certificates in a document", () => {
     );
   });
 
-  test("are not found where no value is allowed, and their placeholder is not accepted elsewhere", async () => {
+  test("cannot be found where no value is allowed, and their placeholder is not accepted elsewhere", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     const recent = recentAfter(encode(bundle));
@@ -220,7 +220,7 @@ describe("verification with a memory of certificates", () => {
 });
 
 describe("the memory of a certificate's bytes", () => {
-  test("is freed together with the certificate", async () => {
+  test("disappears together with the certificate", async () => {
     const documents = await Promise.all(
       ["a", "b", "c"].map(async (cert_id) => encode(await prove([{ cert_id }]))),
     );

@@ -14,7 +14,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("is the same again after parsing", () => {
+  test("stays the same after parsing", () => {
     fc.assert(
       fc.property(canonicalValues, (value) => {
         const json = canonicalJson(value);

@@ -154,15 +154,12 @@ describe.each([["ed25519", ed25519Cases()] as const, ["ml_dsa_65", mlDsa65Cases(
 );
 
 describe("public key points", () => {
-  test.each(BACKENDS)(
-    "of small order or in a form that is not canonical are not accepted as keys: %s",
-    (backend) => {
-      const refused = ed25519Cases().filter((entry) => entry.class === "small-order key");
-      const keys = refused.map(({ public_key }) => Buffer.from(public_key, "hex"));
-      expect(keys).toHaveLength(12);
-      for (const key of keys) expect(implementation("ed25519", backend).verifyingKey(key)).toBeUndefined();
-    },
-  );
+  test.each(BACKENDS)("cannot be keys if they have small order or are not canonical: %s", (backend) => {
+    const refused = ed25519Cases().filter((entry) => entry.class === "small-order key");
+    const keys = refused.map(({ public_key }) => Buffer.from(public_key, "hex"));
+    expect(keys).toHaveLength(12);
+    for (const key of keys) expect(implementation("ed25519", backend).verifyingKey(key)).toBeUndefined();
+  });
 
   test("include exactly the eight points of small order in the rejected list", () => {
     const generator = ed25519.Point.fromHex(SMALL_ORDER_POINTS.at(-2) ?? "");
@@ -172,7 +169,7 @@ describe("public key points", () => {
     expect([...multiples].sort()).toEqual([...SMALL_ORDER_POINTS].sort());
   });
 
-  test("are rejected exactly if an independent decoder rejects them or finds a small order", () => {
+  test("must be accepted by an independent decoder and not have small order", () => {
     const nearTheField = fc
       .tuple(fc.integer({ min: 0xe0, max: 0xff }), fc.constantFrom(0x7f, 0xff))
       .map(([low, high]) => {
