@@ -100,7 +100,7 @@ describe("the check of the rules", () => {
     ]);
   });
 
-  test("takes no notice of what only looks like an import", () => {
+  test("ignores text that only looks like an import", () => {
     const text = '// import "../db/pool.ts"\nconst example = \'import "../db/pool.ts"\';';
     expect(found("src/protocol/verify.ts", text)).toEqual([]);
   });
@@ -206,7 +206,7 @@ describe("the check of the rules", () => {
     expect(found("keyvault/clock.ts", text)).toEqual([]);
   });
 
-  test("lets anybody make a time from a number", () => {
+  test("lets any file create a time from a number", () => {
     expect(
       found(
         "src/proofs/verify.ts",
@@ -244,25 +244,28 @@ describe("the check of the rules", () => {
     expect(found("test/http/app.test.ts", lines(301))).toEqual([]);
   });
 
-  test.each(LATER_WORDS.map((word) => `// ${word}: later`))("lets nothing be put off by %j", (text) => {
-    for (const path of [
-      "src/http/app.ts",
-      "docs/notes.md",
-      "test/http/app.test.ts",
-      "charts/deputize/values.yaml",
-    ]) {
-      expect(found(path, `\n${text}\n`)).toEqual([`${path}:2 contains a note about later work`]);
-    }
-  });
+  test.each(LATER_WORDS.map((word) => `// ${word}: later`))(
+    "rejects a comment that postpones work: %j",
+    (text) => {
+      for (const path of [
+        "src/http/app.ts",
+        "docs/notes.md",
+        "test/http/app.test.ts",
+        "charts/deputize/values.yaml",
+      ]) {
+        expect(found(path, `\n${text}\n`)).toEqual([`${path}:2 contains a note about later work`]);
+      }
+    },
+  );
 
-  test("wants file names in lower case with underscores", () => {
+  test("requires file names in lower case with underscores", () => {
     expect(found("src/http/rateLimit.ts", "")).toEqual([
       "src/http/rateLimit.ts is not in lower case with underscores",
     ]);
     expect(found("src/http/rate_limit.ts", "")).toEqual([]);
   });
 
-  test("knows what belongs at the top", () => {
+  test("has a list of the files allowed at the top", () => {
     expect(
       strangersAtTop([
         ...["src", "README.md", ".ci", ".biome.json", "deputize-0.1.0.tgz", "bench-results"],

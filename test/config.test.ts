@@ -23,7 +23,7 @@ const environment = {
 };
 
 describe("SERVICE_ADMINISTRATORS", () => {
-  test("are addresses with commas, and nobody by default", () => {
+  test("contains addresses separated by commas, and is empty by default", () => {
     const named = (SERVICE_ADMINISTRATORS?: string) =>
       readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", SERVICE_ADMINISTRATORS })
         .SERVICE_ADMINISTRATORS;
@@ -35,7 +35,7 @@ describe("SERVICE_ADMINISTRATORS", () => {
   });
 });
 
-test("HISTORY_RETENTION_MONTHS is a whole number of months up to a century; permanently without it", () => {
+test("HISTORY_RETENTION_MONTHS accepts whole months up to a century, and defaults to permanently", () => {
   const read = (HISTORY_RETENTION_MONTHS?: string) =>
     readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", HISTORY_RETENTION_MONTHS })
       .HISTORY_RETENTION_MONTHS;
@@ -43,7 +43,7 @@ test("HISTORY_RETENTION_MONTHS is a whole number of months up to a century; perm
   for (const wrong of ["0", "1201", "1.5", "-1", "x"]) expect(() => read(wrong)).toThrow(ConfigError);
 });
 
-test("ACCOUNT_CEILING is a list of scopes, and no bound when it is not set", () => {
+test("ACCOUNT_CEILING accepts a list of scopes, and sets no limit by default", () => {
   const read = (ACCOUNT_CEILING?: string) =>
     readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", ACCOUNT_CEILING }).ACCOUNT_CEILING;
   expect(read()).toBeUndefined();
@@ -60,7 +60,7 @@ describe("BASE_URL", () => {
     "https://api.example.com",
     "https://api.example.com/",
     "https://h/pdp/v1",
-  ])("may be %s, and stays as it is written", (url) =>
+  ])("can be %s, and is not changed", (url) =>
     expect(readApiConfig({ ...environment, BASE_URL: url }).BASE_URL).toBe(url),
   );
 
@@ -76,14 +76,14 @@ describe("BASE_URL", () => {
     "https://a?b",
     "https://a#b",
     "a.example",
-  ])("may not be %s", (url) => {
+  ])("cannot be %s", (url) => {
     const read = () => readApiConfig({ ...environment, BASE_URL: url });
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(/BASE_URL: /);
   });
 });
 
-test("a URL that another setting names must name its host as well", () => {
+test("every other setting with a URL must contain a host too", () => {
   const read = () => readApiConfig({ ...environment, BASE_URL: "https://a", VAULT_URL: "https:///x" });
   expect(read).toThrow(/VAULT_URL: must name its host/);
 });
@@ -93,7 +93,7 @@ test.each([
   ["DRAIN_SECONDS", "300", "301"],
   ["MIGRATE_WAIT_SECONDS", "0", "-1"],
   ["MIGRATE_WAIT_SECONDS", "3600", "3601"],
-])("%s may be %s, and not %s", (name, good, bad) => {
+])("%s can be %s, but not %s", (name, good, bad) => {
   const read = (value: string): Record<string, unknown> => {
     const settings = { ...environment, BASE_URL: "https://a", [name]: value };
     return { ...readApiConfig(settings), ...readMigrateConfig(settings) };
@@ -102,7 +102,7 @@ test.each([
   expect(() => read(bad)).toThrow(new RegExp(`${name}: `));
 });
 
-test("DOMAIN_RESOLVERS are addresses of DNS servers, perhaps with ports", () => {
+test("DOMAIN_RESOLVERS accepts addresses of DNS servers with optional ports", () => {
   const read = (value: string) =>
     readApiConfig({ ...environment, BASE_URL: "https://a", DOMAIN_RESOLVERS: value }).DOMAIN_RESOLVERS;
   expect(read("")).toEqual([]);
@@ -116,7 +116,7 @@ test("DOMAIN_RESOLVERS are addresses of DNS servers, perhaps with ports", () => 
   }
 });
 
-test("SUPPORT_CONTACT is a mail address or a URL", () => {
+test("SUPPORT_CONTACT accepts a mail address or a URL", () => {
   const read = (value: string) =>
     readApiConfig({ ...environment, BASE_URL: "https://a", SUPPORT_CONTACT: value }).SUPPORT_CONTACT;
   for (const good of ["help@example.com", "https://example.com/help"]) expect(read(good)).toBe(good);
@@ -166,7 +166,7 @@ describe("a secret in a file", () => {
     ["migrate", "DATABASE_URL", {}],
     ["migrate", "KAFKA_PASSWORD", sasl],
     ["operator", "OPERATOR_TOKEN", {}],
-  ])("of the %s may be %s", (role, name, more) => {
+  ])("for the %s can replace %s", (role, name, more) => {
     const read = roles[role] as (settings: Record<string, string>) => Record<string, unknown>;
     const without = { ...more, [name]: "" };
     expect(read({ ...without, [`${name}_FILE`]: file })[name]).toBe(value);
@@ -175,7 +175,7 @@ describe("a secret in a file", () => {
     );
   });
 
-  test("yields to the setting itself, and is none when it is empty", () => {
+  test("has no effect if the setting itself is set, and counts as absent if it is empty", () => {
     const own = { DATABASE_URL: "postgres://own" };
     expect(roles.worker({ ...own, DATABASE_URL_FILE: missing }).DATABASE_URL).toBe("postgres://own");
     expect(roles.worker({ ...own, DATABASE_URL_FILE: "" }).DATABASE_URL).toBe("postgres://own");
@@ -183,7 +183,7 @@ describe("a secret in a file", () => {
   });
 });
 
-describe("the way of events", () => {
+describe("the settings of events", () => {
   const worker = { DATABASE_URL: "postgres://", SEALING_KEY: `${"A".repeat(43)}=` };
   const kafka = { ...worker, EVENTS: "kafka", KAFKA_BROKERS: "one:9092, 127.0.0.1:9093" };
   const validity = { notBefore: new Date(0), notAfter: new Date("2100-01-01") };
@@ -197,13 +197,13 @@ describe("the way of events", () => {
     }
   };
 
-  test("is the embedded one unless Kafka is named, whose topics have 12 partitions and three copies", () => {
+  test("default to embedded events; for Kafka they default to 12 partitions and three replicas", () => {
     expect(read(worker)).toBeUndefined();
     const usual = { prefix: "", partitions: 12, replication: 3 };
     expect(read(kafka)).toEqual({ brokers: ["one:9092", "127.0.0.1:9093"], ...usual });
   });
 
-  test("takes TLS with a client's certificate, and each way to sign in", async () => {
+  test("accept TLS with a client certificate, and each authentication method", async () => {
     const { certificate: cert, privateKey: key } = await createAuthority(validity);
     const tls = { KAFKA_TLS: "true", KAFKA_CA: cert, KAFKA_CERT: cert, KAFKA_KEY: key };
     expect(read({ ...kafka, ...tls })?.tls).toEqual({ ca: cert, cert, key });
@@ -214,7 +214,7 @@ describe("the way of events", () => {
     }
   });
 
-  test("refuses TLS without KAFKA_TLS, and a certificate or a key alone", async () => {
+  test("reject TLS files without KAFKA_TLS, and a certificate or a key alone", async () => {
     const { certificate, privateKey } = await createAuthority(validity);
     const tls = { ...kafka, KAFKA_TLS: "true" };
     expect(faults({ ...kafka, KAFKA_CA: certificate })).toBe("KAFKA_CA: needs KAFKA_TLS=true");
@@ -222,8 +222,8 @@ describe("the way of events", () => {
     expect(faults({ ...tls, KAFKA_KEY: privateKey })).toBe("KAFKA_CERT: is required with KAFKA_KEY");
   });
 
-  /* The library takes them, and never connects. */
-  test("refuses certificates and keys that are none, and a key of another certificate", async () => {
+  /* The library accepts such files without an error, and then never connects. */
+  test("reject invalid certificates and keys, and a key of another certificate", async () => {
     const [{ certificate, privateKey }, other] = await Promise.all([
       createAuthority(validity),
       createAuthority(validity),
@@ -253,7 +253,7 @@ describe("the way of events", () => {
       { ...kafka, KAFKA_SASL_MECHANISM: "PLAIN", KAFKA_USERNAME: "u" },
       "KAFKA_PASSWORD: is required with KAFKA_SASL_MECHANISM and KAFKA_USERNAME",
     ],
-  ])("is refused with what is wrong: %o", (environment, message) => {
+  ])("stop the start with a message about %o", (environment, message) => {
     expect(faults(environment)).toBe(message);
   });
 
@@ -264,7 +264,7 @@ describe("the way of events", () => {
     ["KAFKA_REPLICATION", "9", "10"],
     ["KAFKA_PREFIX", "p".repeat(100), "p".repeat(101)],
     ["KAFKA_PREFIX", "a.b_c-1.", "a/b"],
-  ])("has bounds: %s %s", (name, good, bad) => {
+  ])("have limits: %s %s", (name, good, bad) => {
     expect(faults({ ...kafka, [name]: good })).toBe("");
     expect(faults({ ...kafka, [name]: bad })).toContain(name);
   });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { isUuid, newIdAt, timeOfId } from "../src/ids.ts";
 
-test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id carries its time to the millisecond: %d", (ms) => {
+test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id contains its time in milliseconds: %d", (ms) => {
   const ids = Array.from({ length: 100 }, () => newIdAt(new Date(ms)));
   expect(new Set(ids).size).toBe(100);
   expect([...ids].sort()).toEqual(ids);
@@ -11,6 +11,6 @@ test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id carries its time to the
   }
 });
 
-test("an id of another version carries none", () => {
+test("an id of another UUID version contains no time", () => {
   expect(timeOfId("0192f3a0-0000-4000-8000-000000000000")).toBeUndefined();
 });

@@ -11,7 +11,7 @@ log.warn({ err: error }, "not stored");
 log.info({ api_key: "planted-value", nested: { signing_secret: "planted-value" } }, "made");
 `;
 
-test("a log line carries neither what the database quotes nor fields that hold a secret; it shows a fault's state", () => {
+test("a log line contains neither the values in a database error nor fields with a secret, but the SQLSTATE", () => {
   const lines = execFileSync(process.execPath, ["--input-type=module", "--eval", script], {
     encoding: "utf8",
   });

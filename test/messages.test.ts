@@ -4,7 +4,7 @@ import { findMessages, messagesOf } from "./support/messages.ts";
 
 const said = (source: string) => messagesOf("a.ts", source).map(({ line, text }) => [line, text]);
 
-test("finds the messages of errors, refusals, checks and tables, with what is filled in", () => {
+test("the search finds messages of errors, refusals, checks and tables, with their placeholders", () => {
   expect(
     said(`
       throw new ApiError("invalid_scope", \`\${where}: is not a scope\`);
@@ -22,7 +22,7 @@ test("finds the messages of errors, refusals, checks and tables, with what is fi
   ]);
 });
 
-test("finds those of the service and of its vault", () => {
+test("the search finds messages of the service and of its vault", () => {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const texts = findMessages(root, ["src/proofs/verify/*.ts", "keyvault/**/*.ts"]).map(({ text }) => text);
   expect(texts).toContain("The backup is incomplete or out of order");

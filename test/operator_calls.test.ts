@@ -4,7 +4,7 @@ import { operatorCalls } from "../src/operator_calls.ts";
 import { operatorPlatformRoutes } from "../src/platforms/declared/operator_routes.ts";
 
 describe("the contract of the operator's calls", () => {
-  test("has every route that the API declares for the operator, and no other call", () => {
+  test("contains every route that the API declares for the operator, and no other call", () => {
     const routes = [...operatorPlatformRoutes({} as never), ...operatorDelegationRoutes({} as never)];
     expect(routes.every(({ access }) => access === "operator")).toBe(true);
     const declared = routes.map(({ method, path, params, body, answer }) => ({

@@ -5,17 +5,17 @@ import { describe, expect, test } from "vitest";
 const root = new URL("../", import.meta.url);
 const page = readFileSync(fileURLToPath(new URL("docs/security.md", root)), "utf8");
 
-/** The tests that the page names: `12. \`test/…\`: title`. */
+/** The tests that the page names, in lines such as `12. \`test/…\`: title`. */
 const named = [...page.matchAll(/^(\d+)\. `([^`]+)`: (.+)$/gm)].map(([, number, file, title]) => ({
   number: Number(number),
   file: file ?? "",
   title: title ?? "",
 }));
 
-/** The files that the page leads to. */
+/** The files that the page links to. */
 const linked = [...page.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, path]) => path ?? "");
 
-/** The cells of the vault's table of powers and promises, without its head. */
+/** The cells of the table of the vault's powers and guarantees, without its header. */
 const cells = page
   .slice(page.indexOf("| somebody has"))
   .split("\n")
@@ -23,16 +23,16 @@ const cells = page
   .flatMap((line) => line.split("|").slice(2, -1));
 
 describe("the page on security", () => {
-  test.each(named)("names a test that there is: $number, $title", ({ file, title }) => {
+  test.each(named)("names an existing test: $number, $title", ({ file, title }) => {
     const text = readFileSync(fileURLToPath(new URL(file, root)), "utf8");
     expect(text).toContain(title);
   });
 
-  test.each([...new Set(linked)])("leads to a file that there is: %s", (path) => {
+  test.each([...new Set(linked)])("links to an existing file: %s", (path) => {
     expect(existsSync(fileURLToPath(new URL(path, new URL("docs/", root))))).toBe(true);
   });
 
-  test.each(["test/http", "test/keyvault"])("names every attack in %s that is a test", (folder) => {
+  test.each(["test/http", "test/keyvault"])("names every attack test in %s", (folder) => {
     const attacks = readdirSync(fileURLToPath(new URL(folder, root))).filter((name) =>
       name.startsWith("red_team"),
     );
@@ -40,14 +40,14 @@ describe("the page on security", () => {
     expect(attacks.filter((name) => !page.includes(`${folder}/${name}`))).toEqual([]);
   });
 
-  test("numbers its tests one by one, and uses every one", () => {
+  test("numbers its tests consecutively, and refers to every one", () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.map(({ number }) => number)).toEqual(named.map((_, index) => index + 1));
     const used = cells.flatMap((cell) => cell.match(/\d+/g) ?? []).map(Number);
     expect([...new Set(used)].sort((a, b) => a - b)).toEqual(named.map(({ number }) => number));
   });
 
-  test("promises nothing without a test: a cell has one, or a dash, or says what does not hold", () => {
+  test("has a test for each guarantee: a cell contains a number, a dash, or what is not guaranteed", () => {
     expect(cells.length).toBeGreaterThan(30);
     for (const cell of cells) expect(cell.trim()).toMatch(/^(–|.*\d.*|[a-z].* .*)$/);
   });

@@ -58,7 +58,7 @@ beforeAll(async () => {
 
 afterAll(() => upkeep.stop());
 
-test("makes the partitions before anything is served, and forgets what is past its time soon after", async () => {
+test("upkeep creates the partitions before the API serves calls, and deletes expired rows soon after", async () => {
   const { rows } = await world.pool.query(
     "select from pg_inherits where inhrelid = to_regclass('audit_events_2026_05')",
   );
@@ -68,7 +68,7 @@ test("makes the partitions before anything is served, and forgets what is past i
   await until("the old code is gone", async () => (await world.db("sign_in_mails")).length === 0);
 });
 
-test("INVOCATION_DAYS is a whole number of days, at least one; 30 when it is not set", () => {
+test("INVOCATION_DAYS must be at least one whole day, and defaults to 30", () => {
   const environment = {
     DATABASE_URL: "postgres://localhost/none",
     SEALING_KEY: `${"A".repeat(43)}=`,

@@ -13,12 +13,12 @@ describe("backoff", () => {
     expect(backoff(waits, failures)).toBe(expected);
   });
 
-  test("takes a share of the capped wait by chance", () => {
+  test("multiplies the capped wait by a random share", () => {
     const waits = { base: 100, cap: 5_000, jitter: [0.5, 1] } as const;
     expect([0, 0.5, 0.75].map((random) => backoff(waits, 100, () => random))).toEqual([2_500, 3_750, 4_375]);
   });
 });
 
-test("jitter lies around a wait as well as below it", () => {
+test("jitter can extend a wait as well as shorten it", () => {
   expect([0, 0.5].map((random) => jittered(1_000, [0.75, 1.25], random))).toEqual([750, 1_000]);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createKeyCounts } from "../../src/concurrency/key_counts.ts";
 
-test("counts each key apart, up to the most that a caller allows", () => {
+test("the counts of keys are independent and limited by the caller", () => {
   const counts = createKeyCounts();
   expect([counts.enter("a", 2), counts.enter("a", 2), counts.enter("a", 2), counts.enter("b", 2)]).toEqual([
     true,
@@ -15,7 +15,7 @@ test("counts each key apart, up to the most that a caller allows", () => {
   expect(counts.enter("a", 2)).toBe(true);
 });
 
-test("wakes all that wait for a key when one leaves it, and bounds how many wait", async () => {
+test("a call of leave wakes all callers that wait for the key, and their number is limited", async () => {
   const counts = createKeyCounts({ mostWaiting: 2 });
   expect(counts.nextEnd("a")).toBeUndefined();
   counts.enter("a");

@@ -7,14 +7,14 @@ import { eventually } from "../events/support/time.ts";
 const log = pino({ level: "silent" });
 const never = { shortestPause: 3_600_000, longestPause: 3_600_000 };
 
-test("repeats without a pause while there is work", async () => {
+test("a loop repeats without a pause while there is work", async () => {
   let left = 50;
   const loop = startLoop({ name: "test", log, ...never, step: async () => --left > 0 });
   await eventually("all work is done", () => left === 0);
   await loop.stop();
 });
 
-test("a wake ends the pause, and one during a step causes one more step", async () => {
+test("a wake ends the pause, and a wake during a step causes one more step", async () => {
   let steps = 0;
   const loop = startLoop({
     name: "test",
@@ -36,7 +36,7 @@ test("a wake ends the pause, and one during a step causes one more step", async 
   await loop.stop();
 });
 
-test("goes on after errors, telling the first and the recovery only", async () => {
+test("a loop continues after errors, and logs only the first error and the recovery", async () => {
   const lines: string[] = [];
   const recorder = pino(
     { level: "info" },
@@ -57,7 +57,7 @@ test("goes on after errors, telling the first and the recovery only", async () =
   expect(lines).toEqual(["not working, trying again", "working again"]);
 });
 
-test("waking does not shorten the pause after an error", async () => {
+test("a wake does not shorten the pause after an error", async () => {
   let steps = 0;
   const loop = startLoop({
     name: "test",
@@ -75,7 +75,7 @@ test("waking does not shorten the pause after an error", async () => {
   await loop.stop();
 });
 
-test("stopping waits for the step under way and ends a pause", async () => {
+test("stop waits for the current step, or ends the pause", async () => {
   let finished = false;
   const loop = startLoop({
     name: "test",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createPerKeyQueue, shareNextRun } from "../../src/concurrency/per_key_queue.ts";
 
-test("a queue runs the work of one key in order, also after work that failed", async () => {
+test("a queue runs the work of one key in order, also after a failure", async () => {
   const oneAtATime = createPerKeyQueue();
   const order: string[] = [];
   const { promise, reject } = Promise.withResolvers<void>();
@@ -14,7 +14,7 @@ test("a queue runs the work of one key in order, also after work that failed", a
   expect(order).toEqual(["first of b", "second of a"]);
 });
 
-/** Runs that the test ends, in the order in which they began. */
+/** Runs that the test ends, in the order in which they started. */
 function steeredRuns() {
   const begun: { key: string; end: PromiseWithResolvers<string> }[] = [];
   const share = shareNextRun((key) => {
@@ -25,7 +25,7 @@ function steeredRuns() {
   return { begun, share, hasBegun: (count: number) => expect.poll(() => begun.length).toBe(count) };
 }
 
-test("calls during a run share the next one, which begins after them", async () => {
+test("calls during a run share the next run, which starts after them", async () => {
   const { begun, share, hasBegun } = steeredRuns();
   const first = share("a");
   await hasBegun(1);
@@ -42,7 +42,7 @@ test("calls during a run share the next one, which begins after them", async () 
   expect(await last).toBe("three");
 });
 
-test("keys do not wait for each other", async () => {
+test("different keys do not wait for each other", async () => {
   const { begun, share, hasBegun } = steeredRuns();
   const answers = [share("a"), share("b")];
   await hasBegun(2);
@@ -53,7 +53,7 @@ test("keys do not wait for each other", async () => {
   expect(await answers[0]).toBe("a");
 });
 
-test("a run that fails fails for the callers who share it, and for no later one", async () => {
+test("a failed run fails for the callers that share it, but not for later ones", async () => {
   const { begun, share, hasBegun } = steeredRuns();
   const first = share("a");
   await hasBegun(1);

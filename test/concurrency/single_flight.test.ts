@@ -16,7 +16,7 @@ function held() {
 }
 
 describe("single flight", () => {
-  test("gives concurrent callers of one key the outcome of the first", async () => {
+  test("returns the outcome of the first caller to concurrent callers of one key", async () => {
     const flights = flightsOf();
     const { work, resolve } = held();
     const first = flights.run("a", work);
@@ -30,7 +30,7 @@ describe("single flight", () => {
     expect(await flights.run("a", async () => 4)).toEqual({ outcome: 4, shared: false });
   });
 
-  test("lets one of the waiting callers run when the work fails", async () => {
+  test("lets one of the waiting callers run if the work fails", async () => {
     const flights = flightsOf();
     const { work, reject } = held();
     const first = flights.run("a", work);
@@ -46,7 +46,7 @@ describe("single flight", () => {
     expect(done).toBe(1);
   });
 
-  test("bounds how many callers wait, and for how long", async () => {
+  test("limits how many callers wait, and for how long", async () => {
     const flights = flightsOf(200);
     const { work, resolve } = held();
     const first = flights.run("a", work);

@@ -10,11 +10,11 @@ import {
 } from "../../src/html/html.ts";
 import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../support/xss_corpus.ts";
 
-/** What is left of a page when its escaped text is taken out: its markup. */
+/** Returns the markup of a page, without its escaped text. */
 const MARKUP = /<[a-z!/]/gi;
 
 describe("HTML from templates", () => {
-  test.each(XSS_CORPUS)("keeps text as text: %j", (text) => {
+  test.each(XSS_CORPUS)("renders text as text: %j", (text) => {
     const page = String(
       html`<p title=${text} data-a="before ${text} after">${text}${[text, [text]]}<textarea>${text}</textarea><input value=${text} /></p>`,
     );
@@ -24,7 +24,7 @@ describe("HTML from templates", () => {
   });
 
   test.each(HOSTILE_ADDRESSES)(
-    "leaves out an address that runs something, or leads elsewhere: %j",
+    "omits an address that runs something or leads to another site: %j",
     (address) => {
       for (const part of [
         html`<a href=${address}>a</a>`,
@@ -47,12 +47,12 @@ describe("HTML from templates", () => {
     "openapi.json",
     "./a",
     "../a",
-  ])("keeps an own path: %s", (address) => {
+  ])("keeps a path of the same origin: %s", (address) => {
     expect(String(html`<a href=${address}>a</a>`)).toBe(`<a href="${address}">a</a>`);
     expect(String(html`<form action=${address}></form>`)).toBe(`<form action="${address}"></form>`);
   });
 
-  test("lets a link lead elsewhere, and nothing that is sent or loaded", () => {
+  test("allows links to other sites, but not loading from or sending to them", () => {
     for (const address of ["https://shop.example/a?b=c", "http://127.0.0.1:8080/"]) {
       expect(String(html`<a href=${address}>a</a>`)).toContain(`href="${address}"`);
       expect(String(html`<form action=${address}></form>`)).toBe("<form></form>");
@@ -69,22 +69,22 @@ describe("HTML from templates", () => {
     ["hx-on:click", () => html`<p hx-on:click="a()"></p>`],
     ["hx-vals", () => html`<p hx-vals="js:{a: 1}"></p>`],
     ["a broken name", () => html`<p ${'a="b"' as Piece}=${1}></p>`],
-    ["markup made elsewhere", () => Html.of(Symbol("own markup") as never, "<b>")],
+    ["markup created elsewhere", () => Html.of(Symbol("own markup") as never, "<b>")],
     ["content of a script", () => html`<script>a()</script>`],
     ["content of a style sheet", () => html`<style>a {}</style>`],
     ["an object as a value", () => html`<p title=${{ __html: "<b>" } as unknown as Piece}></p>`],
-    ["a name that was put in", () => html`<${"script" as Piece}>a</>`],
+    ["an element name from a value", () => html`<${"script" as Piece}>a</>`],
     ["a style sheet that ends itself", () => inlineStyle("</style><script>")],
   ])("refuses %s", (_, make) => {
     expect(() => String(make())).toThrow();
   });
 
-  test("takes JSON that looks like an element for nothing", () => {
+  test("renders JSON that looks like an element as nothing", () => {
     const forged = JSON.parse(`{"type": "script", "markup": "<script>", "html": "<b>"}`) as Piece;
     expect(String(html`<p>${forged}</p>`)).toBe("<p></p>");
   });
 
-  test("joins lists, leaves nothing of what is not there, and closes what is open", () => {
+  test("joins lists, omits absent values, and closes open elements", () => {
     expect(String(html`<p>${undefined}${null}${false}${0}${["a", html`<b>c</b>`]}<br /></p><hr />`)).toBe(
       "<p>0a<b>c</b><br></p><hr>",
     );

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** What every path answers somebody. */
+/** Returns the answers of every path to a caller. */
 async function answersOf(person: Pick<Person, "client">, headers: Record<string, string> = {}) {
   const answers = await Promise.all(PATHS.map((path) => person.client.get(path, { headers })));
   return [...new Set(answers.map((answer) => `${answer.status} ${errorCode(answer) ?? "figures"}`))];
@@ -31,24 +31,24 @@ async function answersOf(person: Pick<Person, "client">, headers: Record<string,
 
 const forOrganization = () => ({ "x-service-account": organization.accountId });
 
-describe("what is about the installation", () => {
-  test("is shown to a service administrator", async () => {
+describe("the operations of the installation", () => {
+  test("answer a service administrator", async () => {
     expect(await answersOf(await api.administrator())).toEqual(["200 figures"]);
   });
 
-  test("is not there for anybody else who is signed in", async () => {
+  test("do not exist for any other signed-in person", async () => {
     expect(await answersOf(await api.person())).toEqual(["404 not_found"]);
     expect(await answersOf(organization)).toEqual(["404 not_found"]);
   });
 
-  test.each(memberRoles)("is not there for a member who is %s of an organization", async (role) => {
+  test.each(memberRoles)("do not exist for a member with the role %s in an organization", async (role) => {
     const member = await addMember(api, organization.accountId, role);
     expect(await answersOf(member)).toEqual(["404 not_found"]);
     expect(await answersOf(member, forOrganization())).toEqual(["404 not_found"]);
   });
 
   test.each<MemberRole>(["owner", "auditor"])(
-    "is not there for a service administrator who acts for an organization as its %s",
+    "do not exist for a service administrator who acts for an organization as its %s",
     async (role) => {
       const administrator = await api.administrator();
       const header = forOrganization();
@@ -66,7 +66,7 @@ describe("what is about the installation", () => {
     },
   );
 
-  test("is not there for the members of the organization that an administrator's address opened", async () => {
+  test("do not exist for the members of an organization that an administrator's address opened", async () => {
     const opener = await api.administrator();
     await api.db("accounts").where({ account_id: opener.accountId }).update({ account_type: "organization" });
     const member = await addMember(api, opener.accountId, "owner");
@@ -74,14 +74,14 @@ describe("what is about the installation", () => {
     expect(await answersOf(opener)).toEqual(["200 figures"]);
   });
 
-  test("needs a session: no API key, and nobody", async () => {
+  test("require a session, not an API key or no credentials", async () => {
     const { apiKey } = await registerPlatform(await api.administrator());
     const nobody = { client: api.client() };
     expect(await answersOf(nobody)).toEqual(["401 auth_required"]);
     expect(await answersOf(nobody, { "x-service-api-key": apiKey })).toEqual(["401 auth_required"]);
   });
 
-  test("answers a stranger alike, whether a part is there or not", async () => {
+  test("give a stranger the same answer for existing and unknown parts", async () => {
     const { client } = await api.person();
     const texts = await Promise.all(
       ["vault", "none"].map((part) => client.get(`/v1/service/installation/parts/${part}`)),
@@ -90,19 +90,19 @@ describe("what is about the installation", () => {
   });
 });
 
-describe("the session", () => {
+describe("the answer about the session", () => {
   const told = async ({ client }: Person, headers = {}) =>
     (await client.get("/v1/auth/session", { headers })).body.service_administrator;
 
-  test("says who is a service administrator", async () => {
+  test("contains whether the person is a service administrator", async () => {
     expect(await told(await api.administrator())).toBe(true);
     expect(await told(await api.person())).toBe(false);
     expect(await told(organization)).toBe(false);
   });
 });
 
-describe("operations", () => {
-  test("below /installation are for service administrators, and nothing else is", () => {
+describe("the list of operations", () => {
+  test("contains operations below /installation, and only these, for service administrators", () => {
     const below = declaredRoutes.filter(({ path }) => path.startsWith("/v1/service/installation/"));
     const theirs = declaredRoutes.filter(({ roles }) => roles === "service_administrator");
     expect(below.map(({ id }) => id)).toEqual(theirs.map(({ id }) => id));
@@ -110,7 +110,7 @@ describe("operations", () => {
   });
 
   test.each(["account", "public", "api_key", "operator"] as const)(
-    "for them that are declared with access %s keep the API from its start",
+    "prevents the API's start if such an operation has access %s",
     (access) => {
       const odd = route({
         id: "odd",
@@ -130,7 +130,7 @@ describe("operations", () => {
 });
 
 describe("SERVICE_ADMINISTRATORS", () => {
-  test("are compared in the form that accounts have their addresses", () => {
+  test("match in the form in which accounts store their addresses", () => {
     const is = createIsServiceAdministrator(["Ada@EXAMPLE.com", "grace@bücher.example"]);
     expect(["ada@example.com", "grace@xn--bcher-kva.example"].map(is)).toEqual([true, true]);
     expect(["", "ada@example.com.", "xada@example.com", "eve@example.com"].map(is)).toEqual([
@@ -141,13 +141,13 @@ describe("SERVICE_ADMINISTRATORS", () => {
     ]);
   });
 
-  test("are nobody when nobody is named", () => {
+  test("include nobody by default", () => {
     const is = createIsServiceAdministrator([]);
     expect(["", "undefined", "ada@example.com"].map(is)).toEqual([false, false, false]);
   });
 
   test.each(["ada", "@example.com", "ada@localhost", "*@example.com", "ada@example.com;eve@example.com"])(
-    "that hold %s end the start, and are not told",
+    "with %s stop the start, and the message does not quote them",
     (address) => {
       const start = () => createIsServiceAdministrator(["ada@example.com", address]);
       expect(start).toThrow(ConfigError);

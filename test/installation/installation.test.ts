@@ -13,7 +13,7 @@ const clock = steeredClock();
 const one = (state: FigureState = "well"): Figure =>
   figure({ name: "any", value: 1, at: clock.now(), state });
 
-/** A part whose readings end when the test says so, and how many were begun. */
+/** A part whose readings the test ends, and the number of started readings. */
 function heldPart() {
   const begun: { resolve(figures: Figure[]): void; reject(error: Error): void }[] = [];
   const part: Part = {
@@ -27,7 +27,7 @@ const installationOf = (part: Part, more: { waitMs?: number; freshSeconds?: numb
   createInstallation({ parts: [part], clock, log: pino({ level: "silent" }), ...more });
 
 describe("a part of the installation", () => {
-  test("is read once for all who look at the same time", async () => {
+  test("runs one reading for all concurrent callers", async () => {
     const { part, begun } = heldPart();
     const { read } = installationOf(part);
     const looks = [read("vault"), read("vault"), read("vault")];
@@ -37,7 +37,7 @@ describe("a part of the installation", () => {
     expect(new Set(readings).size).toBe(1);
   });
 
-  test("is given again for five seconds, and read anew after them", async () => {
+  test("returns the same reading for five seconds, and a new one after them", async () => {
     let readings = 0;
     const part: Part = {
       name: "vault",
@@ -56,7 +56,7 @@ describe("a part of the installation", () => {
     expect(readings).toBe(2);
   });
 
-  test("that takes too long is away; no other reading is begun until that one ends", async () => {
+  test("counts as away if it takes too long, and starts no other reading before that one ends", async () => {
     const { part, begun } = heldPart();
     const { read } = installationOf(part, { waitMs: 5, freshSeconds: 0 });
     const away = { state: "away", fault: "no answer within 0.005 s", figures: [] };
@@ -75,12 +75,12 @@ describe("a part of the installation", () => {
     ["well", ["well", "well"]],
     ["look", ["well", "look", "well"]],
     ["act", ["look", "act", "well"]],
-  ] as const)("is %s when its figures are %j", async (state, states) => {
+  ] as const)("has state %s if its figures are %j", async (state, states) => {
     const part: Part = { name: "vault", read: async () => states.map(one) };
     expect(await installationOf(part).read("vault")).toMatchObject({ state, fault: null });
   });
 
-  test("that is away says why where a repetition may help, and tells nothing else of an error", async () => {
+  test("reports why it is away if a retry may help, and no other details of an error", async () => {
     const faultOf = async (error: Error) => {
       const part: Part = { name: "vault", read: async () => Promise.reject(error) };
       return (await installationOf(part).read("vault")).fault;

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** A connection whose endpoint is in a state since so many seconds. */
+/** Creates a connection whose endpoint has been in a state for some seconds. */
 async function endpoint(seconds: number, state: "suspended" | "paused" | "active"): Promise<TestConnection> {
   const url = "https://somebody:password@hooks.example.test:8443/T0/secret-path?token=hidden#part";
   const connection = await makeConnection(api.db, url);
@@ -38,7 +38,7 @@ async function listed(query: string) {
   return { items: body.items as Record<string, unknown>[], next: body.next_cursor as string | null, text };
 }
 
-test("suspended callbacks are listed newest first, page by page, with what is needed to find their owner", async () => {
+test("suspended callbacks are listed newest first, in pages, with the ids of their owner", async () => {
   const [old, young] = [await endpoint(50, "suspended"), await endpoint(5, "suspended")];
   await endpoint(1, "paused");
   await endpoint(1, "active");
@@ -61,19 +61,19 @@ test("suspended callbacks are listed newest first, page by page, with what is ne
   expect(second.next).toBeNull();
 });
 
-test("nothing of a callback URL but its host is shown", async () => {
+test("a suspended callback shows only the host of its URL", async () => {
   const { text } = await listed("limit=100");
   expect(text).not.toMatch(/secret-path|hidden|somebody|password|#part/);
 });
 
-test("one without a callback URL any more is listed all the same", async () => {
+test("a suspended callback is listed even if its URL was removed", async () => {
   const { connectionId } = await endpoint(9, "suspended");
   await api.db("connections").where({ connection_id: connectionId }).update({ callback_url: null });
   const { items } = await listed("limit=100");
   expect(items.find((item) => item.connection_id === connectionId)?.host).toBeNull();
 });
 
-test("deliveries that wait are counted up to 1,000", async () => {
+test("waiting deliveries are counted up to 1,000", async () => {
   const { connectionId } = await endpoint(1, "suspended");
   await insertDelivery(api.db, connectionId, { at: api.clock.now(), state: "held" });
   await api.db.raw(

@@ -11,7 +11,7 @@ function taken(perMinute: number) {
   return { clock, pace, take };
 }
 
-test.each([1, 3, 7, 600])("a pace of %d admits so many in one go and no more", (perMinute) => {
+test.each([1, 3, 7, 600])("a pace of %d admits exactly that many calls immediately", (perMinute) => {
   const { pace, take } = taken(perMinute);
   expect(take(perMinute)).not.toContain(false);
   expect(take(2)).toEqual([false, false]);
@@ -19,7 +19,7 @@ test.each([1, 3, 7, 600])("a pace of %d admits so many in one go and no more", (
 });
 
 test.each([1, 3, 7, 600])(
-  "a pace of %d gives back one after its part of a minute, all after a minute",
+  "a pace of %d restores one call after its share of a minute, and all after a minute",
   (perMinute) => {
     const { clock, pace, take } = taken(perMinute);
     take(perMinute);
@@ -40,21 +40,21 @@ test("a pace of 0 admits nothing", () => {
   expect(pace.look("a")).toMatchObject({ remaining: 0, waitMs: 60_000 });
 });
 
-test("looking counts nothing", () => {
+test("looking at a pace does not count", () => {
   const { pace } = taken(1);
   for (let n = 0; n < 3; n += 1) {
     expect(pace.look("a")).toMatchObject({ admitted: true, remaining: 1, resetMs: 0 });
   }
 });
 
-test("a clock that is set back locks nobody out", () => {
+test("a clock that is set back does not lock anyone out", () => {
   const { clock, take } = taken(2);
   take(2);
   clock.set(new Date(start.getTime() - 3_600_000));
   expect(take(3)).toEqual([true, true, false]);
 });
 
-test("every pace up to 64 admits so many in one go, and none after them however often it is asked", () => {
+test("every pace up to 64 admits exactly that many calls immediately, however often it is called", () => {
   const wrong: number[] = [];
   for (let perMinute = 1; perMinute <= 64; perMinute += 1) {
     const admitted = taken(perMinute).take(2 * perMinute + 2);
@@ -64,7 +64,7 @@ test("every pace up to 64 admits so many in one go, and none after them however 
 });
 
 test.each([7, 9, 33, 62, 119])(
-  "a pace of %d, asked every few milliseconds for three minutes, admits three minutes' worth beyond the first",
+  "a pace of %d, called every few milliseconds for three minutes, admits the calls of three minutes plus the initial ones",
   (perMinute) => {
     const { clock, pace } = taken(perMinute);
     let admitted = 0;
@@ -77,7 +77,7 @@ test.each([7, 9, 33, 62, 119])(
   },
 );
 
-test("a pace takes memory for the keys that were seen, not for those that it could remember", () => {
+test("a pace uses memory only for the keys that were used", () => {
   const clock = steeredClock(start);
   const before = process.memoryUsage().arrayBuffers;
   const paces = Array.from({ length: 20 }, () => createPace({ perMinute: 60, clock }));
@@ -85,7 +85,7 @@ test("a pace takes memory for the keys that were seen, not for those that it cou
   for (const pace of paces) expect(pace.take("a").admitted).toBe(true);
 });
 
-test("a pace remembers the 100,000 keys that were used last", () => {
+test("a pace stores the 100,000 most recently used keys", () => {
   const pace = createPace({ perMinute: 1, clock: steeredClock(start) });
   pace.take("first");
   pace.take("second");
