@@ -6,7 +6,10 @@ import { describe, expect, test } from "vitest";
 const TOP = new URL("..", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, TOP), "utf8");
 
-/** Pages that speak of the project as it is; decisions and changes speak of what it was. */
+/**
+ * Pages that describe the project as it is. Decisions and the change log describe the past, so they are not
+ * included.
+ */
 const PAGES = [
   "README.md",
   "CONTRIBUTING.md",
@@ -14,17 +17,17 @@ const PAGES = [
   ...globSync("docs/*.md", { cwd: fileURLToPath(TOP) }),
 ];
 
-/** What a page names of the project: files and folders in code, without placeholders. */
+/** Returns the files and folders that a page names as code, without placeholders. */
 const named = (page: string) =>
   [...read(page).matchAll(/`((?:src|keyvault|test|crds|charts|docs|\.ci)\/[^`\s]*)`/g)]
     .map(([, path = ""]) => path)
     .filter((path) => !/[<*]/.test(path));
 
-test.each(PAGES)("%s names files and folders that exist", (page) => {
+test.each(PAGES)("%s names only files and folders that exist", (page) => {
   expect(named(page).filter((path) => !existsSync(new URL(path, TOP)))).toEqual([]);
 });
 
-test("names are found where pages have them", () => {
+test("the check finds names of files and folders on pages", () => {
   expect(named("docs/architecture.md").length).toBeGreaterThan(60);
   expect(named("CONTRIBUTING.md").length).toBeGreaterThan(30);
 });
@@ -46,7 +49,7 @@ describe("docs/architecture.md", () => {
     ]);
   });
 
-  test.each(journeys)("names the files of $title in the order of their imports", ({ text }) => {
+  test.each(journeys)("lists the files of $title in the order of their imports", ({ text }) => {
     const imported = new Set<string>();
     const strays: string[] = [];
     for (const [, arrow, path = ""] of text.matchAll(/(→\s+)?`([^`\s]+\.ts)`/g)) {
@@ -59,7 +62,7 @@ describe("docs/architecture.md", () => {
   });
 });
 
-test("README shows every picture of docs/images, with words for who cannot see it, and small", () => {
+test("README contains every picture in docs/images, with an alternative text and a small size", () => {
   const pictures = [...read("README.md").matchAll(/!\[([^\]]+)\]\((docs\/images\/[^)]+)\)/g)];
   expect(pictures.map(([, , path]) => path).sort()).toEqual(
     globSync("docs/images/*", { cwd: fileURLToPath(TOP) }).sort(),
