@@ -56,7 +56,7 @@ const receiptSchema = z.strictObject({
   version: z.int(),
 });
 
-/** Bytes that every implementation makes of an input. */
+/** Computes bytes that every implementation must compute from an input. */
 const KINDS: Record<string, (input: JsonObject) => Uint8Array> = {
   bundle_hash: (input) => bundleHash(proofBundle(input.bundle ?? null)),
   verifier_context_hash: (input) =>

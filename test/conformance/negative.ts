@@ -7,9 +7,8 @@ import { decodeSessionToken } from "./extensions/session_token.ts";
 import type { VectorResult } from "./run.ts";
 
 /**
- * Hands one malformed document to the decoder of its target. It must be refused there; a case with
- * `strictness` `decode_or_verify` may be refused by verification instead, at the moment its challenge was
- * signed.
+ * Passes one malformed document to the decoder of its target, which must refuse it. In a case with
+ * `strictness` `decode_or_verify`, verification at the time of its challenge may refuse it instead.
  */
 export async function checkNegativeCase(item: JsonObject): Promise<VectorResult> {
   const { name, target, doc_b64, strictness } = item;

@@ -15,7 +15,7 @@ import { optionsOf } from "./verify.ts";
 const FOLDER = resolve(import.meta.dirname, "../vectors");
 
 describe("the project's own vectors", () => {
-  test("all pass the conformance run", async () => {
+  test("pass the conformance run", async () => {
     const folder = await mkdtemp(join(tmpdir(), "own-vectors-"));
     try {
       writeVectors(folder);
@@ -27,25 +27,25 @@ describe("the project's own vectors", () => {
     }
   });
 
-  test("never change by a byte", () => {
+  test("never change", () => {
     expect(digests()).toEqual(digestsKept);
   });
 
-  test("are in the repository as they are made, where the documentation points to them", async () => {
+  test("equal their files in the repository, to which the documentation links", async () => {
     for (const name of KEPT_FILES) {
       const kept: unknown = JSON.parse(await readFile(resolve(FOLDER, name), "utf8"));
       expect(kept, name).toEqual(JSON.parse(JSON.stringify(VECTOR_FILES.get(name)?.())));
     }
   });
 
-  test("are where the worked example of the documentation comes from", async () => {
+  test("produce the worked example in the documentation", async () => {
     const page = await readFile(resolve(FOLDER, "../../docs/wire_format.md"), "utf8");
     expect(page).toBe(withExample(page));
     expect(page).toContain("SHA-256");
   });
 
   test.each(VERIFY_CASES.filter(({ code }) => code !== undefined))(
-    "$name is refused with $code",
+    "fail verification in case $name with $code",
     async ({ name, code }) => {
       const vector = vectorOf(name) as Vector & { bundle: ProofBundle };
       const bundle = decodeProofBundle(Buffer.from(JSON.stringify(vector.bundle)));
@@ -53,7 +53,7 @@ describe("the project's own vectors", () => {
     },
   );
 
-  test("of malformed documents are refused for what is wrong with them", () => {
+  test("fail decoding with the expected reason if they are malformed documents", () => {
     for (const { name, code, doc_b64 } of negativeCases().cases) {
       expect(() => decodeProofBundle(Buffer.from(doc_b64, "base64")), name).toThrow(
         expect.objectContaining({ code }),

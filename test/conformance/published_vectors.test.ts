@@ -6,7 +6,7 @@ const folder = conformanceFolder();
 const isThere = existsSync(folder);
 if (!isThere) console.warn(`NO CONFORMANCE VECTORS at ${folder}: name their folder in CONFORMANCE_VECTORS`);
 
-test.skipIf(!isThere)("passes every published vector", async () => {
+test.skipIf(!isThere)("the project passes every published vector", async () => {
   const outcomes = await runConformance(folder);
   const failed = outcomes.filter(({ mismatches }) => mismatches.length > 0);
   expect(failed).toEqual([]);

@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Runs the command on the folder; gives its exit code and what it printed. */
+/** Runs the command on the folder. Returns its exit code and its output. */
 async function run(...args: string[]): Promise<{ code: number; printed: string }> {
   const lines: string[] = [];
   const print = (line: string) => lines.push(line);
@@ -33,7 +33,7 @@ async function write(path: string, content: string): Promise<void> {
   await writeFile(join(folder, path), content);
 }
 
-/** Writes a vector of the project into the folder, after a change of what it expects of verification. */
+/** Writes a vector of the project to the folder, after a change of its expected verification. */
 async function copy(name: string, result: Json = {}): Promise<void> {
   const vector = vectorOf(name) as { expected: { verify_result: Json } };
   Object.assign(vector.expected.verify_result, result);
@@ -41,7 +41,7 @@ async function copy(name: string, result: Json = {}): Promise<void> {
 }
 
 describe("the conformance command", () => {
-  test("fails when the folder has no vector, is not there, or is a file", async () => {
+  test("fails if the folder is empty, missing or a file", async () => {
     const nothing = { code: 1, printed: expect.stringContaining("no vectors were found") };
     expect(await run()).toMatchObject(nothing);
     await mkdir(join(folder, "v1"));
@@ -60,11 +60,11 @@ describe("the conformance command", () => {
     await expect(exit).rejects.toMatchObject({ code: 1, stdout: expect.stringContaining("0 passed") });
   });
 
-  test("refuses a second folder and prints its usage", async () => {
+  test("rejects a second folder and prints its usage", async () => {
     expect(await run("another")).toMatchObject({ code: 2, printed: expect.stringContaining("Usage") });
   });
 
-  test("passes a folder with vectors only, counts them by kind, and ignores its README", async () => {
+  test("passes a folder that has only vectors, counts them by kind, and ignores its README", async () => {
     await copy(GOOD);
     await write("README.md", "what these vectors are");
     const { code, printed } = await run();
@@ -73,19 +73,19 @@ describe("the conformance command", () => {
     expect(printed).toContain("1 passed, 0 failed");
   });
 
-  test("passes a folder with malformed documents only", async () => {
+  test("passes a folder that has only malformed documents", async () => {
     await write("wire-negative/cases.json", JSON.stringify({ cases: [caseOf("{")] }));
     const { code, printed } = await run();
     expect(code).toBe(0);
     expect(printed).toMatch(/wire-negative +1\/1/);
   });
 
-  test("fails a well-formed document among the malformed", async () => {
+  test("fails a well-formed document among the malformed ones", async () => {
     await write("wire-negative/cases.json", JSON.stringify({ cases: [caseOf(vectorOf(GOOD).bundle)] }));
     expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining("0 passed, 1 failed") });
   });
 
-  test("prints what it expected and got of each vector that failed, and counts what passed", async () => {
+  test("prints the expected and the actual values of each failed vector, and counts the others", async () => {
     await copy(GOOD);
     for (const name of ["own_broken_chain", "own_stream_skip"]) {
       await copy(name, { identity_status: "revoked" });

@@ -7,7 +7,7 @@ import { checkCrossVector } from "./cross.ts";
 import { checkNegativeCase } from "./negative.ts";
 import { checkVector } from "./vectors.ts";
 
-/** One expectation of a vector that is not met. */
+/** One unmet expectation of a vector. */
 export type Mismatch = {
   check: string;
   expected: unknown;
@@ -24,7 +24,7 @@ export type VectorResult = {
 const ABSENT = ["ENOENT", "ENOTDIR"];
 const FILE_LIMITS = { bytes: 64 * 1024 * 1024, depth: 64 };
 
-/** What each file of a folder is, by its path inside it; the first that fits. */
+/** The kind of each file of a folder by its path. The first match applies. */
 const FILES: readonly [RegExp, (file: string) => Promise<VectorResult[]>][] = [
   [/^README\.md$/, async () => []],
   [/^v1\/[^/]+\.json$/, runVectors],
@@ -33,8 +33,8 @@ const FILES: readonly [RegExp, (file: string) => Promise<VectorResult[]>][] = [
 
 /**
  * Runs every file of a folder: `v1/*.json` with one vector or a list `vectors`, and `wire-negative/*.json`
- * with a list `cases`. Either part may be absent. Any other file, and one that cannot be read as what its
- * place promises, counts as a vector that failed; only `README.md` is passed over.
+ * with a list `cases`. Either part may be absent. Any other file, and any file without the expected content,
+ * counts as a failed vector. Only `README.md` is ignored.
  */
 export async function runConformance(folder: string): Promise<VectorResult[]> {
   const outcomes: VectorResult[] = [];
@@ -81,8 +81,8 @@ function unknownFile(path: string): VectorResult {
 }
 
 /**
- * The folder that `CONFORMANCE_VECTORS` names, else `../shared/conformance`; both seen from the project's
- * root.
+ * Returns the folder in `CONFORMANCE_VECTORS`, or `../shared/conformance` by default. Both are relative to
+ * the project's root.
  */
 export function conformanceFolder(): string {
   const root = resolve(import.meta.dirname, "../..");
@@ -93,7 +93,7 @@ async function read(file: string): Promise<JsonObject> {
   return asObject(parseJson(await readFile(file), FILE_LIMITS));
 }
 
-/** Paths of all files inside a folder, in order; none when it is not there. */
+/** Returns the paths of all files in a folder, sorted. Returns an empty list if the folder does not exist. */
 async function filesOf(folder: string): Promise<string[]> {
   try {
     const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -119,7 +119,7 @@ async function guarded(name: string, kind: string, run: () => Promise<VectorResu
   }
 }
 
-/** What went wrong, in one line. */
+/** Returns the message of an error in one line. */
 function shortened(error: unknown): string {
   return error instanceof z.ZodError ? z.prettifyError(error).replaceAll("\n", " ") : String(error);
 }

@@ -16,7 +16,10 @@ const turnSchema = z.object({
   verify_now: z.number(),
 });
 
-/** Signed bytes, MAC and chain hash of a token, and the answer about the turn that is sent with it. */
+/**
+ * Checks the signed bytes, the MAC and the chain hash of a token, and the answer about the turn that is sent
+ * with it.
+ */
 export async function checkSessionToken(
   { expected }: Vector,
   document: JsonObject,

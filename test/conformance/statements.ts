@@ -35,12 +35,15 @@ import {
 import { decodeWitnessEntry, verifyWitnessEntry, witnessEntrySignBytes } from "./extensions/witness_entry.ts";
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
 
-/** Faults that verification has published words for and strict decoding sees first (wire format §5). */
+/**
+ * Faults that have a published wording in verification, but that strict decoding finds first (wire format
+ * §5).
+ */
 const DECODED_AWAY = ["unknown key rotation reason", "missing_transaction_id", "empty_party_id"];
 
 /**
- * A kind of statement with one signature: its member in a vector, and what the names of its expectations
- * begin with where that is another word.
+ * A kind of statement with one signature: its member in a vector, and the prefix of its expectations if it is
+ * another word.
  */
 type SignedKind<T> = {
   member: string;
@@ -51,7 +54,7 @@ type SignedKind<T> = {
   faultOf: (statement: T, signer: HybridPublicKey) => Promise<unknown>;
 };
 
-/** Checks signed bytes and signature of such a statement. */
+/** Checks the signed bytes and the signature of such a statement. */
 function checkSigned<T extends { signature: HybridSignature }>(kind: SignedKind<T>) {
   const { prefix = kind.member } = kind;
   return async (vector: Vector, document: JsonObject, expect: Expectations): Promise<void> => {
@@ -101,7 +104,7 @@ export const checkVerificationReceipt = checkSigned({
   faultOf: verifyVerificationReceipt,
 });
 
-/** Signed bytes and both signatures of a key rotation. */
+/** Checks the signed bytes and both signatures of a key rotation. */
 export async function checkKeyRotation(
   vector: Vector,
   document: JsonObject,
@@ -121,7 +124,7 @@ export async function checkKeyRotation(
   compareReason(expect, "key_rotation_error_reason", vector, reason);
 }
 
-/** Signed bytes of a transaction receipt, whether it is valid, and why not. */
+/** Checks the signed bytes of a transaction receipt, whether it is valid, and the reason if it is not. */
 export async function checkTransactionReceipt(
   vector: Vector,
   document: JsonObject,
@@ -140,7 +143,7 @@ export async function checkTransactionReceipt(
   compareReason(expect, "receipt_error_reason", vector, reason);
 }
 
-/** Why a document is refused, by decoding or by verification; nothing when it is not. */
+/** Returns why decoding or verification refuses a document, or `undefined` if neither does. */
 async function refusalOf(
   verify: () => Promise<string | undefined>,
 ): Promise<string | Unreadable | undefined> {
@@ -154,7 +157,7 @@ async function refusalOf(
 
 type Unreadable = { unreadable: string };
 
-/** Compares a reason with the vector's own, if it has one. */
+/** Compares a reason with the vector's reason, if it has one. */
 function compareReason(
   expect: Expectations,
   name: string,
@@ -171,14 +174,14 @@ function compareReason(
 }
 
 /**
- * A part of a vector as a document of its own. Numbers keep their value; only bundles carry floats, and those
- * are not re-read here.
+ * Returns a part of a vector as a separate document. Numbers keep their value but not their form. Only
+ * bundles contain floats, and they are not encoded again here.
  */
 function bytesOf(document: JsonObject, part: string): Uint8Array {
   return Buffer.from(JSON.stringify(plainJson(document[part] ?? null)));
 }
 
-/** Whether the vector's signatures are to verify: they are, unless it says otherwise. */
+/** Returns whether the vector's signatures must verify. They must, unless the vector states otherwise. */
 function declared({ expected }: Vector): boolean {
   return !Object.entries(expected).some(([name, value]) => name.endsWith("verify_ok") && value === false);
 }

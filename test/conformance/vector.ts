@@ -14,7 +14,7 @@ const entity = z.object({
   id: z.string(),
 });
 
-/** What all vectors have in common, and what each kind adds. */
+/** The members that all vectors have, and the members of each kind. */
 export const vectorSchema = z.object({
   name: z.string(),
   kind: z.string(),
@@ -28,7 +28,7 @@ export const vectorSchema = z.object({
 /** A published vector as plain values. */
 export type Vector = z.infer<typeof vectorSchema>;
 
-/** Collects what a vector expects and did not get. */
+/** Collects the unmet expectations of a vector. */
 export class Expectations {
   readonly mismatches: Mismatch[] = [];
 
@@ -36,12 +36,15 @@ export class Expectations {
     if (!isDeepStrictEqual(expected, got)) this.mismatches.push({ check, expected, got });
   }
 
-  /** Compares two reasons by what is fixed of them; the detail after a code is for people. */
+  /** Compares only the stable part of two reasons. The detail after a code is for people. */
   reason(name: string, expected: string, got: string): void {
     this.equal(`code of ${name}`, reasonKey(expected), reasonKey(got));
   }
 
-  /** Compares bytes with hex. Bytes that cannot be made, because the value is malformed, do not match. */
+  /**
+   * Compares bytes with hex. If the bytes cannot be computed, because the value is malformed, they do not
+   * match.
+   */
   bytes(check: string, expectedHex: unknown, make: () => Uint8Array): void {
     this.equal(check, expectedHex, hexOrError(make));
   }
@@ -49,12 +52,12 @@ export class Expectations {
 
 const CODE = /^[a-z][a-z0-9_]*(?=:)/;
 
-/** The code that a reason begins with, or the whole sentence where it has none. */
+/** Returns the code at the start of a reason, or the whole sentence if there is no code. */
 export function reasonKey(reason: string): string {
   return CODE.exec(reason)?.[0] ?? reason;
 }
 
-/** The key of the vector's entity with an id. */
+/** Returns the key of the vector's entity with an id. */
 export function keyOf(vector: Vector, id: string): HybridPublicKey {
   const found = vector.entities.find((candidate) => candidate.id === id);
   if (found === undefined) throw new Error(`the vector has no entity ${id}`);

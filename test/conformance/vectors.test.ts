@@ -18,7 +18,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The results of one of the project's own vectors, or of its list of vectors, after a change. */
+/** Returns the results of one of the project's vectors, or of its list of vectors, after a change. */
 async function outcomesOf(name: string, change?: (document: Json) => void): Promise<VectorResult[]> {
   const document = vectorOf(name);
   change?.(document);
@@ -62,7 +62,7 @@ describe("a reason", () => {
     ["own_key_rotation_bad_signature", "key_rotation_error_reason", "sentence"],
     ["own_revoked_root", "error_reason", "sentence"],
     ["own_broken_chain", "error_reason", "code"],
-  ])("of %s is compared: %s, by its %s", async (name, member, fixed) => {
+  ])("for %s must match: %s, by its %s", async (name, member, fixed) => {
     const failuresOf = async (change: (reason: string) => string) =>
       checks(
         await outcomesOf(name, (document) => {
@@ -77,7 +77,7 @@ describe("a reason", () => {
     expect(await failuresOf(() => "another sentence")).toEqual(changed);
   });
 
-  test("that decoding refuses a document for is compared, unless verification has the vector's reason for it", async () => {
+  test("from decoding a document must match, unless verification reports the vector's reason for it", async () => {
     const bored = (reason: string) =>
       outcomesOf("own_key_rotation_bad_signature", (document) => {
         Object.assign(document.key_rotation as Json, { reason: "bored" });
@@ -90,7 +90,7 @@ describe("a reason", () => {
     ]);
   });
 
-  test("that decoding refuses a bundle for is compared, unless the vector expects a fault of shape", async () => {
+  test("from decoding a bundle must match, unless the vector expects a malformed bundle", async () => {
     const cut = (error_reason: string) =>
       outcomesOf("own_broken_chain", (document) => {
         Object.assign(document.bundle as Json, { session_context: "AAAA" });
@@ -114,17 +114,17 @@ describe("a vector that expects revoked", () => {
   const ROOT = "00000000-0000-4000-8000-000000000001";
 
   test.each([[], false, ROOT, [ROOT], true])(
-    "means the last certificate of its chain with %j",
+    "revokes the last certificate of its chain if it has %j",
     async (named) => {
       expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toEqual([]);
     },
   );
 
-  test.each(["somebody", ["somebody"], 1])("means no other than is named with %j", async (named) => {
+  test.each(["somebody", ["somebody"], 1])("revokes only the named certificate with %j", async (named) => {
     expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toHaveLength(1);
   });
 
-  test("means the one that is named, before what is wrong with the others", async () => {
+  test("revokes the named certificate, before faults of the other certificates count", async () => {
     expect(failed(await outcomesOf("own_revoked_leaf", naming(LEAF)))).toEqual([]);
     expect(checks(await outcomesOf("own_revoked_leaf", naming(ROOT)))).toContain("identity_status");
   });
@@ -133,7 +133,7 @@ describe("a vector that expects revoked", () => {
 describe("a list of vectors", () => {
   const NAME = "own_cross_vectors";
 
-  test("is run, one outcome each", async () => {
+  test("returns one outcome for each vector", async () => {
     const outcomes = await outcomesOf(NAME);
     expect(failed(outcomes)).toEqual([]);
     expect(outcomes.map(({ kind }) => kind)).toEqual([
@@ -142,7 +142,7 @@ describe("a list of vectors", () => {
     ]);
   });
 
-  test("fails where a hash or bytes are others", async () => {
+  test("fails if hashes or bytes differ", async () => {
     const outcomes = await outcomesOf(NAME, ({ vectors }) => {
       for (const vector of vectors as Json[]) {
         vector["expected_hash_hex" in vector ? "expected_hash_hex" : "expected_bytes_b64"] = "00";
@@ -156,7 +156,7 @@ describe("a list of vectors", () => {
     ["with a member that is not known", { novelty: 1 }],
     ["with nothing to compare", { expected_hash_hex: undefined }],
     ["with both a hash and bytes", { expected_bytes_b64: "" }],
-  ])("fails one %s, and runs the others", async (_, change) => {
+  ])("fails for one %s, and runs the others", async (_, change) => {
     const outcomes = await outcomesOf(NAME, ({ vectors }) => {
       Object.assign((vectors as Json[])[0] ?? {}, change);
     });

@@ -29,7 +29,7 @@ const KINDS: Record<string, CheckKind> = {
   verification_receipt: checkVerificationReceipt,
 };
 
-/** Checks one published vector: its keys, its signed bytes, and what verifying it gives. */
+/** Checks one published vector: its keys, its signed bytes, and the result of verifying it. */
 export async function checkVector(document: JsonObject): Promise<VectorResult> {
   const vector = vectorSchema.parse(plainJson(document));
   const expect = new Expectations();

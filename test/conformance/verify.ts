@@ -25,7 +25,7 @@ const CONTEXT_FIELDS: Record<string, keyof ConstraintContext> = {
 const INVOCATIONS_FIELD = /^invocations/;
 const REVOCATION_OPTION = /revoked/;
 
-/** Faults of shape, which verification has a code for and strict decoding sees first (wire format §5). */
+/** Faults that have a code in verification, but that strict decoding finds first (wire format §5). */
 const DECODED_AWAY = [
   "no_delegations",
   "no_challenge",
@@ -64,8 +64,8 @@ type Answer = Pick<
 > & { isUnreadable?: true };
 
 /**
- * Signed bytes of every certificate and of the challenge, and the answer of verification under the vector's
- * options.
+ * Checks the signed bytes of every certificate and of the challenge, and the result of verification with the
+ * vector's options.
  */
 export async function checkVerify(vector: Vector, document: JsonObject, expect: Expectations): Promise<void> {
   const { expected } = vector;
@@ -89,8 +89,8 @@ export async function checkVerify(vector: Vector, document: JsonObject, expect: 
 }
 
 /**
- * Compares what a vector fixes: `valid`, `identity_status`, the scope as a set, with success who was found,
- * and otherwise the reason.
+ * Compares the values that a vector fixes: `valid`, `identity_status` and the scope as a set. On success it
+ * also compares the parties, otherwise the reason.
  */
 export function compareAnswer(expect: Expectations, expected: unknown, got: Answer): void {
   const result = resultSchema.parse(expected);
@@ -115,8 +115,9 @@ function compareReason(
 }
 
 /**
- * What a vector verifies its chain against. An option or a context field that is not understood is an error,
- * never passed over. Where `revoked` is expected and no certificate named, it is the last one of the chain.
+ * Returns the options for verifying a vector's chain. An unknown option or context field is an error and
+ * never ignored. If `revoked` is expected and no certificate is named, the last certificate of the chain is
+ * revoked.
  */
 export function optionsOf(
   { expected, verifier_context }: Vector,

@@ -3,8 +3,8 @@ import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
 import { type HybridPublicKey, type HybridSignature, keyId } from "../../src/protocol/keys/hybrid.ts";
 
 /**
- * A key of the vectors with its seeds, which everybody knows. Signs deterministically, so that vectors can be
- * made again.
+ * A key of the vectors with its public seeds. It signs deterministically, so that the vectors can be
+ * generated again.
  */
 export type Actor = {
   role: string;
@@ -15,8 +15,8 @@ export type Actor = {
 };
 
 /**
- * The actor of a number from 1 to 255: Ed25519 seed of that byte repeated, ML-DSA-65 seed of its complement
- * repeated.
+ * Returns the actor for a number from 1 to 255. Its Ed25519 seed repeats that byte, and its ML-DSA-65 seed
+ * repeats the complement.
  */
 export function actor(role: string, number: number): Actor {
   const seeds = { ed25519: Buffer.alloc(32, number), ml_dsa_65: Buffer.alloc(32, 255 - number) };
@@ -34,7 +34,7 @@ export function actor(role: string, number: number): Actor {
   };
 }
 
-/** An actor as a vector lists it. */
+/** Returns an actor in the form of a vector. */
 export function entity({ role, seeds, publicKey, id }: Actor): object {
   return {
     role,

@@ -13,7 +13,7 @@ import { verifyVector } from "./make_verify.ts";
 import { VERIFY_CASES } from "./verify_cases.ts";
 import { workedExample } from "./worked_example.ts";
 
-/** A file of vectors: its name, and its content when it is asked for. */
+/** A file of vectors: its name, and a function that creates its content. */
 type VectorFile = [name: string, make: () => object];
 
 const FILES: VectorFile[] = [
@@ -29,8 +29,8 @@ const FILES: VectorFile[] = [
 ];
 
 /**
- * All vectors, each made once. Their content is the same at every run: `digests.json` has the SHA-256 of
- * each.
+ * All vectors, each created once. Their content is the same in every run, and `digests.json` contains the
+ * SHA-256 of each.
  */
 export const VECTOR_FILES: ReadonlyMap<string, () => object> = new Map(
   FILES.map(([name, make]) => {
@@ -45,10 +45,10 @@ export const VECTOR_FILES: ReadonlyMap<string, () => object> = new Map(
   }),
 );
 
-/** Those that the documentation points to. The others are made where they are needed. */
+/** The vectors that the documentation links to. The others are generated where they are needed. */
 export const KEPT_FILES = ["receipt.json", "conformance/v1/own_worked_example.json"];
 
-/** A conformance vector by its name, as it is read from its file. */
+/** Returns a conformance vector by its name, as it is read from its file. */
 export function vectorOf(name: string): Record<string, unknown> {
   const make = VECTOR_FILES.get(`conformance/v1/${name}.json`);
   if (make === undefined) throw new Error(`there is no vector ${name}`);
@@ -64,14 +64,14 @@ export function writeVectors(folder: string, names: Iterable<string> = VECTOR_FI
   }
 }
 
-/** SHA-256 of each vector's JSON without white space, by file name. */
+/** Returns the SHA-256 of each vector's JSON without white space, by file name. */
 export function digests(): Record<string, string> {
   return Object.fromEntries(
     [...VECTOR_FILES].map(([name, make]) => [name, hash("sha256", JSON.stringify(make()))]),
   );
 }
 
-/** The page with the example between its two marks made anew. */
+/** Returns the page with a new example between its two marks. */
 export function withExample(page: string): string {
   const [start, end] = [
     "<!-- worked example: made by test/vectors/make.ts -->",
@@ -82,7 +82,10 @@ export function withExample(page: string): string {
   return `${before}${start}\n\n${workedExample()}\n\n${end}${after}`;
 }
 
-/** `node test/vectors/make.ts [folder]`: writes all into a folder, or what the repository keeps of them. */
+/**
+ * `node test/vectors/make.ts [folder]`: writes all vectors to a folder, or updates the files that the
+ * repository contains.
+ */
 if (import.meta.main) {
   const [folder] = process.argv.slice(2);
   if (folder === undefined) keep();

@@ -10,7 +10,10 @@ const UNBOUND = { session_context: "", stream_id: "", stream_seq: 0 };
 const BOX = { type: "geo_bbox", min_lat: -1.5, min_lon: 0, max_lat: 1, max_lon: 1 } as const;
 const bytes = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 
-/** Bytes and hashes that every implementation makes of the same input, laid out as the published list is. */
+/**
+ * Bytes and hashes that every implementation must compute from the same input, in the format of the published
+ * list.
+ */
 export function crossVectors(): object {
   const bound = { session_context: bytes(9), stream_id: bytes(8), stream_seq: 3 };
   const session = { session_context: bytes(9) };
@@ -32,7 +35,7 @@ export function crossVectors(): object {
   };
 }
 
-/** `hashed` is what of the bundle is hashed otherwise than it is sent. */
+/** `hashed` contains the members of the bundle that are hashed in another form than they are sent in. */
 function bundleVector(name: string, description: string, bundle: ProofBundle, hashed: object = {}): object {
   const expected_hash_hex = hash("sha256", independentCanonicalJson({ ...UNBOUND, ...bundle, ...hashed }));
   return { kind: "bundle_hash", name, description, input: { bundle }, expected_hash_hex };

@@ -13,9 +13,9 @@ const SECRET = 0x1234567890abcdefn;
 const NONCE = 0xfedcba0987654321n;
 
 /**
- * Edge cases of Ed25519 by the classes of the literature ("Taming the many EdDSAs", RFC 8032): where
- * implementations are known to part ways. Each says what strict verification answers: canonical encodings,
- * neither A nor R of small order, s below the group order, equation without cofactor.
+ * Edge cases of Ed25519 in the classes of the literature ("Taming the many EdDSAs", RFC 8032), where
+ * implementations are known to differ. Each case contains the answer of strict verification: canonical
+ * encodings, neither A nor R of small order, s below the group order, and the equation without cofactor.
  */
 export function ed25519Cases(): SignatureCase[] {
   return [
@@ -51,7 +51,7 @@ function publishedCases(): SignatureCase[] {
   ];
 }
 
-/** A key of small order lets anybody sign: with h·A = 0, s = r satisfies the equation for R = r·B. */
+/** With a key of small order, anyone can sign: for h·A = 0, s = r satisfies the equation with R = r·B. */
 function smallOrderKeys(): SignatureCase[] {
   const canonical = Array.from({ length: 8 }, (_, index) => multiple(index).toBytes());
   const others = [
@@ -69,8 +69,8 @@ function smallOrderKeys(): SignatureCase[] {
 }
 
 /**
- * With a part of order 8 in A or R the equations with and without cofactor part ways, unless h happens to be
- * a multiple of 8.
+ * If A or R has a component of order 8, the equations with and without cofactor give different results,
+ * unless h happens to be a multiple of 8.
  */
 function mixedOrder(): SignatureCase[] {
   const key = BASE.multiply(SECRET).add(TORSION).toBytes();
@@ -95,8 +95,8 @@ function mixedOrder(): SignatureCase[] {
 }
 
 /**
- * R of small order satisfies the equation for s = h·a where h·A has the same part of small order; the neutral
- * element for any h.
+ * R of small order satisfies the equation for s = h·a if h·A has the same component of small order. The
+ * neutral element does for every h.
  */
 function encodings(): SignatureCase[] {
   const key = BASE.multiply(SECRET).toBytes();

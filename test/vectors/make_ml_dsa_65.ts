@@ -15,7 +15,7 @@ const message = Buffer.from("ML-DSA-65 edge cases");
 const good = ml_dsa65.sign(message, secretKey, { extraEntropy: false });
 
 /**
- * Edge cases of ML-DSA-65 by the classes of FIPS 204 algorithms 3, 8 and 21: hint encoding, norm bound of z,
+ * Edge cases of ML-DSA-65 in the classes of FIPS 204 algorithms 3, 8 and 21: hint encoding, norm bound of z,
  * lengths, context string. A signature is c̃ (48 bytes) ‖ z (5 × 256 coefficients of 20 bits) ‖ hint (55
  * positions, 6 counts).
  */
@@ -105,7 +105,7 @@ function lengths(): SignatureCase[] {
   ];
 }
 
-/** z holds γ1 − coefficient, so that the coefficient is in (−γ1, γ1]. */
+/** z contains γ1 − coefficient, so that the coefficient is in (−γ1, γ1]. */
 function withCoefficient(value: number): Uint8Array {
   const encoded = RESPONSE_RANGE - value;
   const low = good[COMMITMENT_BYTES + 2] ?? 0;

@@ -151,8 +151,8 @@ const EDITS: [string, ProtocolErrorCode, string, Edit][] = [
 ];
 
 /**
- * Malformed documents beyond the published ones, each made from one good bundle by one edit, with the code
- * that refuses it.
+ * Malformed documents in addition to the published ones. Each is created from one good bundle by one edit,
+ * and has the code with which it must be refused.
  */
 export function negativeCases() {
   const text = JSON.stringify(prove({}) satisfies ProofBundle);

@@ -8,18 +8,17 @@ const AWKWARD = '\u2028\u2029"\\/<&>é\ue000😀';
 const bytes = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 
 /**
- * A signed statement of one kind: its member in a vector, its fields, and by whom it is signed under which
- * name.
+ * A kind of signed statement: its member in a vector, its fields, and its signer and the signature's name.
  */
 type Statement = {
   kind: string;
   member: string;
-  /** What the names of the vector's expectations begin with. */
+  /** The prefix of the vector's expectations. */
   prefix: string;
   fields: Record<string, unknown>;
-  /** What is signed otherwise than it is sent. */
+  /** The fields that are signed in another form than they are sent in. */
   signed?: Record<string, unknown>;
-  /** The published reason where one half of a signature is broken. */
+  /** The published reason for a broken half of a signature. */
   brokenReason?: string;
   signers?: Record<string, Actor>;
 };
@@ -79,8 +78,8 @@ const STATEMENTS: Statement[] = [
 ];
 
 /**
- * Two vectors of each kind of statement, one that verifies and one with a bit of its last post-quantum half
- * changed, by name.
+ * Returns two vectors of each kind of statement by name. One verifies, and the other has a changed bit in its
+ * last post-quantum half.
  */
 export const STATEMENT_VECTORS = STATEMENTS.flatMap((statement) =>
   [true, false].map((verifies): [string, () => object] => {
@@ -161,7 +160,7 @@ const SCOPES: [string, string, string[], string[]][] = [
   ],
 ];
 
-/** Vectors of scopes that are expanded, by name. */
+/** Returns vectors of expanded scopes, by name. */
 export const SCOPE_VECTORS = SCOPES.map(
   ([name, description, scope_input, expanded_scopes]): [string, () => object] => [
     name,

@@ -7,7 +7,7 @@ import { NOW } from "./verify_cases.ts";
 const [ROOT, AGENT] = [actor("human_root", 1), actor("agent", 2)];
 const PROVEN = { agent_id: AGENT.id, agent_pub_key: AGENT.publicKey };
 
-/** What makes a receipt of two parties one that is refused, and the published reason. */
+/** A change that makes a receipt of two parties invalid, and the published reason. */
 type ReceiptCase = { name: string; description: string; terms?: string; staleAt?: number; reason?: string };
 
 const CASES: ReceiptCase[] = [
@@ -29,7 +29,7 @@ const CASES: ReceiptCase[] = [
   },
 ];
 
-/** Receipts of two parties, by name. */
+/** Returns receipts of two parties, by name. */
 export const TRANSACTION_VECTORS = CASES.map((each): [string, () => object] => [
   each.name,
   () => transactionVector(each),

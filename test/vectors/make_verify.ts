@@ -13,8 +13,8 @@ const AGENT = actor("agent", 2);
 const MIDDLE = actor("intermediate", 3);
 
 /**
- * One verify vector, laid out as the published ones are. The outcome is the case's own word, not this
- * program's finding.
+ * Returns one verify vector in the format of the published ones. The expected result is from the case, not
+ * from this program's verification.
  */
 export function verifyVector(vectorCase: VerifyCase): object {
   const { name, description, options = {}, context, status, code, sentence, granted } = vectorCase;
@@ -47,7 +47,10 @@ export function verifyVector(vectorCase: VerifyCase): object {
   };
 }
 
-/** The proof of a case, by test keys 1 (human), 3 (between, with two certificates) and 2 (agent). */
+/**
+ * Returns the proof of a case with test keys 1 (human), 3 (intermediate, with two certificates) and 2
+ * (agent).
+ */
 export function prove({ chain = [{}], binding = {} }: Pick<VerifyCase, "chain" | "binding">): ProofBundle {
   const line = chain.length > 1 ? [AGENT, MIDDLE, ROOT] : [AGENT, ROOT];
   const delegations = chain.map((change, index) =>

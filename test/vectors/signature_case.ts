@@ -1,4 +1,4 @@
-/** One signature and whether strict verification accepts it. Byte arrays as hex. */
+/** A signature, and whether strict verification accepts it. Byte arrays are in hex. */
 export type SignatureCase = {
   name: string;
   class: string;

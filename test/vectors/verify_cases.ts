@@ -3,24 +3,27 @@ import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 
-/** Second at which the vectors are verified. */
+/** The Unix time at which the vectors are verified. */
 export const NOW = 1_800_000_000;
 
-/** What makes one verify vector out of a plain proof, and what is to come of it. */
+/** The changes that turn a simple proof into one verify vector, and the expected result. */
 export type VerifyCase = {
   name: string;
   description: string;
-  /** What each certificate of the chain has of its own, leaf first; one plain certificate when left out. */
+  /**
+   * The fields of each certificate of the chain that differ from the defaults, leaf first. Defaults to one
+   * certificate without changes.
+   */
   chain?: Partial<DelegationFields>[];
   binding?: Partial<ChallengeBinding>;
-  /** Done to the bundle after it is signed. */
+  /** A change of the bundle after it is signed. */
   tamper?: (bundle: ProofBundle) => ProofBundle;
   options?: Record<string, unknown>;
   context?: Record<string, number | string>;
   status: string;
-  /** Code that the error reason starts with; absent for a valid proof. */
+  /** The code at the start of the error reason. Absent for a valid proof. */
   code?: string;
-  /** The whole reason where the published one has no code. */
+  /** The whole reason, if the published one has no code. */
   sentence?: string;
   granted?: string[];
 };
@@ -30,7 +33,7 @@ const delegating = ["meeting:attend", "identity:delegate"];
 const constrained = (...constraints: DelegationFields["constraints"]) => [{ constraints }];
 const path = (path_prefix: string) => ({ type: "resource_path", resource_id: "repo", path_prefix });
 
-/** What the published vectors leave open. */
+/** Cases that the published vectors do not cover. */
 export const VERIFY_CASES: VerifyCase[] = [
   {
     name: "own_worked_example",

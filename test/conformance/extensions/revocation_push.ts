@@ -21,12 +21,12 @@ import {
   statementSignatureViolation,
 } from "../../../src/protocol/statements/statement.ts";
 
-/** Certificates an issuer has revoked since its last push: wire format §4, field for field. */
+/** Certificates that an issuer has revoked since its last push. The fields are those of wire format §4. */
 export type RevocationPush = {
   issuer_id: string;
-  /** 1 for the first push of an issuer, then one more each time. */
+  /** Starts at 1 for each issuer and increases by one with each push. */
   seq_no: number;
-  /** Never null; may be empty. */
+  /** Never null, but may be empty. */
   entries: string[];
   /** Unix seconds. */
   pushed_at: number;
@@ -44,12 +44,12 @@ const decodeFields: Decoder<RevocationPush> = object({
   signature,
 });
 
-/** Reads an untrusted push strictly (wire format §5). Throws `ProtocolError`. */
+/** Parses and decodes an untrusted push strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeRevocationPush(bytes: Uint8Array): RevocationPush {
   return decodeFields(parseJson(bytes));
 }
 
-/** The bytes that the issuer signs: canonical JSON of all fields but the signature. */
+/** Returns the bytes that the issuer signs: canonical JSON of all fields except the signature. */
 export function revocationPushSignBytes({
   issuer_id,
   seq_no,
@@ -68,10 +68,10 @@ export function issueRevocationPush(
 }
 
 /**
- * Why a push is not the next one of `issuer`; `undefined` when it is.
+ * Returns why a push is not the next one of `issuer`, or `undefined` if it is.
  *
- * @param lastSeqNo number of the last push that was accepted, 0 before the first; left out, the sequence is
- * not looked at
+ * @param lastSeqNo number of the last accepted push, 0 before the first; if omitted, the sequence is not
+ * checked
  */
 export async function verifyRevocationPush(
   push: RevocationPush,

@@ -29,14 +29,14 @@ function token(changes: Partial<SessionGrant> = {}, secret: Uint8Array = SECRET)
 }
 
 describe("a session token", () => {
-  test("travels, with its scope sorted and its human from the chain's root", () => {
+  test("can be encoded and decoded, with sorted scopes and the human of the chain's root", () => {
     const sealed = token();
     expect(decodeSessionToken(encode(sealed))).toEqual(sealed);
     expect(sealed.granted_scope).toEqual(["meeting:attend", "meeting:speak"]);
     expect(sealed.human_id).toBe(ROOT.id);
   });
 
-  test("has its scope sorted by code point, where UTF-16 units would sort it otherwise", () => {
+  test("has its scopes sorted by code point, not by UTF-16 units", () => {
     const { granted_scope } = token({ granted_scope: ["custom:\u{1f600}", "custom:\uffee"] });
     expect(granted_scope).toEqual(["custom:\uffee", "custom:\u{1f600}"]);
   });
@@ -50,13 +50,13 @@ describe("a session token", () => {
     ["valid_until", 2 ** 53, "invalid_integer"],
     ["granted_scope", null, "missing_field"],
     ["agent_pub_key", { ed25519: bytes32(1) }, "missing_field"],
-  ])("is not read with %s of %j: %s", (name, value, code) => {
+  ])("fails decoding with %s of %j: %s", (name, value, code) => {
     expect(() => decodeSessionToken(encode({ ...token(), [name]: value }))).toThrow(
       expect.objectContaining({ code }),
     );
   });
 
-  test("is not made without a chain, with a short secret, or beyond a certificate's end", () => {
+  test("cannot be issued without a chain, with a short secret, or beyond the end of a certificate", () => {
     const refuses = (code: string) => expect.objectContaining({ code });
     expect(() => token({ chain: [] })).toThrow(refuses("empty_chain"));
     expect(() => token({}, Buffer.alloc(31))).toThrow(refuses("wrong_length"));
@@ -65,7 +65,7 @@ describe("a session token", () => {
     expect(() => token({ valid_until: NOW + 1801 })).toThrow(refuses("invalid_validity"));
   });
 
-  test("has another MAC for every field, chain and secret", () => {
+  test("has a different MAC for every field, chain and secret", () => {
     const changes: Partial<SessionGrant>[] = [
       {},
       { session_id: "x" },

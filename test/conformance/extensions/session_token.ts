@@ -22,8 +22,8 @@ import { parseJson } from "../../../src/protocol/encoding/json.ts";
 import { type HybridPublicKey, publicKey } from "../../../src/protocol/keys/hybrid.ts";
 
 /**
- * A verifier's note to itself that it has verified a chain, so that the turns of a session need a challenge
- * signature only: wire format §4, field for field.
+ * A verifier's own record that it has verified a chain. With it, later turns of a session need only a
+ * challenge signature. The fields are those of wire format §4.
  */
 export type SessionToken = {
   version: number;
@@ -33,9 +33,9 @@ export type SessionToken = {
   human_id: string;
   /** Sorted by code point. */
   granted_scope: string[];
-  /** Unix seconds, the first at which it holds. */
+  /** Unix seconds. The first second in which the token is valid. */
   issued_at: number;
-  /** Unix seconds, the last at which it holds. */
+  /** Unix seconds. The last second in which the token is valid. */
   valid_until: number;
   /** Base64 of the SHA-256 of the chain's concatenated signed bytes. */
   chain_hash: string;
@@ -43,10 +43,10 @@ export type SessionToken = {
   mac: string;
 };
 
-/** A token before it is sealed. */
+/** A token without its MAC. */
 export type SessionTokenFields = Omit<SessionToken, "mac">;
 
-/** Bytes a session secret has at least. */
+/** Minimum length of a session secret in bytes. */
 export const MIN_SESSION_SECRET_BYTES = 32;
 
 const decodeFields: Decoder<SessionToken> = object({
@@ -62,12 +62,12 @@ const decodeFields: Decoder<SessionToken> = object({
   mac: base64(BINDING_BYTES),
 });
 
-/** Reads an untrusted token strictly (wire format §5). Throws `ProtocolError`. */
+/** Parses and decodes an untrusted token strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeSessionToken(bytes: Uint8Array): SessionToken {
   return decodeFields(parseJson(bytes));
 }
 
-/** The bytes under the MAC: canonical JSON of all fields but `mac`. */
+/** Returns the bytes under the MAC: canonical JSON of all fields except `mac`. */
 export function sessionTokenSignBytes(fields: SessionTokenFields): Uint8Array {
   return canonicalBytes({
     agent_id: fields.agent_id,
@@ -82,17 +82,17 @@ export function sessionTokenSignBytes(fields: SessionTokenFields): Uint8Array {
   });
 }
 
-/** HMAC-SHA256 of a token under the verifier's secret. 32 bytes. */
+/** Returns the HMAC-SHA256 of a token under the verifier's secret, 32 bytes. */
 export function sessionTokenMac(fields: SessionTokenFields, secret: Uint8Array): Uint8Array {
   return createHmac("sha256", secret).update(sessionTokenSignBytes(fields)).digest();
 }
 
-/** What a token is made from: who was verified, by which chain, and for how long. */
+/** The content of a new token: the verified parties, their chain, and its validity. */
 export type SessionGrant = {
   session_id: string;
   agent_id: string;
   agent_pub_key: HybridPublicKey;
-  /** The chain that was verified, leaf first; its root issuer is the human. */
+  /** The verified chain, leaf first. Its root issuer is the human. */
   chain: readonly DelegationFields[];
   granted_scope: readonly string[];
   issued_at: number;
@@ -100,10 +100,12 @@ export type SessionGrant = {
 };
 
 /**
- * Seals a token for a chain that was just verified. Only the verifier that holds the secret can check it.
+ * Issues a token for a chain that was just verified. Only a verifier with the same secret can check it.
  *
- * Throws `ProtocolError` `empty_chain`; `invalid_validity` when it would end before it begins or outlive a
- * certificate of the chain; `wrong_length` for a secret under 32 bytes
+ * Throws `ProtocolError`:
+ * - `empty_chain` for an empty chain
+ * - `invalid_validity` if the token would end before its start or after a certificate of the chain
+ * - `wrong_length` for a secret under 32 bytes
  */
 export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): SessionToken {
   const { session_id, agent_id, agent_pub_key, chain, issued_at, valid_until } = grant;
@@ -136,8 +138,8 @@ export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): Sess
 }
 
 /**
- * Why a token does not hold at `now` (Unix seconds); `undefined` when it does. The MAC is compared in
- * constant time, and first.
+ * Returns why a token is not valid at `now` (Unix seconds), or `undefined` if it is. The MAC is checked first
+ * and in constant time.
  */
 export function sessionTokenViolation(
   token: SessionToken,
@@ -160,8 +162,8 @@ function hasMac(token: SessionToken, secret: Uint8Array): boolean {
 }
 
 /**
- * SHA-256 of the concatenated signed bytes of a chain, leaf first: what a session token is bound to (wire
- * format §4). 32 bytes.
+ * Returns SHA-256 of the concatenated signed bytes of a chain, leaf first, 32 bytes. A session token is bound
+ * to it (wire format §4).
  */
 export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
   return hash("sha256", Buffer.concat(chain.map(delegationSignBytes)), "buffer");

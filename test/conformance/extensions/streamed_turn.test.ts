@@ -49,7 +49,7 @@ describe("decoding a streamed turn", () => {
     given = await turn({ session_context: bytes32(1), stream_id: bytes32(2), stream_seq: 1 });
   });
 
-  test("gives back what was sent, with and without what is optional", async () => {
+  test("returns the turn that was encoded, with and without optional members", async () => {
     expect(decodeStreamedTurn(encode(given))).toEqual(given);
     const plain = await turn();
     expect(decodeStreamedTurn(encode(plain))).toEqual(plain);
@@ -72,7 +72,7 @@ describe("decoding a streamed turn", () => {
     ["stream_seq", "1", "wrong_type"],
     ["agent_id", AGENT.id, "unknown_field"],
     ["delegations", [], "unknown_field"],
-  ])("refuses %s of %j: %s", (name, value, code) => {
+  ])("rejects %s of %j: %s", (name, value, code) => {
     expect(() => decodeStreamedTurn(encode({ ...given, [name]: value }))).toThrow(
       expect.objectContaining({ code }),
     );
@@ -80,7 +80,7 @@ describe("decoding a streamed turn", () => {
 });
 
 describe("a streamed turn", () => {
-  test("is authorized as the token says", async () => {
+  test("has the authority of its token", async () => {
     expect(await answer(token(), await turn(), { required_scope: "meeting:speak" })).toMatchObject({
       valid: true,
       genuine: true,
@@ -96,11 +96,11 @@ describe("a streamed turn", () => {
     ["a second early", NOW - 1, "session_token_invalid: session_token not yet valid"],
     ["in its last second", NOW + 600, undefined],
     ["a second late", NOW + 601, "session_token_invalid: session_token expired"],
-  ])("needs a token that holds: %s", async (_, now, expected) => {
+  ])("requires a valid token: %s", async (_, now, expected) => {
     expect((await answer(token(), await turn({ challenge_at: now }), { now })).error_reason).toBe(expected);
   });
 
-  test("is compared with its stream before its age, as §8 orders them", async () => {
+  test("fails the check of its stream before the check of its age, as in §8", async () => {
     const late = await turn({ challenge_at: NOW - 301, stream_id: bytes32(2), stream_seq: 1 });
     const stream = { stream_id: bytes32(2), last_seen_seq: 1 };
     expect((await answer(token(), late, { stream })).violation?.code).toBe("stream_seq_replay");
@@ -109,7 +109,7 @@ describe("a streamed turn", () => {
     );
   });
 
-  test("needs the verifier's own MAC over every field", async () => {
+  test("requires the verifier's MAC over every field", async () => {
     const given = await turn();
     const reason = async (sealed: SessionToken) => (await answer(sealed, given)).error_reason;
     const invalid = "session_token_invalid: session_token MAC invalid";
@@ -121,7 +121,7 @@ describe("a streamed turn", () => {
     expect(await reason({ ...token(), human_id: "\ud800" })).toBe(invalid);
   });
 
-  test("needs version 1, even well sealed", async () => {
+  test("requires version 1, even with a good MAC", async () => {
     const { mac: _, ...fields } = { ...token(), version: 2 };
     const sealed = { ...fields, mac: encodeBase64(sessionTokenMac(fields, SECRET)) };
     expect((await answer(sealed, await turn())).error_reason).toBe(
@@ -129,7 +129,7 @@ describe("a streamed turn", () => {
     );
   });
 
-  test("costs no signature work under a token that does not hold", async () => {
+  test("causes no signature check if its token is not valid", async () => {
     const { checks } = await answer(token({}, Buffer.alloc(32, 4)), await turn());
     expect(checks().map(({ outcome }) => outcome)).toEqual(["failed", ...Array(7).fill("not_reached")]);
   });
@@ -170,13 +170,13 @@ describe("a streamed turn", () => {
     },
   );
 
-  test.each(["ed25519", "ml_dsa_65"] as const)("needs the agent's signature with %s", async (half) => {
+  test.each(["ed25519", "ml_dsa_65"] as const)("requires the agent's %s signature", async (half) => {
     const given = await turn();
     const challenge_sig = { ...given.challenge_sig, [half]: tamper(given.challenge_sig[half]) };
     expect((await answer(token(), { ...given, challenge_sig })).violation?.code).toBe("bad_challenge_sig");
   });
 
-  test("spends its challenge once, denied or not, and never when forged", async () => {
+  test("spends its challenge once, also if it is denied, but never if it is forged", async () => {
     const store = memoryStore(bytes32(7), bytes32(8), bytes32(9));
     const options = { challengeStore: store };
     expect((await answer(token(), await turn(), options)).valid).toBe(true);

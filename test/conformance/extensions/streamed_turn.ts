@@ -33,8 +33,8 @@ import { reasonOf, statusOf } from "../../../src/protocol/violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 
 /**
- * One turn of a session: a challenge answered by the agent's key alone, under a token instead of a chain
- * (wire format §4).
+ * One turn of a session: a challenge answered with the agent's key, with a token instead of a chain (wire
+ * format §4).
  */
 export type StreamedTurn = ChallengeBinding & {
   challenge_sig: HybridSignature;
@@ -43,11 +43,11 @@ export type StreamedTurn = ChallengeBinding & {
 const decodeFields: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS);
 
 /**
- * Reads an untrusted turn strictly: the members of a proof bundle that belong to its challenge (wire format
- * §5).
+ * Parses and decodes an untrusted turn strictly. Its members are those of a proof bundle that belong to the
+ * challenge (wire format §5).
  *
- * Throws `ProtocolError` of any code of the parser and of the shape; `missing_field` with one stream field
- * alone
+ * Throws `ProtocolError` with any code of the parser and the decoder, and `missing_field` if only one stream
+ * field is present.
  */
 export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
   const turn = decodeFields(parseJson(bytes));
@@ -55,7 +55,7 @@ export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
   return turn;
 }
 
-/** What a turn is verified against. */
+/** The values and services that a turn is verified with. */
 export type TurnOptions = Pick<
   VerifyOptions,
   "now" | "required_scope" | "session_context" | "stream" | "challengeStore"
@@ -65,12 +65,12 @@ export type TurnOptions = Pick<
 };
 
 /**
- * Verifies one turn of a session: the token, then the challenge as in steps 2 to 4, 7 and 8 of wire format
- * §8, then the required scope. A token that does not hold costs no signature work. Revocation since the token
- * was issued is not seen; keep `valid_until` near.
+ * Verifies one turn of a session. It checks the token, then the challenge as in steps 2 to 4, 7 and 8 of wire
+ * format §8, then the required scope. An invalid token causes no signature check. Revocations after the token
+ * was issued are not noticed, so `valid_until` must be soon.
  *
- * Throws `ProtocolError` `invalid_integer` when `now` is not a safe integer; rejects when the store or the
- * crypto library breaks
+ * Throws `ProtocolError` `invalid_integer` if `now` is not a safe integer. Rejects if the challenge store or
+ * the crypto library fails.
  */
 export async function verifyStreamedTurn(
   token: SessionToken,

@@ -55,7 +55,7 @@ const fault = async (changes: Partial<TransactionReceipt> = {}, now = NOW) =>
   (await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now })))?.code;
 
 describe("a transaction receipt", () => {
-  test("travels and holds, in whichever order its parties are", async () => {
+  test("verifies after encoding and decoding, with its parties in any order", async () => {
     expect(decodeTransactionReceipt(encode(receipt))).toEqual(receipt);
     expect(await fault()).toBeUndefined();
     expect(
@@ -66,7 +66,7 @@ describe("a transaction receipt", () => {
     ).toBeUndefined();
   });
 
-  test("is signed with its parties sorted and without their proofs", () => {
+  test("signs its parties in sorted order and without their proofs", () => {
     const signed = JSON.parse(Buffer.from(transactionReceiptSignBytes(receipt)).toString());
     expect(signed.parties.map((each: object) => [Object.keys(each), (each as ProvenParty).party_id])).toEqual(
       [
@@ -81,11 +81,11 @@ describe("a transaction receipt", () => {
     ["created_at", NOW + 1],
     ["terms_schema_uri", "https://example.org/terms/v2"],
     ["terms_canonical_json", "AAAA"],
-  ])("does not hold with its %s changed", async (name, value) => {
+  ])("fails verification after a change of its %s", async (name, value) => {
     expect(await fault({ [name]: value })).toBe("party_signature_invalid");
   });
 
-  test("is signed with its parties sorted by the UTF-8 bytes of their ids", () => {
+  test("sorts its parties by the UTF-8 bytes of their ids before signing", () => {
     const parties = ["\u{1f600}", "\uffee", "b"].map((party_id) => ({
       party_id,
       role: "witness",
@@ -96,12 +96,12 @@ describe("a transaction receipt", () => {
     expect(signed.parties.map((each: ProvenParty) => each.party_id)).toEqual(["b", "\uffee", "\u{1f600}"]);
   });
 
-  test("does not hold with a role changed", async () => {
+  test("fails verification after a change of a role", async () => {
     const parties = receipt.parties.map((each) => ({ ...each, role: "witness" }));
     expect(await fault({ parties })).toBe("party_signature_invalid");
   });
 
-  test("needs every party's signature, once, and nobody else's", async () => {
+  test("requires exactly one signature of every party, and no other", async () => {
     const [buyer, seller] = receipt.party_signatures as [
       (typeof receipt.party_signatures)[0],
       (typeof receipt.party_signatures)[0],
@@ -121,7 +121,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ party_signatures: [buyer, broken] })).toBe("party_signature_invalid");
   });
 
-  test("needs parties, each once, in version 1", async () => {
+  test("requires parties, each once, and version 1", async () => {
     expect(await fault({ parties: [], party_signatures: [] })).toBe("no_parties");
     expect(await fault({ parties: [...receipt.parties, ...receipt.parties] })).toBe("duplicate_party_id");
     expect(await fault({ version: 2 })).toBe("version_mismatch");
@@ -134,12 +134,12 @@ describe("a transaction receipt", () => {
     [{ version: 2 }, "version_mismatch: unsupported version 2"],
     [{ parties: [] }, "no_parties: receipt must list at least one party"],
     [{ party_signatures: [] }, 'missing_party_signature: party "seller" has no signature'],
-  ])("is refused with %j in the published words", async (changes, reason) => {
+  ])("fails verification with %j in the published wording", async (changes, reason) => {
     const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
     expect(found && receiptReasonOf(found)).toBe(reason);
   });
 
-  test("names the party without an id, and the parties in the published words", async () => {
+  test("reports parties in the published wording, also one without an id", async () => {
     const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
     const words = async (changes: Partial<TransactionReceipt>) => {
       const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
@@ -166,7 +166,7 @@ describe("a transaction receipt", () => {
     );
   });
 
-  test("is refused for the first party that is wrong, for its proof before its signature", async () => {
+  test("reports the first party that is wrong, and its proof before its signature", async () => {
     const [buyer, seller] = receipt.party_signatures as [
       (typeof receipt.party_signatures)[0],
       (typeof receipt.party_signatures)[0],
@@ -181,7 +181,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ party_signatures, parties: [stale, sells] })).toBe("party_bundle_invalid");
   });
 
-  test("needs every party's own proof to hold", async () => {
+  test("requires a valid proof of every party", async () => {
     expect(await fault({}, NOW + 301)).toBe("party_bundle_invalid");
     const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
     expect(await fault({ parties: [seller, { ...buyer, proof_bundle: seller.proof_bundle }] })).toBe(
@@ -197,7 +197,7 @@ describe("a transaction receipt", () => {
     });
   });
 
-  test("needs the party to be named as its proof is, even where it signed otherwise", async () => {
+  test("requires the party's id and key to be those of its proof, even if the signature fits", async () => {
     const { party_signatures: _, ...fields } = receipt;
     const parties = receipt.parties.map((each) => ({ ...each, agent_id: "someone" }));
     const renamed = { ...fields, parties };
@@ -208,7 +208,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ parties, party_signatures: signatures })).toBe("party_agent_id_mismatch");
   });
 
-  test("is decoded strictly, its proofs too", () => {
+  test("rejects unknown, missing and mistyped members, also in its proofs", () => {
     const [first] = receipt.parties as [ProvenParty];
     const refuses = (code: string) => expect.objectContaining({ code });
     expect(() => decodeTransactionReceipt(encode({ ...receipt, extra: 1 }))).toThrow(

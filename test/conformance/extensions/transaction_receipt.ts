@@ -24,7 +24,7 @@ import {
 } from "../../../src/protocol/keys/hybrid.ts";
 import { type VerifyOptions, verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 
-/** Who takes part in a transaction. These four fields are signed. */
+/** A party of a transaction. These four fields are signed. */
 export type Party = {
   party_id: string;
   role: string;
@@ -33,8 +33,8 @@ export type Party = {
 };
 
 /**
- * A party with the proof that its agent may act. The proof is not among the signed bytes; it carries its own
- * signatures.
+ * A party with the proof that its agent may act. The proof has its own signatures and is not part of the
+ * signed bytes.
  */
 export type ProvenParty = Party & {
   proof_bundle: ProofBundle;
@@ -46,7 +46,7 @@ export type PartySignature = {
   signature: HybridSignature;
 };
 
-/** What several agents agreed on, signed by each of them: wire format §4, field for field. */
+/** An agreement of several agents, signed by each of them. The fields are those of wire format §4. */
 export type TransactionReceipt = {
   version: number;
   transaction_id: string;
@@ -59,21 +59,21 @@ export type TransactionReceipt = {
   party_signatures: PartySignature[];
 };
 
-/** A receipt before it is signed, with what is signed of its parties. */
+/** A receipt before it is signed, with the signed fields of its parties. */
 export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_signatures"> & {
   parties: readonly Party[];
 };
 
 /**
- * Why a transaction receipt is refused, in the published codes. Closed.
+ * Why a transaction receipt is refused, as published codes. Closed.
  *
  * - `version_mismatch`: not version 1
  * - `missing_…`, `no_parties`, `empty_party_id`: something required is missing
  * - `duplicate_party_id`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do
- *   not pair up
+ *   not match one to one
  * - `missing_party_signature`, `party_signature_invalid`: a party did not sign this transaction
- * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is another
- *   agent's or does not hold
+ * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is invalid
+ *   or from another agent
  */
 export type ReceiptViolationCode =
   | "version_mismatch"
@@ -91,7 +91,7 @@ export type ReceiptViolationCode =
   | "party_bundle_invalid"
   | "party_signature_invalid";
 
-/** One reason to refuse a transaction receipt. */
+/** A reason to refuse a transaction receipt. */
 export type ReceiptViolation = {
   code: ReceiptViolationCode;
   detail: string;
@@ -115,13 +115,13 @@ const decodeFields: Decoder<TransactionReceipt> = object({
   party_signatures: list(object({ party_id: identifier, signature })),
 });
 
-/** Reads an untrusted receipt strictly (wire format §5). Throws `ProtocolError`. */
+/** Parses and decodes an untrusted receipt strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeTransactionReceipt(bytes: Uint8Array): TransactionReceipt {
   return decodeFields(parseJson(bytes));
 }
 
 /**
- * The bytes that every party signs: the transaction with its parties sorted by id, without proofs and
+ * Returns the bytes that every party signs: the transaction with its parties sorted by id, without proofs and
  * signatures.
  */
 export function transactionReceiptSignBytes(fields: TransactionFields): Uint8Array {
@@ -139,7 +139,7 @@ export function transactionReceiptSignBytes(fields: TransactionFields): Uint8Arr
   });
 }
 
-/** One party's signature over a transaction. */
+/** Creates one party's signature over a transaction. */
 export async function signTransaction(
   fields: TransactionFields,
   partyId: string,
@@ -149,10 +149,10 @@ export async function signTransaction(
 }
 
 /**
- * Why a receipt does not hold; `undefined` when every party signed it once and every party's own proof
- * verifies. The parties are looked at in their order, of each the proof before the signature.
+ * Returns why a receipt is not valid, or `undefined` if every party signed it once and every party's proof
+ * verifies. Checks the parties in order, and for each party the proof before the signature.
  *
- * @param optionsOf what a party's proof is verified against, as for `verifyBundle`
+ * @param optionsOf returns the options for verifying a party's proof, as for `verifyBundle`
  */
 export async function verifyTransactionReceipt(
   receipt: TransactionReceipt,
@@ -169,7 +169,7 @@ export async function verifyTransactionReceipt(
   return undefined;
 }
 
-/** The fault in the published words: `<code>: <detail>`. */
+/** Returns the fault in the published wording: `<code>: <detail>`. */
 export function receiptReasonOf({ code, detail }: ReceiptViolation): string {
   return `${code}: ${detail}`;
 }

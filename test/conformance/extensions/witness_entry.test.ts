@@ -22,7 +22,7 @@ describe("a witness's log", () => {
     return [first, second] as const;
   };
 
-  test("starts from zeros, links each entry to the one before, travels and verifies", async () => {
+  test("starts from zeros, links each entry to the previous one, and verifies after encoding and decoding", async () => {
     const entries = await log();
     expect(entries[0].prev_hash).toBe(bytes32(0));
     for (const entry of entries) expect(decodeWitnessEntry(encode(entry))).toEqual(entry);
@@ -30,14 +30,14 @@ describe("a witness's log", () => {
     expect(await verifyWitnessLog([], ROOT.publicKey)).toBeUndefined();
   });
 
-  test("is refused with an entry taken out, doubled or moved", async () => {
+  test("fails verification if an entry is removed, duplicated or moved", async () => {
     const [first, second] = await log();
     for (const broken of [[second], [first, first], [second, first], [first, second, second]]) {
       expect(await verifyWitnessLog(broken, ROOT.publicKey)).toMatchObject({ code: "broken_log" });
     }
   });
 
-  test("is refused with an entry changed, or under another key", async () => {
+  test("fails verification if an entry was changed, or with another key", async () => {
     const [first] = await log();
     expect(await verifyWitnessEntry({ ...first, timestamp: NOW + 5 }, ROOT.publicKey)).toMatchObject({
       code: "bad_signature",

@@ -23,11 +23,11 @@ import {
   statementSignatureViolation,
 } from "../../../src/protocol/statements/statement.ts";
 
-/** One entry of a witness's append-only log: wire format §4, field for field. */
+/** One entry of a witness's append-only log. The fields are those of wire format §4. */
 export type WitnessEntry = {
-  /** Base64 of 32 bytes; zeros in the first entry. */
+  /** Base64 of 32 bytes, which are zeros in the first entry. */
   prev_hash: string;
-  /** Base64 of what is witnessed. */
+  /** Base64 of the witnessed bytes. */
   entry_data: string;
   /** Unix seconds. */
   timestamp: number;
@@ -46,18 +46,18 @@ const decodeFields: Decoder<WitnessEntry> = object({
   signature,
 });
 
-/** Reads an untrusted entry strictly (wire format §5). Throws `ProtocolError`. */
+/** Parses and decodes an untrusted entry strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeWitnessEntry(bytes: Uint8Array): WitnessEntry {
   return decodeFields(parseJson(bytes));
 }
 
-/** The bytes that the witness signs: canonical JSON of all fields but the signature. */
+/** Returns the bytes that the witness signs: canonical JSON of all fields except the signature. */
 export function witnessEntrySignBytes(fields: WitnessEntryFields): Uint8Array {
   const { prev_hash, entry_data, timestamp, witness_id } = fields;
   return canonicalBytes({ entry_data, prev_hash, timestamp, witness_id });
 }
 
-/** Signs the entry that follows `previous`, or the first one. */
+/** Signs the entry that follows `previous`, or the first entry. */
 export function issueWitnessEntry(
   fields: Omit<WitnessEntryFields, "prev_hash">,
   witness: HybridPrivateKey,
@@ -66,7 +66,7 @@ export function issueWitnessEntry(
   return sign({ ...fields, prev_hash: expectedLink(previous) }, witnessEntrySignBytes, witness);
 }
 
-/** Why an entry is not `witness`'s own; `undefined` when it is. */
+/** Returns why an entry is not from `witness`, or `undefined` if it is. */
 export async function verifyWitnessEntry(
   entry: WitnessEntry,
   witness: HybridPublicKey,
@@ -78,8 +78,8 @@ export async function verifyWitnessEntry(
 }
 
 /**
- * As {@link verifyWitnessEntry} for a whole log from its first entry on: each names the SHA-256 of the signed
- * bytes before it.
+ * As {@link verifyWitnessEntry}, for a whole log from its first entry on. Each entry must contain the SHA-256
+ * of the signed bytes of the previous one.
  */
 export async function verifyWitnessLog(
   entries: readonly WitnessEntry[],
