@@ -6,9 +6,9 @@ import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
 /**
- * `node test/fuzz/collect.ts [seconds [seed]]`: adds to the corpus the shortest inputs of a run whose result,
- * or whose reached source, no kept input has. Ends with 1 where the run finds something; that is for `npm run
- * fuzz` to report.
+ * `node test/fuzz/collect.ts [seconds [seed]]`: adds to the corpus the shortest inputs of a run that have a
+ * new result or reach new source. Exits with 1 if the run finds a fault, which `npm run fuzz` should then
+ * report.
  */
 const LONGEST_KEPT = 6000;
 const [seconds = 60, seed = 1] = process.argv.slice(2).map(Number);
@@ -29,7 +29,7 @@ for (const { target, input } of candidates) {
   const isNew = await runOne(target, input);
   const reached = coverage.countNew();
   if (!isNew && reached === 0) continue;
-  const why = isNew ? "comes out in a way of its own" : "reaches source of its own";
+  const why = isNew ? "has a result of its own" : "reaches source of its own";
   keep({ target, outcome: await outcomeOf(target, input), why, input }, shorthand);
   added += 1;
 }

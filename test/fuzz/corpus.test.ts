@@ -35,7 +35,7 @@ describe("the corpus", () => {
     }
   });
 
-  test("comes out as it came out when it was kept", async () => {
+  test("leads to the recorded results", async () => {
     for (const { target, outcome, why, input } of kept) {
       const answer = await targets.find(({ name }) => name === target)?.run(input);
       const name = `${target}, ${why}: ${Buffer.from(shorthand.shorten(input)).toString("utf8").slice(0, 200)}`;
@@ -48,19 +48,19 @@ describe("the corpus", () => {
   });
 });
 
-describe("keeping an input", () => {
+describe("storing an input", () => {
   test.each([
     ["text", Buffer.from('{"a":"é\u2028"}')],
-    ["bytes that are no UTF-8", Buffer.from([0, 255, 0xe2, 0x9f])],
+    ["bytes that are not UTF-8", Buffer.from([0, 255, 0xe2, 0x9f])],
     ["nothing", Buffer.alloc(0)],
-  ])("gives back %s, and keeps it once", async (name, input) => {
+  ])("stores %s once, and restores it unchanged", async (name, input) => {
     const place = join(folder, name);
     keepFinding({ target: "parser", input, message: "a crash" }, shorthand, place);
     keep({ target: "parser", outcome: "accepted", why: "again", input }, shorthand, place);
     expect(keptInputs(shorthand, place)).toEqual([{ target: "parser", why: "found: a crash", input }]);
   });
 
-  test("keeps keys and signatures by name, so that they are those of the seeds at every run", async () => {
+  test("stores keys and signatures by name, so that they are those of the current seeds in every run", async () => {
     const [document = Buffer.alloc(0)] = genuine.bundle;
     const place = join(folder, "names");
     const file = keep(
@@ -80,7 +80,7 @@ describe("keeping an input", () => {
     expect(Buffer.from(elsewhere).equals(Buffer.from(document))).toBe(false);
   });
 
-  test("fails on a name that no seed has", () => {
+  test("fails for a name that no seed has", () => {
     expect(() => shorthand.restore(Buffer.from("⟦bundle.99.agent_id⟧"))).toThrow(
       "no seed has bundle.99.agent_id",
     );

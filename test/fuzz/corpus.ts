@@ -3,21 +3,21 @@ import { join, resolve } from "node:path";
 import type { FuzzFinding } from "./loop.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** Where inputs are kept: a file per target, a line per input. */
+/** The folder of the stored inputs, with one file per target and one line per input. */
 const CORPUS = resolve(import.meta.dirname, "corpus");
 const END = ".jsonl";
 
-/** An input that is run by every test run. */
+/** An input that every test run executes. */
 export type KeptInput = {
   target: string;
-  /** Its result; absent for what was found and has not been looked at. */
+  /** The expected result. Absent if a finding has not been examined yet. */
   outcome?: string;
-  /** Why it is kept. */
+  /** Why the input is stored. */
   why: string;
   input: Uint8Array;
 };
 
-/** As it is in the file: as text, or as base64 where it is not UTF-8. */
+/** An input as it is in the file: as text, or as base64 if it is not UTF-8. */
 type Entry = {
   outcome?: string;
   why: string;
@@ -25,7 +25,7 @@ type Entry = {
   base64?: string;
 };
 
-/** Adds an input to its target's file, unless it is there; gives the file. */
+/** Adds an input to its target's file unless the file contains it. Returns the file. */
 export function keep(
   { target, outcome, why, input }: KeptInput,
   shorthand: Shorthand,
@@ -41,7 +41,7 @@ export function keep(
   return file;
 }
 
-/** Keeps what was found. */
+/** Stores a finding. Returns its file. */
 export function keepFinding(
   { target, input, message }: FuzzFinding,
   shorthand: Shorthand,
@@ -50,7 +50,7 @@ export function keepFinding(
   return keep({ target, why: `found: ${message}`, input }, shorthand, folder);
 }
 
-/** All kept inputs, with the seeds' keys and signatures as they are now. */
+/** Returns all stored inputs, with the keys and signatures of the current seeds. */
 export function keptInputs(shorthand: Shorthand, folder = CORPUS): KeptInput[] {
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(END)) : [];
   return files.sort().flatMap((name) =>

@@ -2,20 +2,20 @@ import { readFileSync } from "node:fs";
 import { type Profiler, Session } from "node:inspector";
 import { fileURLToPath } from "node:url";
 
-/** What the runtime's profiler has seen executed of the sources under one folder. */
+/** The executed parts of the sources in one folder, from the runtime's profiler. */
 export type Coverage = {
-  /** Whether source ran since the last call that was never counted, without counting it. */
+  /** Returns whether source ran since the last call that was never counted. Does not count it. */
   sawNew(): boolean;
-  /** Counts the source that ran since the last call; how many characters of it are new. */
+  /** Counts the source that ran since the last call. Returns the number of new characters. */
   countNew(): number;
-  /** How many characters of source have run in all. */
+  /** Returns the number of characters of source that have run. */
   total(): number;
   close(): void;
 };
 
 /**
- * Starts block coverage of this thread for files whose URL begins with `folder`. Modules loaded before count
- * as well.
+ * Starts block coverage of this thread for files whose URL begins with `folder`, including modules that are
+ * already loaded.
  */
 export function startCoverage(folder: string): Coverage {
   const session = new Session();
@@ -64,8 +64,8 @@ export function startCoverage(folder: string): Coverage {
 }
 
 /**
- * Outer functions come before the functions inside them, whose own counts then hold. The call answers before
- * it returns.
+ * Returns the coverage since the last call. Outer functions come before the functions inside them, so the
+ * counts of inner functions override those of outer ones. The profiler calls back synchronously.
  */
 function takeDelta(session: Session, folder: string): Profiler.ScriptCoverage[] {
   let scripts: Profiler.ScriptCoverage[] = [];

@@ -2,16 +2,16 @@ const HEADER_BYTES = 16;
 const CAPACITY = 1 << 18;
 const [COUNT, LENGTH, NAME_LENGTH] = [0, 1, 2];
 
-/** The input that one thread is running, readable by another even when the first does not answer any more. */
+/** The input that one thread is running. Another thread can read it even if the first one hangs. */
 export type Current = {
-  /** Memory to hand to the other thread. */
+  /** The memory to pass to the other thread. */
   readonly memory: SharedArrayBuffer;
   write(name: string, input: Uint8Array): void;
-  /** `count` goes up with every input. */
+  /** `count` increases with every input. */
   read(): { count: number; name: string; input: Uint8Array };
 };
 
-/** Lays a {@link Current} over shared memory, fresh when left out. */
+/** Creates a {@link Current} in shared memory, by default in new memory. */
 export function shareCurrent(memory = new SharedArrayBuffer(HEADER_BYTES + CAPACITY)): Current {
   const header = new Int32Array(memory, 0, HEADER_BYTES / 4);
   const content = new Uint8Array(memory, HEADER_BYTES);

@@ -40,17 +40,17 @@ import type { Target } from "./loop.ts";
 import { decode, demand, parse, signatureTexts } from "./oracles.ts";
 import { type Genuine, SESSION_SECRET } from "./seeds.ts";
 
-/** One kind of signed document. */
+/** A kind of signed document. */
 type Kind<T> = {
   decoder: (bytes: Uint8Array) => T;
   signed: (object: T) => Uint8Array;
-  /** What speaks against it; `undefined` when it verifies. */
+  /** Returns why the document is not valid, or `undefined` if it verifies. */
   fault: (object: T) => unknown;
 };
 
 /**
- * The strict parser, and each decoder followed by verification: nothing verifies whose signed bytes are not
- * those of a seed.
+ * Targets for the strict parser, and for each decoder followed by verification. A document must not verify
+ * unless its signed bytes are those of a seed.
  */
 export function decoderTargets(genuine: Genuine): Target[] {
   const all = Object.values(genuine).flat();

@@ -2,7 +2,7 @@ const LONG = 300;
 const HUGE = 20_000;
 
 /**
- * Bytes that parsers and text handling have stumbled over: byte-order mark, ill-formed and overlong UTF-8,
+ * Bytes that often cause faults in parsers and text handling: byte-order mark, ill-formed and overlong UTF-8,
  * escapes, separators.
  */
 export const AWKWARD_BYTES: readonly Uint8Array[] = [
@@ -113,5 +113,5 @@ const RAW = [
   '{"type":"geo_polygon","points":[[0,179],[0,-179],[1,0]]},',
 ];
 
-/** JSON tokens, and pieces that are not tokens, at the edges of what is allowed. */
+/** JSON tokens and invalid pieces at the limits of the grammar. */
 export const AWKWARD_TOKENS: readonly string[] = [...NUMBERS, ...TEXTS, ...RAW];

@@ -11,8 +11,8 @@ import { targetsOf } from "./targets.ts";
 
 /**
  * `node test/fuzz/find_planted.ts <number of a fault> <seconds> [target]`: plants one fault of {@link
- * PLANTED_FAULTS} in a copy of the sources, looks for an input with another result there than here, and keeps
- * the shortest in the corpus. Ends with 1 when none is found.
+ * PLANTED_FAULTS} in a copy of the sources. It searches for an input whose result in the copy differs from
+ * the original, and adds the shortest one to the corpus. Exits with 1 if there is none.
  */
 const [number = 0, seconds = 10] = process.argv.slice(2).map(Number);
 const only = process.argv[4];

@@ -17,7 +17,7 @@ beforeAll(async () => {
   targets = targetsOf(await genuineDocuments());
 });
 
-/** Fuzzes for so many batches of each target; what was found. */
+/** Fuzzes each target for a number of batches. Returns the findings. */
 async function find(
   fuzzed: Target[],
   batches: number,
@@ -36,7 +36,7 @@ async function find(
 }
 
 describe("fuzzing", () => {
-  test("takes every genuine document for what it is, and finds nothing in a short run", async () => {
+  test("accepts every genuine document, and finds nothing in a short run", async () => {
     const { findings, kept } = await find(targets, 2);
     expect(findings).toEqual([]);
     expect(kept).toBeGreaterThan(targets.length);
@@ -45,7 +45,7 @@ describe("fuzzing", () => {
     }
   });
 
-  test("finds what is planted: a crash, and an error of the protocol where none may come out", async () => {
+  test("finds planted faults: a crash, and a protocol error where none is allowed", async () => {
     const seeds = [Buffer.from('{"a":[1,2]}')];
     const crash: Target = {
       name: "crash",
@@ -69,7 +69,7 @@ describe("fuzzing", () => {
     );
   });
 
-  test("keeps what reaches new source", async () => {
+  test("keeps inputs that reach new source", async () => {
     const coverage = startCoverage(
       new URL("../../src/protocol/encoding/json_reader.ts", import.meta.url).href,
     );
@@ -90,7 +90,7 @@ describe("fuzzing", () => {
     expect(guided.kept).toBeGreaterThan(blind.kept);
   });
 
-  test("does the same again with the same seed", () => {
+  test("repeats the same run with the same seed", () => {
     const [input, other] = [Buffer.from('{"a":[1,"b",null]}'), Buffer.from('["c",2]')];
     const run = (seed: number) => {
       const random = createRandom(seed);
@@ -101,7 +101,7 @@ describe("fuzzing", () => {
   });
 });
 
-test("another thread sees which input is running", () => {
+test("a second thread can read the running input", () => {
   const current = shareCurrent();
   const elsewhere = shareCurrent(current.memory);
   current.write("parser", Buffer.from("[1"));

@@ -2,35 +2,35 @@ import type { Coverage } from "./coverage.ts";
 import { mutate } from "./mutations.ts";
 import { createRandom, pick } from "./random.ts";
 
-/** Something to be fuzzed. */
+/** Code under fuzzing. */
 export type Target = {
   name: string;
   seeds: readonly Uint8Array[];
-  /** Returns the result of an input in a word; throws when that result is not allowed. */
+  /** Returns a short description of the result of an input. Throws if that result is not allowed. */
   run(input: Uint8Array): string | Promise<string>;
 };
 
-/** An input that something is wrong with. */
+/** An input with a wrong result. */
 export type FuzzFinding = {
   target: string;
   input: Uint8Array;
   message: string;
 };
 
-/** What drives a run. */
+/** The controls of a run. */
 export type Drive = {
   seed: number;
   coverage: Coverage;
-  /** Asked before each batch. */
+  /** Returns whether the run continues. Called before each batch. */
   goesOn(): boolean;
-  /** Told before each input, so that somebody else can see what is running. */
+  /** Called before each input, so that another thread can see which input is running. */
   starts(target: string, input: Uint8Array): void;
   finds(finding: FuzzFinding): void;
-  /** Told of each input that is kept for mutation. */
+  /** Called for each input that is kept for mutation. */
   keeps?(target: string, input: Uint8Array): void;
 };
 
-/** The result of a run. */
+/** The totals of a run. */
 export type Tally = {
   executed: number;
   kept: number;
@@ -42,9 +42,9 @@ const BATCH = 32;
 const RECENT = 24;
 
 /**
- * Mutates inputs of each target in turn and keeps those that reach new source or have a new result. Coverage
- * costs more than an execution, so it is taken once a batch, and per input only where the batch brought
- * something. Each message is found once.
+ * Mutates inputs of each target in turn, and keeps inputs that reach new source or have a new result.
+ * Measuring coverage costs more than an execution. So it is measured once per batch, and per input only if
+ * the batch reached new source. Each message is reported once.
  */
 export async function fuzz(targets: readonly Target[], drive: Drive): Promise<Tally> {
   const random = createRandom(drive.seed);

@@ -9,13 +9,13 @@ import type { WorkerData } from "./worker.ts";
 
 /**
  * `npm run fuzz [-- seconds [seed]]`: coverage-guided fuzzing of the parser, every decoder and verification,
- * 600 seconds when left out. Ends with 1 when something was found; the inputs are kept in `test/fuzz/corpus`,
+ * by default for 600 seconds. Exits with 1 if it finds a fault. The inputs are added to `test/fuzz/corpus`,
  * and `npm test` runs them from then on.
  */
 const DEFAULT_SECONDS = 600;
 /**
- * Of the thread's processor time for one input, and of the clock's for one that waits for ever. The slowest
- * take some 0.3 s.
+ * Limits for one input: processor time of the thread, and elapsed time for an input that waits forever. The
+ * slowest inputs take about 0.3 s.
  */
 const HANG_CPU_MS = 10_000;
 const HANG_MS = 120_000;
@@ -66,7 +66,7 @@ function watchForHang(): NodeJS.Timeout {
   }, LOOK_MS);
 }
 
-/** 0 for a thread that has just ended. */
+/** Returns the processor time of the thread, or 0 if the thread has just ended. */
 async function cpuMilliseconds(): Promise<number> {
   const { user, system } = await worker.cpuUsage().catch(() => ({ user: 0, system: 0 }));
   return (user + system) / 1000;

@@ -1,7 +1,7 @@
 import { AWKWARD_BYTES, AWKWARD_TOKENS } from "./dictionary.ts";
 import { pick, type Random } from "./random.ts";
 
-/** Takes a string without its end as well, so that it never has to go back. */
+/** Also matches a string without its end, so that the expression never backtracks. */
 const TOKENS = /"(?:[^"\\]|\\[\s\S])*"?|-?\d[\d.eE+-]*|true|false|null|[\s\S]/g;
 const BASE64 = /^"[A-Za-z0-9+/]{40,}={0,2}"$/;
 const LAST_CHARACTERS = [..."ABCDQRgwx1/"];
@@ -11,8 +11,8 @@ const MOST_CHANGES = 4;
 type Mutation = (input: Uint8Array, other: Uint8Array, random: Random) => Uint8Array;
 
 /**
- * A changed copy of `input`, by one to four mutations of its bytes or of its JSON tokens; may take pieces of
- * `other`.
+ * Returns a copy of `input` with one to four mutations of its bytes or of its JSON tokens. Mutations may
+ * insert pieces of `other`.
  */
 export function mutate(input: Uint8Array, other: Uint8Array, random: Random): Uint8Array {
   let changed = input;

@@ -7,20 +7,23 @@ import { independentCanonicalJson } from "../support/canonical_oracle.ts";
 
 const SIGNATURE_CHARACTERS = [88, 4412];
 
-/** Fails the input that is being run. */
+/** Fails the current input unless `holds` is true. */
 export function demand(holds: boolean, claim: string): asserts holds {
   if (!holds) throw new Error(claim);
 }
 
-/** What a refusal says: its code and where, without positions. Anything but a protocol error is a crash. */
+/**
+ * Returns the code and the place of a refusal, without positions. Rethrows any error that is not a protocol
+ * error, because it is a crash.
+ */
 export function refusedWith(error: unknown): string {
   if (!(error instanceof ProtocolError)) throw error;
   return `${error.code} ${error.path.replaceAll(/\d+/g, "#").slice(0, 80)}`;
 }
 
 /**
- * Parses; what is accepted must be what `JSON.parse` accepts, with the same values, and have one stable
- * canonical text.
+ * Parses an input. If it is accepted, `JSON.parse` must accept it with the same values, and its canonical
+ * text must be stable.
  */
 export function parse(input: Uint8Array): string {
   let plain: unknown;
@@ -40,8 +43,8 @@ export function parse(input: Uint8Array): string {
 }
 
 /**
- * Decodes; what is accepted must say all that the document says and nothing else, and be accepted again when
- * written canonically. Gives the refusal, or the decoded object.
+ * Decodes an input. If it is accepted, the object must have exactly the content of the document, and its
+ * canonical form must be accepted again. Returns the refusal or the decoded object.
  */
 export function decode<T>(decoder: (bytes: Uint8Array) => T, input: Uint8Array): string | { object: T } {
   let object: T;
@@ -59,7 +62,7 @@ export function decode<T>(decoder: (bytes: Uint8Array) => T, input: Uint8Array):
   return { object };
 }
 
-/** Every signature text in a document, however deep. */
+/** Returns every signature text in a document, at any depth. */
 export function signatureTexts(value: unknown): string[] {
   if (typeof value === "string") return SIGNATURE_CHARACTERS.includes(value.length) ? [value] : [];
   if (typeof value !== "object" || value === null) return [];

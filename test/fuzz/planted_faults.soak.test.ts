@@ -13,8 +13,8 @@ beforeAll(async () => {
 afterAll(() => planting.remove());
 
 /**
- * Replays the corpus on the copied sources; what it printed, or `undefined` when every result is the kept
- * one.
+ * Replays the corpus on the copied sources. Returns its output, or `undefined` if every result is as
+ * recorded.
  */
 function replay(): Promise<string | undefined> {
   return new Promise((done) => {
@@ -28,11 +28,11 @@ function replay(): Promise<string | undefined> {
 }
 
 describe("the corpus", () => {
-  test("finds nothing in the sources as they are", async () => {
+  test("finds nothing in the unchanged sources", async () => {
     expect(await replay()).toBeUndefined();
   });
 
-  test.each(PLANTED_FAULTS)("finds in $file that $name", async (fault) => {
+  test.each(PLANTED_FAULTS)("detects in $file that $name", async (fault) => {
     await planting.plant(fault);
     try {
       expect(await replay()).toBeDefined();

@@ -6,17 +6,17 @@ import type { PlantedFault } from "./planted_faults.ts";
 const PROJECT = resolve(import.meta.dirname, "../..");
 const PARTS = ["package.json", "src/protocol", "test/fuzz", "test/conformance/extensions", "test/support"];
 
-/** A copy of what the fuzzer needs, in a temporary folder, for faults to be planted in. */
+/** A copy of the fuzzer's files in a temporary folder, for planting faults. */
 export type Planting = {
   folder: string;
-  /** Throws `Error` unless the fault's text is there exactly once */
+  /** Throws `Error` unless the fault's text occurs exactly once. */
   plant(fault: PlantedFault): Promise<void>;
-  /** Puts the source back that a fault was planted in. */
+  /** Restores the source of a planted fault. */
   restore(fault: PlantedFault): Promise<void>;
   remove(): Promise<void>;
 };
 
-/** Copies the sources as they are now. */
+/** Copies the current sources. */
 export async function copySources(): Promise<Planting> {
   const folder = await mkdtemp(join(tmpdir(), "planted-"));
   for (const part of PARTS) await cp(join(PROJECT, part), join(folder, part), { recursive: true });

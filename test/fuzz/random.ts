@@ -1,7 +1,10 @@
-/** Draws whole numbers from 0 up to, and without, its argument. The same seed gives the same numbers. */
+/** Returns a random whole number from 0 to `bound` − 1. The same seed gives the same numbers. */
 export type Random = (bound: number) => number;
 
-/** The mulberry32 generator: 32 bits of state, plenty for choosing mutations and for nothing else. */
+/**
+ * Creates a mulberry32 generator. Its 32 bits of state are enough for choosing mutations, but for nothing
+ * else.
+ */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0;
   return (bound) => {
@@ -12,7 +15,7 @@ export function createRandom(seed: number): Random {
   };
 }
 
-/** One of several things. */
+/** Returns a random item. */
 export function pick<T>(random: Random, items: readonly T[]): T {
   const item = items[random(items.length)];
   if (item === undefined) throw new Error("nothing to pick from");

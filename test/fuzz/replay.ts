@@ -3,7 +3,7 @@ import { genuineDocuments } from "./seeds.ts";
 import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
-/** Runs the corpus; prints each input whose result is not the kept one, and ends with 1 if there is one. */
+/** Runs the corpus. Prints each input whose result is not as recorded, and exits with 1 if there is one. */
 const genuine = await genuineDocuments();
 const targets = targetsOf(genuine);
 const kept = keptInputs(createShorthand(genuine));

@@ -13,15 +13,15 @@ import { issueWitnessEntry } from "../conformance/extensions/witness_entry.ts";
 import { AGENT, binding, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
 
 /**
- * What everything is mutated from: documents that verify, by kind; and one bundle that is genuine, and
- * denied.
+ * The documents that all inputs are mutated from: documents that verify, by kind, and one genuine bundle that
+ * is denied.
  */
 export type Genuine = Awaited<ReturnType<typeof genuineDocuments>>;
 
-/** Secret under which the genuine session token is sealed. Known to everybody. */
+/** The public secret for the MAC of the genuine session token. */
 export const SESSION_SECRET = Buffer.alloc(32, 9);
 
-/** One constraint of each type, all of which hold for the context of the property tests. */
+/** One constraint of each type. All of them hold for the context of the property tests. */
 export const CONSTRAINTS: Constraint[] = [
   { type: "geo_circle", lat: 47.4, lon: 8.5, radius_m: 10_000.5 },
   {
@@ -41,7 +41,7 @@ export const CONSTRAINTS: Constraint[] = [
   { type: "resource_path", resource_id: "repo", path_prefix: "/src" },
 ];
 
-/** Makes and signs them with the test keys. */
+/** Creates the documents and signs them with the test keys. */
 export async function genuineDocuments() {
   const bundles = await genuineBundles();
   return {

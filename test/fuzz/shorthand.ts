@@ -1,21 +1,21 @@
 /**
- * Keys and signatures are long and the same everywhere; and a signature is another one each time the seeds
- * are made.
+ * Minimum length of a text that is replaced by a name. Keys and signatures are long and occur in many inputs.
+ * Signatures also differ each time the seeds are created.
  */
 const SHORTEST_NAMED = 40;
 const NAME = "⟦([\\w.]+)⟧";
 
 /**
- * Writes inputs short: what they have of the seeds' keys and signatures by name,
+ * Shortens inputs: replaces the seeds' keys and signatures by names such as
  * `⟦bundle.0.challenge_sig.ed25519⟧`.
  */
 export type Shorthand = {
   shorten(input: Uint8Array): Uint8Array;
-  /** Throws `Error` for a name that no seed has */
+  /** Throws `Error` for a name that no seed has. */
   restore(short: Uint8Array): Uint8Array;
 };
 
-/** The shorthand of some documents by kind; each long text is named by where it is first. */
+/** Creates the shorthand of documents by kind. Each long text is named after its first place. */
 export function createShorthand(documents: Readonly<Record<string, readonly Uint8Array[]>>): Shorthand {
   const parsed = Object.entries(documents).map(([kind, each]) => [
     kind,
@@ -51,7 +51,7 @@ function longTexts(value: unknown, path = ""): [string, string][] {
   );
 }
 
-/** One character for each UTF-8 byte, so that inputs that are not UTF-8 keep every byte. */
+/** Returns one character for each UTF-8 byte, so that inputs that are not UTF-8 keep every byte. */
 function bytesOf(text: string): string {
   return Buffer.from(text, "utf8").toString("latin1");
 }

@@ -4,7 +4,7 @@ import type { Genuine } from "./seeds.ts";
 import { turnTarget } from "./turn_target.ts";
 import { verifyTargets } from "./verify_targets.ts";
 
-/** Everything that reads untrusted bytes, started from documents that verify. */
+/** All code that reads untrusted bytes. The inputs start from documents that verify. */
 export function targetsOf(genuine: Genuine): Target[] {
   return [...decoderTargets(genuine), ...verifyTargets(genuine), turnTarget(genuine)];
 }

@@ -15,9 +15,10 @@ import { decode, demand, signatureTexts } from "./oracles.ts";
 import { type Genuine, SESSION_SECRET } from "./seeds.ts";
 
 /**
- * Turns under the genuine token: what is accepted answers a challenge that the agent answered, with one of
- * its signatures; what is genuine spends its challenge and nothing else does; under a token that does not
- * hold, nothing is accepted.
+ * A target for turns with the genuine token. It checks:
+ * - An accepted turn has a challenge that the agent answered, with one of the agent's signatures.
+ * - Only a genuine turn spends its challenge.
+ * - With an invalid token, nothing is accepted.
  */
 export function turnTarget({ sessionToken, streamedTurn }: Genuine): Target {
   const [token] = sessionToken.map(decodeSessionToken);

@@ -29,7 +29,7 @@ import type { Target } from "./loop.ts";
 import { decode, demand, signatureTexts } from "./oracles.ts";
 import { CONSTRAINTS, type Genuine } from "./seeds.ts";
 
-/** Of 256 inputs, how many the reference implementation verifies as well; it is fifty times slower. */
+/** Share of inputs, of 256, that the reference implementation also verifies. It is fifty times slower. */
 const COMPARED = 8;
 const SIGNATURE = {
   ed25519: Buffer.alloc(64).toString("base64"),
@@ -37,17 +37,20 @@ const SIGNATURE = {
 };
 
 /**
- * Verification of bundles, with a memory that all inputs share; and constraints, which need no signature to
- * be reached.
+ * Targets for the verification of bundles, with a memory that all inputs share, and for constraints, which
+ * can be reached without a signature.
  */
 export function verifyTargets(genuine: Genuine): Target[] {
   return [bundleTarget(genuine.bundle), constraintTarget()];
 }
 
 /**
- * What is accepted has certificates, challenge answers and signatures of the seeds only, though perhaps put
- * together in another way; only what is genuine spends its challenge; with memory, without it and by the
- * other implementation the answer is the same, and what is read is the same.
+ * A target for bundles. It checks:
+ * - An accepted bundle has only certificates, challenge answers and signatures of the seeds, though perhaps
+ *   in other combinations.
+ * - Only a genuine bundle spends its challenge.
+ * - With a memory, without it and with the other implementation, the parsed document and the answer are the
+ *   same.
  */
 function bundleTarget(seeds: readonly Uint8Array[]): Target {
   const bundles = seeds.map((seed) => decodeProofBundle(seed));
@@ -121,7 +124,8 @@ function signedParts(bundle: ProofBundle): string[] {
 }
 
 /**
- * What may be issued decodes; whatever decodes is evaluated to one of the closed codes, the same each time.
+ * A target for constraints. It checks that issuable constraints can be decoded, and that all decoded
+ * constraints evaluate to one of the closed codes, the same each time.
  */
 function constraintTarget(): Target {
   const decodeAll = list(decodeConstraint);

@@ -7,7 +7,7 @@ import type { Genuine } from "./seeds.ts";
 import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
-/** What the thread is started with. */
+/** The input of the thread. */
 export type WorkerData = {
   seed: number;
   seconds: number;
@@ -16,8 +16,8 @@ export type WorkerData = {
 };
 
 /**
- * Runs in a thread of its own, which can be ended from outside when an input makes it hang. Starts from the
- * seeds and the corpus.
+ * Runs in a separate thread, which the main thread can end if an input hangs. Starts from the seeds and the
+ * corpus.
  */
 const { seed, seconds, memory, genuine }: WorkerData = workerData;
 const current = shareCurrent(memory);

@@ -39,7 +39,7 @@ describe("2. Resources: platform", () => {
     expect(String(ada.platform.api_key)).toContain(String(ada.platform.api_key_prefix));
   });
 
-  test("shows its secrets once: no later answer has them", async () => {
+  test("shows its secrets once, and no later answer contains them", async () => {
     const list = await ada.person.call("GET", "/v1/service/platforms");
     const one = await ada.person.call("GET", `/v1/service/platforms/${String(ada.platform.platform_id)}`);
     for (const { text } of [list, one]) {
@@ -69,7 +69,7 @@ describe("2. Resources: agent", () => {
 });
 
 describe("2. Resources: delegation certificate", () => {
-  test("has the form cert-<uuid>, the approved scope, and expires_at null when it does not expire", async () => {
+  test("has the form cert-<uuid>, the approved scope, and expires_at null if it does not expire", async () => {
     const certificate = await ada.delegate(await ada.createAgent(), ["data:read"]);
     expect(certificate).toEqual({
       approved_scope: ["data:read"],
@@ -80,7 +80,7 @@ describe("2. Resources: delegation certificate", () => {
     });
   });
 
-  test("a request asks for the full ceiling when it names no scope", async () => {
+  test("a request without scopes asks for the full ceiling", async () => {
     const agent_id = await ada.createAgent();
     const asked = await ada.person.call("POST", "/v1/service/delegations/self-request", {
       connection_id: ada.connectionId,
@@ -91,12 +91,12 @@ describe("2. Resources: delegation certificate", () => {
 });
 
 describe("2. Resources: challenge, proof bundle, decision, audit event", () => {
-  test("a challenge is a fresh string each time", async () => {
+  test("a challenge is a new string each time", async () => {
     const challenges = await Promise.all(Array.from({ length: 20 }, () => ada.challenge()));
     expect(new Set(challenges).size).toBe(20);
   });
 
-  test("a proof bundle may be transported in the header X-Service-Proof", async () => {
+  test("a proof bundle can be sent in the header X-Service-Proof", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     const { proof_ref } = must(await ada.present(agentId));
@@ -106,7 +106,7 @@ describe("2. Resources: challenge, proof bundle, decision, audit event", () => {
     expect(must(answer)).toMatchObject({ decision: "allow", decision_reason: "authorized" });
   });
 
-  test("audit events of decisions carry decision and reason, those of presenting do not", async () => {
+  test("audit events of decisions contain decision and reason, but those of presenting do not", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     must(await ada.verify(await ada.proof(agentId), "data:read"));

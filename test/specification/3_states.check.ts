@@ -13,12 +13,12 @@ async function delegated(scope = ["data:read"]) {
 }
 
 describe("3. States: approve", () => {
-  test("(no certificate) → approved, narrower than asked for", async () => {
+  test("(no certificate) → approved, narrower than requested", async () => {
     const { certificate } = await delegated(["payments:send"]);
     expect(certificate).toMatchObject({ status: "approved", approved_scope: ["payments:send"] });
   });
 
-  test("a second approval of one request makes no second certificate", async () => {
+  test("a second approval of one request issues no second certificate", async () => {
     const agent_id = await ada.createAgent();
     const asked = { connection_id: ada.connectionId, agent_id };
     const { request_id } = must(await ada.person.call("POST", "/v1/service/delegations/self-request", asked));
@@ -33,7 +33,7 @@ describe("3. States: approve", () => {
 });
 
 describe("3. States: revoke", () => {
-  test("approved → revoked; the reason is optional; repeating it answers the same", async () => {
+  test("approved → revoked: the reason is optional, and a repetition gets the same answer", async () => {
     const { certificate, revoke } = await delegated();
     const told = { cert_id: certificate.cert_id, status: "revoked" };
     expect(must(await revoke())).toEqual(told);
@@ -42,7 +42,7 @@ describe("3. States: revoke", () => {
     expect(must(await another.revoke({}))).toMatchObject({ status: "revoked" });
   });
 
-  test("proofs already built are thereafter denied with delegation_revoked", async () => {
+  test("existing proofs are denied with delegation_revoked from then on", async () => {
     const { agentId, revoke } = await delegated();
     const proof = await ada.proof(agentId);
     must(await revoke());
@@ -52,7 +52,7 @@ describe("3. States: revoke", () => {
     });
   });
 
-  test("building a new proof fails with 404 no_active_delegation", async () => {
+  test("presenting a new proof fails with 404 no_active_delegation", async () => {
     const { agentId, revoke } = await delegated();
     must(await revoke());
     expect(errorOf(await ada.present(agentId))).toBe("404 no_active_delegation");
@@ -60,7 +60,7 @@ describe("3. States: revoke", () => {
 });
 
 describe("3. Rules", () => {
-  test("1. a scope that was not approved is denied with not_delegated, even under a valid certificate", async () => {
+  test("1. a scope that was not approved is denied with not_delegated, even with a valid certificate", async () => {
     const { agentId } = await delegated(["data:read"]);
     expect(must(await ada.verify(await ada.proof(agentId), "payments:send"))).toMatchObject({
       decision: "deny",

@@ -15,7 +15,7 @@ describe("4. Endpoints: account", () => {
     expect(must(await send())).toEqual({ status: "code_sent", resent: true });
   });
 
-  test("POST /v1/auth/email/verify-code takes the 6-digit code and sets session and CSRF cookies, no token in the body", async () => {
+  test("POST /v1/auth/email/verify-code accepts the 6-digit code and sets session and CSRF cookies, with no token in the body", async () => {
     const code = await visitor.codeFor(email);
     expect(code).toMatch(/^\d{6}$/);
     const wrong = code === "000000" ? "000001" : "000000";
@@ -36,7 +36,7 @@ describe("4. Endpoints: account", () => {
     );
   });
 
-  test("a platform before onboarding is complete is 403 onboarding_incomplete", async () => {
+  test("registering a platform before onboarding is complete fails with 403 onboarding_incomplete", async () => {
     const answer = await visitor.call("POST", "/v1/service/platforms/personal", {
       name: "Shop",
       surface_type: "agentic_api",
@@ -45,7 +45,7 @@ describe("4. Endpoints: account", () => {
     expect(errorOf(answer)).toBe("403 onboarding_incomplete");
   });
 
-  test("POST /v1/auth/onboarding/profile takes first_name and last_name", async () => {
+  test("POST /v1/auth/onboarding/profile accepts first_name and last_name", async () => {
     const missing = await visitor.call("POST", "/v1/auth/onboarding/profile", { first_name: "Alan" });
     expect(errorOf(missing)).toBe("400 invalid_request");
     const profile = { first_name: "Alan", last_name: "Turing" };
@@ -71,7 +71,7 @@ describe("4. Endpoints: account", () => {
     });
   });
 
-  test("POST /v1/auth/refresh takes no body and gives new cookies; the old CSRF value is of no use", async () => {
+  test("POST /v1/auth/refresh needs no body and sets new cookies, and the old CSRF value is no longer valid", async () => {
     const { word } = inject("settings");
     const before = visitor.state()[`${word}_csrf`] ?? "";
     expect((await visitor.call("POST", "/v1/auth/refresh")).status).toBe(200);
@@ -90,13 +90,13 @@ describe("4. Endpoints: account", () => {
 });
 
 describe("4. Endpoints: platform and agents", () => {
-  test("POST /v1/service/platforms/personal: a surface that is not open is refused", async () => {
+  test("POST /v1/service/platforms/personal refuses a surface that is not open", async () => {
     const wish = { name: "X", surface_type: "meetings", default_allowed_scopes: ["data:read"] };
     const answer = await ada.person.call("POST", "/v1/service/platforms/personal", wish);
     expect(errorOf(answer)).toBe("400 surface_not_available");
   });
 
-  test("POST /v1/service/connections/<connection_id>/agents: an unknown agent_type is refused", async () => {
+  test("POST /v1/service/connections/<connection_id>/agents refuses an unknown agent_type", async () => {
     const path = `/v1/service/connections/${ada.connectionId}/agents`;
     const answer = await ada.application.call("POST", path, { name: "x", agent_type: "toaster" });
     expect(errorOf(answer)).toBe("400 invalid_request");
@@ -115,7 +115,7 @@ describe("4. Endpoints: platform and agents", () => {
     }
   });
 
-  test("another account's connection is 404", async () => {
+  test("the connection of another account is 404", async () => {
     const path = `/v1/service/connections/${actor("grace").connectionId}/agents`;
     const answer = await ada.application.call("POST", path, { name: "x", agent_type: "api_agent" });
     expect(errorOf(answer)).toBe("404 not_found");
@@ -134,7 +134,7 @@ describe("4. Endpoints: delegation", () => {
     return { request_id, on };
   }
 
-  test("approve: empty or wider than requested is 400, and the request stays pending", async () => {
+  test("approving an empty scope, or a wider one than requested, is 400, and the request stays pending", async () => {
     const { on } = await requested();
     for (const approved_scope of [[], ["data:write"], ["data:read", "payments:receive"]]) {
       expect(errorOf(await on("approve", { approved_scope }))).toBe("400 scope_not_requested");
@@ -148,7 +148,7 @@ describe("4. Endpoints: delegation", () => {
     expect(errorOf(await on("approve", { approved_scope: ["data:read"] }))).toBe("409 request_not_pending");
   });
 
-  test("another account's request and certificate are 404", async () => {
+  test("the request and the certificate of another account are 404", async () => {
     const { request_id } = await requested();
     const { cert_id } = await ada.delegate(await ada.createAgent(), ["data:read"]);
     const grace = actor("grace").person;
@@ -164,7 +164,7 @@ describe("4. Endpoints: delegation", () => {
 });
 
 describe("4. Endpoints: proofs", () => {
-  test("the whole way: challenge, present, verify", async () => {
+  test("challenge, present and verify work together", async () => {
     const agentId = await ada.createAgent();
     const { cert_id } = await ada.delegate(agentId, ["data:read"]);
     const body = must(await ada.verify(await ada.proof(agentId), "data:read"));
@@ -184,7 +184,7 @@ describe("4. Endpoints: proofs", () => {
     expect(must(receipt)).toMatchObject({ receipt: body.receipt, receipt_hash: body.receipt_hash });
   });
 
-  test("challenge takes no body, and an empty JSON one all the same", async () => {
+  test("challenge needs no body, and accepts an empty JSON object", async () => {
     const headers = { "content-type": "application/json" };
     expect(
       must(await ada.application.call("POST", "/v1/service/challenge", undefined, headers)),
@@ -196,7 +196,7 @@ describe("4. Endpoints: proofs", () => {
 });
 
 describe("4. Endpoints: audit", () => {
-  test("GET /v1/service/audit/personal is newest first, limited and paged", async () => {
+  test("GET /v1/service/audit/personal is sorted newest first, limited and paged", async () => {
     const page = must(await ada.person.call("GET", "/v1/service/audit/personal?limit=25"));
     const times = (page.events as { occurred_at: string }[]).map(({ occurred_at }) => occurred_at);
     expect(times.length).toBeGreaterThan(0);
@@ -216,7 +216,7 @@ describe("4. Endpoints: audit", () => {
     }
   });
 
-  test("shows an account its own events only", async () => {
+  test("shows an account only its own events", async () => {
     const { events } = must(await actor("grace").person.call("GET", "/v1/service/audit/personal?limit=100"));
     const connections = (events as { connection_id: string }[]).map(({ connection_id }) => connection_id);
     expect(connections).not.toContain(ada.connectionId);

@@ -34,7 +34,7 @@ describe("5. Authentication", () => {
     ["POST", "/v1/service/verify"],
     ["POST", `/v1/service/connections/${ada.connectionId}/agents`],
     ["POST", `/v1/service/connections/${ada.connectionId}/agents/${"0".repeat(32)}/present`],
-  ])("3. %s %s needs the API key: a missing, wrong or changed one is 401", async (method, path) => {
+  ])("3. %s %s requires the API key, and a missing, wrong or changed key is 401", async (method, path) => {
     const key = String(ada.platform.api_key);
     const changed = `${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`;
     for (const presented of ["", "nonsense", changed, key.slice(0, -1), `${key}x`]) {
@@ -43,7 +43,7 @@ describe("5. Authentication", () => {
     }
   });
 
-  test("3. a rotated API key ends immediately without grace", async () => {
+  test("3. a rotated API key without grace stops working immediately", async () => {
     const grace = actor("grace");
     const path = `/v1/service/connections/${grace.connectionId}/rotate-key`;
     const rotated = must(await grace.person.call("POST", path, {}));

@@ -11,7 +11,7 @@ type Delivery = { headers: IncomingHttpHeaders; raw: string; event: Record<strin
 const ada = actor("ada");
 const { word } = inject("settings");
 const deliveries: Delivery[] = [];
-/** Answers for the next deliveries; 204 when none is left. */
+/** Answers for the next deliveries. After these, the receiver answers 204. */
 const answers: number[] = [];
 let receiver: Server;
 let reachable = false;
@@ -79,7 +79,7 @@ describe("6. Events", () => {
     expect(isSigned(delivery)).toBe(true);
   });
 
-  test("delegation.denied and delegation.revoked have theirs", async (context) => {
+  test("delegation.denied and delegation.revoked have their fields too", async (context) => {
     if (!reachable) context.skip();
     const agent_id = await ada.createAgent();
     const asked = { connection_id: ada.connectionId, agent_id };
@@ -95,7 +95,7 @@ describe("6. Events", () => {
     expect([denied, revoked].every(isSigned)).toBe(true);
   });
 
-  test("a delivery that was answered 503 comes again with the same delivery id and body", async (context) => {
+  test("a delivery that was answered with 503 is sent again with the same delivery id and body", async (context) => {
     if (!reachable) context.skip();
     const agentId = await ada.createAgent();
     answers.push(500);

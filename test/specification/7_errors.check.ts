@@ -14,7 +14,7 @@ describe("7. Errors", () => {
     ["no proof", { required_scope: "data:read" }],
     ["no scope", { proof_bundle: {} }],
     ["a scope of another type", { proof_bundle: {}, required_scope: 7 }],
-  ])("400 on verify for %s: the body carries error.code", async (_, body) => {
+  ])("400 on verify for %s, and the body contains error.code", async (_, body) => {
     expect(errorOf(await ada.application.call("POST", "/v1/service/verify", body))).toBe(
       "400 invalid_request",
     );
@@ -27,7 +27,7 @@ describe("7. Errors", () => {
     },
   );
 
-  test("400 on verify for a proof with one changed character, and its challenge is not spent", async () => {
+  test("400 on verify for a proof with one changed character, whose challenge is not spent", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     const proof = (await ada.proof(agentId)) as { challenge_sig: { ed25519: string } };
@@ -56,7 +56,7 @@ describe("7. Errors", () => {
     expect(errorOf(answer)).toBe("400 invalid_request");
   });
 
-  test("X-Request-Id is on every answer, and the caller's own is echoed", async () => {
+  test("every answer has X-Request-Id, and the caller's own value is returned", async () => {
     const own = randomUUID();
     const answer = await ada.application.call("POST", "/v1/service/challenge", undefined, {
       "x-request-id": own,

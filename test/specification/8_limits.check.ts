@@ -12,7 +12,7 @@ describe("8. Limits", () => {
     expect(left).toBeLessThanOrEqual(900 + 30);
   });
 
-  test("a challenge is good for one verification among 16 concurrent ones", async () => {
+  test("a challenge works for one of 16 concurrent verifications", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     const proof = await ada.proof(agentId);
@@ -45,10 +45,10 @@ describe("8. Limits", () => {
 });
 
 describe("9. Versioning", () => {
-  test("all paths of the service carry the prefix /v1/", async () => {
+  test("all paths of the service have the prefix /v1/", async () => {
     const { paths } = must(await ada.person.call("GET", "/openapi.json"));
     const outside = Object.keys(paths as object).filter((path) => !path.startsWith("/v1/"));
-    // The paths that AuthZEN fixes.
+    // AuthZEN defines these paths.
     expect(outside.sort()).toEqual([
       "/.well-known/authzen-configuration",
       "/access/v1/evaluation",

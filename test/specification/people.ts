@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { TestProject } from "vitest/node";
 import { createVisitor, type Visitor, type VisitorState } from "./visitor.ts";
 
-/** An account that the suite has made, with what it was shown once. */
+/** An account that the suite created, with the secrets that it was shown once. */
 export type Someone = {
   email: string;
   accountId: string;
@@ -20,10 +20,12 @@ declare module "vitest" {
   }
 }
 
-/** Every scope that the suite lends and asks for. */
+/** Every scope that the suite delegates or requests. */
 export const CEILING = ["data:read", "data:share", "payments:send", "custom:orders:refund"];
 
-/** Opens two personal accounts with a platform each, once for all files: sign-in codes are few. */
+/**
+ * Opens two personal accounts with a platform each, once for all files, because sign-in codes are limited.
+ */
 export default async function setup(project: TestProject): Promise<void> {
   const settings = project.getProvidedContext().settings;
   for (const name of ["ada", "grace"] as const) {

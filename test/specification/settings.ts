@@ -1,12 +1,12 @@
 import { parseArgs } from "node:util";
 
-/** The suite's settings: where the service is, where codes can be read, and what it may do besides. */
+/** The suite's settings: the address of the service, where to read codes, and what the suite may do. */
 export type Settings = {
   baseUrl: string;
-  /** Answers `{mails: [{to, text}]}` as JSON, newest first. */
+  /** An address that returns `{mails: [{to, text}]}` as JSON, newest first. */
   mailbox: string;
   word: string;
-  /** Whether to send codes until the service refuses. The address may not sign in for a while afterwards. */
+  /** Whether to send codes until the service refuses. After that, the address may not sign in for a while. */
   limits: boolean;
 };
 
@@ -17,7 +17,7 @@ const USAGE = `Usage: npm run contract -- --base-url <url> [--mailbox <url>] [--
   --word      the word in paths and headers; default service
   --limits    also ask for codes until the service refuses`;
 
-/** Reads the command line. Prints how to call it and gives nothing when it is wrong. */
+/** Reads the command line. If it is wrong, prints the usage and returns `undefined`. */
 export function readSettings(args: string[]): Settings | undefined {
   try {
     const { values } = parseArgs({

@@ -2,13 +2,13 @@ import { inject } from "vitest";
 import { CEILING, type Someone } from "./people.ts";
 import { type Answer, createVisitor, must, type Visitor } from "./visitor.ts";
 
-/** A person with a browser, and the application behind their platform's API key. */
+/** A person with a browser, and the application with their platform's API key. */
 export type Actor = Someone & {
   person: Visitor;
   application: Visitor;
   connectionId: string;
   createAgent(): Promise<string>;
-  /** Lends an agent of theirs a scope; gives the certificate. */
+  /** Delegates a scope to one of the person's agents. Returns the certificate. */
   delegate(agentId: string, scope: string[], asked?: object): Promise<Record<string, unknown>>;
   challenge(): Promise<string>;
   present(agentId: string, fields?: object): Promise<Answer>;
@@ -16,7 +16,7 @@ export type Actor = Someone & {
   verify(proof: unknown, scope: string, fields?: object): Promise<Answer>;
 };
 
-/** One of the two accounts that the suite has opened. */
+/** Returns one of the two accounts that the suite opened. */
 export function actor(name: "ada" | "grace"): Actor {
   const [settings, someone] = [inject("settings"), inject(name)];
   const connectionId = String(someone.platform.connection_id);

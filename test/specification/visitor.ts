@@ -1,23 +1,24 @@
 import type { Settings } from "./settings.ts";
 
-/** An answer, read whole; `body` is empty when it is not a JSON object. */
+/** A complete answer. `body` is empty if it is not a JSON object. */
 export type Answer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
 
-/** Cookies by name, to go on with them elsewhere. */
+/** Cookies by name, so that another visitor can continue with them. */
 export type VisitorState = Record<string, string>;
 
 /** A browser or an application that calls the service. */
 export type Visitor = {
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** Signs in with a code from the mailbox; gives the answer of verify-code. */
+  /** Signs in with a code from the mailbox. Returns the answer of verify-code. */
   signIn(email: string): Promise<Answer>;
   codeFor(email: string): Promise<string>;
   state(): VisitorState;
 };
 
 /**
- * A visitor with cookies of its own, or those of `state`. Repeats the CSRF cookie in its header, unless a
- * call gives that header itself. Paths and headers of the neutral word carry the service's own.
+ * Creates a visitor with no cookies, or with those of `state`. It repeats the CSRF cookie in its header,
+ * unless a call sets that header. Paths and headers with the neutral word are sent with the service's own
+ * word.
  */
 export function createVisitor(
   { baseUrl, mailbox, word }: Settings,
@@ -91,13 +92,13 @@ function objectOf(text: string): Record<string, unknown> {
   }
 }
 
-/** The body of an answer that must be a success. */
+/** Returns the body of an answer. Throws unless it is a success. */
 export function must({ status, body, text }: Answer): Record<string, unknown> {
   if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
   return body;
 }
 
-/** Status and code of an error answer of the one form: code, message and status, and nothing else. */
+/** Returns status and code of an error answer. Throws unless the answer has only code, message and status. */
 export function errorOf({ status, body, text }: Answer): string {
   const { error } = body as { error?: Record<string, unknown> };
   if (error === undefined) throw new Error(`${status} is no error: ${text.slice(0, 200)}`);
