@@ -29,7 +29,7 @@ for (const { target, input } of candidates) {
   const isNew = await runOne(target, input);
   const reached = coverage.countNew();
   if (!isNew && reached === 0) continue;
-  const why = isNew ? "has a result of its own" : "reaches source of its own";
+  const why = isNew ? "has a new result" : "reaches new source";
   keep({ target, outcome: await outcomeOf(target, input), why, input }, shorthand);
   added += 1;
 }
