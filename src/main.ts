@@ -14,7 +14,7 @@ const OPTIONS = {
  */
 const GROWTH = "--heap-growing-percent=40";
 
-keepToItself();
+restartWithV8Options();
 
 // Imported only now, because the process may replace itself above and would load them twice.
 const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
@@ -240,7 +240,7 @@ process.on("SIGUSR1", () => {});
 try {
   await program.parseAsync();
 } catch (error) {
-  if (isLeftOut(error)) {
+  if (isMissingFromImage(error)) {
     console.error(
       "This command is not in the image. Run it in the project's folder: npm run deputize -- --help",
     );
@@ -254,7 +254,7 @@ try {
 }
 
 /** Replaces this process with itself, with those of the above options that are not set yet. */
-function keepToItself(): void {
+function restartWithV8Options(): void {
   const { execArgv, execPath, argv, execve, env } = process;
   // V8 also accepts its options with underscores.
   const given = [...execArgv, env.NODE_OPTIONS ?? ""].map((options) => options.replaceAll("_", "-"));
@@ -268,7 +268,7 @@ function keepToItself(): void {
 }
 
 /** Returns whether an import failed because the image does not contain the development commands. */
-function isLeftOut(error: unknown): boolean {
+function isMissingFromImage(error: unknown): boolean {
   const { code, url } = error as { code?: unknown; url?: unknown };
   const folder = new URL("./dev/", import.meta.url).href;
   return code === "ERR_MODULE_NOT_FOUND" && typeof url === "string" && url.startsWith(folder);

@@ -65,7 +65,7 @@ export async function runWorker(): Promise<void> {
     return {
       isReady: async () => (await worker.health()).ok,
       async stop() {
-        endLater(log);
+        exitIfStopHangs(log);
         await worker.stop();
       },
     };
@@ -79,7 +79,7 @@ const WORKER_STOP_MS = 25_000;
  * Ends the process after a time limit, in case its orderly end hangs, for example because a broker does not
  * answer.
  */
-function endLater(log: Logger): void {
+function exitIfStopHangs(log: Logger): void {
   const end = () => {
     log.warn(
       { seconds: WORKER_STOP_MS / 1_000 },

@@ -130,7 +130,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   }
 
   /** Runs `work`. If another worker selected another event carrier, ends this worker. */
-  async function onTheWay(work: () => Promise<void>): Promise<void> {
+  async function endingOnCarrierChange(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (error) {
@@ -149,7 +149,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     name: "relay",
     log,
     async step() {
-      await onTheWay(prepare);
+      await endingOnCarrierChange(prepare);
       await leases.dropSurplus();
       return relay.step();
     },
@@ -159,7 +159,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) wakeSending();
     return false;
   });
-  const settling = startLoop({
+  const movingBacklogs = startLoop({
     name: "backlogs",
     log,
     async step() {
@@ -187,7 +187,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     // If a worker is refused again and again at its start, it must not reserve shards each time.
     if (unprepared.length > 0) return false;
     await leases.renew();
-    await onTheWay(() => checkWay(database, carrier));
+    await endingOnCarrierChange(() => checkWay(database, carrier));
     return false;
   });
   const measuring = every(MEASURE_SECONDS, "measurements", async () => {
@@ -208,8 +208,8 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     },
     async stop() {
       await Promise.all(
-        [relaying, sending, reaping, settling, recovering, cleaning, reconciling, measuring].map((loop) =>
-          loop.stop(),
+        [relaying, sending, reaping, movingBacklogs, recovering, cleaning, reconciling, measuring].map(
+          (loop) => loop.stop(),
         ),
       );
       await bus.close();

@@ -59,12 +59,12 @@ export function bindOperation(
     requested_path: requestedPath,
     session_id: sessionId,
     invocation_id: invocationId,
-    request_hash: written(hash),
-    ...(payloadDigest === undefined ? {} : { payload_digest: written(payloadDigest) }),
+    request_hash: hashText(hash),
+    ...(payloadDigest === undefined ? {} : { payload_digest: hashText(payloadDigest) }),
     ...(input.actionProfile === undefined ? {} : { action_profile: input.actionProfile }),
   });
 }
 
-function written(digest: Uint8Array): string {
+function hashText(digest: Uint8Array): string {
   return `sha256:${Buffer.from(digest).toString("hex")}`;
 }

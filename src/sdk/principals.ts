@@ -26,12 +26,12 @@ export function readPrincipals(setting: PrincipalsSetting | undefined): Accepted
   return async () => accepted;
 }
 
-function rootIds(given: unknown): ReadonlySet<string> {
-  if (!Array.isArray(given) && !(given instanceof Set)) {
+function rootIds(value: unknown): ReadonlySet<string> {
+  if (!Array.isArray(value) && !(value instanceof Set)) {
     throw new TypeError("principals: must be an array or Set of root ids, or a function that returns one");
   }
   const ids = new Set<string>();
-  for (const id of given) {
+  for (const id of value) {
     if (typeof id !== "string" || !ROOT_ID.test(id)) {
       throw new TypeError("principals: root ids have 32 lower-case hex digits");
     }

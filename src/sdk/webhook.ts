@@ -112,7 +112,7 @@ function readEvent(rawBody: Uint8Array | string): { event: string } | undefined 
   }
 }
 
-function equal(expected: string, given: string): boolean {
-  const [one, other] = [Buffer.from(expected), Buffer.from(given)];
-  return one.length === other.length && timingSafeEqual(one, other);
+function equal(expected: string, actual: string): boolean {
+  const [left, right] = [Buffer.from(expected), Buffer.from(actual)];
+  return left.length === right.length && timingSafeEqual(left, right);
 }

@@ -14,7 +14,7 @@ import {
   isKnownConstraint,
   type KnownConstraint,
 } from "../../protocol/constraints/constraints.ts";
-import { distanceMetres, type GeoBox } from "../../protocol/constraints/geometry.ts";
+import { distanceMeters, type GeoBox } from "../../protocol/constraints/geometry.ts";
 import { isWithin, normalizePath, type ResourcePath } from "../../protocol/constraints/resource_path.ts";
 import { isInsideWindow, type TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { DelegationFields } from "../../protocol/documents/certificate.ts";
@@ -134,7 +134,7 @@ const COMPARISONS: Comparisons = {
   max_rate: (wide, narrow) => wide.count >= narrow.count && wide.window_s <= narrow.window_s,
   time_window: containsWindow,
   geo_circle: (wide, narrow) =>
-    distanceMetres(wide.lat, wide.lon, narrow.lat, narrow.lon) + narrow.radius_m <= wide.radius_m,
+    distanceMeters(wide.lat, wide.lon, narrow.lat, narrow.lon) + narrow.radius_m <= wide.radius_m,
   geo_bbox: containsBox,
   // Polygons are not compared.
   geo_polygon: () => false,

@@ -9,7 +9,7 @@ import {
 } from "./constraints.ts";
 import {
   altitudeBounds,
-  distanceMetres,
+  distanceMeters,
   isInsideLongitudes,
   isInsidePolygon,
   isPosition,
@@ -66,7 +66,7 @@ const EVALUATORS: Evaluators = {
   geo_circle: ({ lat, lon, radius_m }, { context }) => {
     const position = positionOf(context);
     if (position === undefined) return unverifiable("no position was supplied");
-    const distance = distanceMetres(lat, lon, position.lat, position.lon);
+    const distance = distanceMeters(lat, lon, position.lat, position.lon);
     return distance <= radius_m
       ? undefined
       : denied(`outside allowed radius: ${distance.toFixed(1)}m > ${radius_m.toFixed(1)}m`);
@@ -89,7 +89,7 @@ const EVALUATORS: Evaluators = {
     }
     const { min, max } = altitudeBounds(box);
     if (min === 0 && max === 0) return undefined;
-    const altitude = known(context.altitude_m);
+    const altitude = finite(context.altitude_m);
     if (altitude === undefined) return unverifiable("no altitude was supplied");
     return min <= altitude && altitude <= max ? undefined : denied(outside("altitude", altitude, min, max));
   },
@@ -100,14 +100,14 @@ const EVALUATORS: Evaluators = {
       : denied(`current ${clock} outside [${window.start}, ${window.end}] ${window.tz}`);
   },
   max_speed_mps: ({ max_mps }, { context }) => {
-    const speed = known(context.speed_mps);
+    const speed = finite(context.speed_mps);
     if (speed === undefined) return unverifiable("no speed was supplied");
     return speed <= max_mps
       ? undefined
       : denied(`speed ${speed.toFixed(2)}mps exceeds max ${max_mps.toFixed(2)}mps`);
   },
   max_amount: ({ max_amount, currency }, { context }) => {
-    const amount = known(context.amount);
+    const amount = finite(context.amount);
     if (amount === undefined || context.currency === undefined) {
       return unverifiable("no amount and currency were supplied");
     }
@@ -119,7 +119,7 @@ const EVALUATORS: Evaluators = {
       : denied(`amount ${amount.toFixed(2)} ${currency} exceeds max ${max_amount.toFixed(2)} ${currency}`);
   },
   max_rate: async ({ count, window_s }, { context, certId }) => {
-    const used = known(await context.invocations?.(certId, window_s));
+    const used = finite(await context.invocations?.(certId, window_s));
     if (used === undefined) return unverifiable("no count of invocations was supplied");
     return used < count
       ? undefined
@@ -187,12 +187,12 @@ function unverifiable(detail: string): Refusal {
   return { code: "constraint_unverifiable", detail: `constraint_unverifiable: ${detail}` };
 }
 
-function known(value: number | undefined): number | undefined {
+function finite(value: number | undefined): number | undefined {
   return Number.isFinite(value) ? value : undefined;
 }
 
 function positionOf({ latitude, longitude }: ConstraintContext): { lat: number; lon: number } | undefined {
-  const [lat, lon] = [known(latitude), known(longitude)];
+  const [lat, lon] = [finite(latitude), finite(longitude)];
   return lat !== undefined && lon !== undefined && isPosition(lat, lon) ? { lat, lon } : undefined;
 }
 

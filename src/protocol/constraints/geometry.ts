@@ -38,7 +38,7 @@ export function isPosition(lat: number, lon: number): boolean {
 }
 
 /** Returns the meters between two points along the sphere, by the haversine formula. */
-export function distanceMetres(latA: number, lonA: number, latB: number, lonB: number): number {
+export function distanceMeters(latA: number, lonA: number, latB: number, lonB: number): number {
   const sinLat = Math.sin(radians(latB - latA) / 2);
   const sinLon = Math.sin(radians(lonB - lonA) / 2);
   const haversine = sinLat ** 2 + Math.cos(radians(latA)) * Math.cos(radians(latB)) * sinLon ** 2;
@@ -77,7 +77,7 @@ export function isInsideLongitudes(min: number, max: number, lon: number): boole
 
 /** Returns why no place can be inside a circle, or `undefined` if one can. */
 export function geoCircleViolation({ lat, lon, radius_m }: GeoCircle): string | undefined {
-  if (!isPosition(lat, lon)) return "the centre is not a place on earth";
+  if (!isPosition(lat, lon)) return "the center is not a place on earth";
   return radius_m >= 0 ? undefined : "the radius is negative";
 }
 

@@ -82,8 +82,14 @@ const REQUIRED_SCOPE_RULE: BundleRule = {
         ),
 };
 
-const OPENING = [STRUCTURE_RULE, SESSION_CONTEXT_RULE, CHALLENGE_KNOWN_RULE, STREAM_RULE, AGENT_KEY_RULE];
-const OF_EACH_CERTIFICATE = [
+const OPENING_RULES = [
+  STRUCTURE_RULE,
+  SESSION_CONTEXT_RULE,
+  CHALLENGE_KNOWN_RULE,
+  STREAM_RULE,
+  AGENT_KEY_RULE,
+];
+const CERTIFICATE_RULES = [
   VERSION_RULE,
   VOCABULARY_RULE,
   NOT_EXPIRED_RULE,
@@ -93,21 +99,21 @@ const OF_EACH_CERTIFICATE = [
   LINK_RULE,
   DELEGATION_RIGHT_RULE,
 ];
-const OF_CHALLENGE = [FRESHNESS_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE];
+const CHALLENGE_RULES = [FRESHNESS_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE];
 
 /** All rules, in the order in which they are evaluated when a challenge store is configured. */
-const WITH_A_STORE: readonly Rule[] = [
-  ...OPENING,
-  ...OF_EACH_CERTIFICATE,
-  ...OF_CHALLENGE,
+const RULES_WITH_STORE: readonly Rule[] = [
+  ...OPENING_RULES,
+  ...CERTIFICATE_RULES,
+  ...CHALLENGE_RULES,
   CONSTRAINTS_RULE,
   REQUIRED_SCOPE_RULE,
 ];
 
 /** Names of the rules that decide whether a proof is genuine, in order of evaluation. */
-export const EVIDENCE_RULES: readonly string[] = WITH_A_STORE.filter(({ kind }) => kind === "evidence").map(
-  ({ name }) => name,
-);
+export const EVIDENCE_RULES: readonly string[] = RULES_WITH_STORE.filter(
+  ({ kind }) => kind === "evidence",
+).map(({ name }) => name);
 
 /**
  * Returns all rules for one bundle, in the order of wire format §8. Without a challenge store, the
@@ -116,13 +122,13 @@ export const EVIDENCE_RULES: readonly string[] = WITH_A_STORE.filter(({ kind }) 
  */
 export function orderSteps(evidence: Evidence): Step[] {
   const constraintsComeLast = evidence.options.challengeStore !== undefined;
-  const ofEachCertificate = constraintsComeLast
-    ? OF_EACH_CERTIFICATE
-    : OF_EACH_CERTIFICATE.flatMap((rule) => (rule === LINK_RULE ? [CONSTRAINTS_RULE, rule] : [rule]));
+  const certificateRules = constraintsComeLast
+    ? CERTIFICATE_RULES
+    : CERTIFICATE_RULES.flatMap((rule) => (rule === LINK_RULE ? [CONSTRAINTS_RULE, rule] : [rule]));
   return [
-    ...bundleSteps(evidence, OPENING),
-    ...certificateSteps(evidence, ofEachCertificate),
-    ...bundleSteps(evidence, OF_CHALLENGE),
+    ...bundleSteps(evidence, OPENING_RULES),
+    ...certificateSteps(evidence, certificateRules),
+    ...bundleSteps(evidence, CHALLENGE_RULES),
     ...(constraintsComeLast ? certificateSteps(evidence, [CONSTRAINTS_RULE]) : []),
     ...bundleSteps(evidence, [REQUIRED_SCOPE_RULE]),
   ];

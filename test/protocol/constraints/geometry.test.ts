@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { distanceMetres } from "../../../src/protocol/constraints/geometry.ts";
+import { distanceMeters } from "../../../src/protocol/constraints/geometry.ts";
 import { at, outcome } from "../../support/answers.ts";
 
 describe("geo_circle", () => {
@@ -23,9 +23,9 @@ describe("geo_circle", () => {
   });
 
   test("measures on a sphere of 6 371 000 m", () => {
-    expect(distanceMetres(0, 0, 0, 180)).toBeCloseTo(Math.PI * 6_371_000, 3);
-    expect(distanceMetres(90, 0, -90, 77)).toBeCloseTo(Math.PI * 6_371_000, 3);
-    expect(distanceMetres(37.7694, -122.4862, 37.82, -122.43).toFixed(1)).toBe("7486.2");
+    expect(distanceMeters(0, 0, 0, 180)).toBeCloseTo(Math.PI * 6_371_000, 3);
+    expect(distanceMeters(90, 0, -90, 77)).toBeCloseTo(Math.PI * 6_371_000, 3);
+    expect(distanceMeters(37.7694, -122.4862, 37.82, -122.43).toFixed(1)).toBe("7486.2");
   });
 
   test.each([
