@@ -23,7 +23,7 @@ const environment = {
 };
 
 describe("SERVICE_ADMINISTRATORS", () => {
-  test("contains addresses separated by commas, and is empty by default", () => {
+  test("accepts addresses separated by commas, and nobody by default", () => {
     const named = (SERVICE_ADMINISTRATORS?: string) =>
       readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", SERVICE_ADMINISTRATORS })
         .SERVICE_ADMINISTRATORS;
@@ -60,7 +60,7 @@ describe("BASE_URL", () => {
     "https://api.example.com",
     "https://api.example.com/",
     "https://h/pdp/v1",
-  ])("can be %s, and is not changed", (url) =>
+  ])("accepts %s without changing it", (url) =>
     expect(readApiConfig({ ...environment, BASE_URL: url }).BASE_URL).toBe(url),
   );
 
@@ -76,7 +76,7 @@ describe("BASE_URL", () => {
     "https://a?b",
     "https://a#b",
     "a.example",
-  ])("cannot be %s", (url) => {
+  ])("rejects %s", (url) => {
     const read = () => readApiConfig({ ...environment, BASE_URL: url });
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(/BASE_URL: /);
@@ -93,7 +93,7 @@ test.each([
   ["DRAIN_SECONDS", "300", "301"],
   ["MIGRATE_WAIT_SECONDS", "0", "-1"],
   ["MIGRATE_WAIT_SECONDS", "3600", "3601"],
-])("%s can be %s, but not %s", (name, good, bad) => {
+])("%s accepts %s, but not %s", (name, good, bad) => {
   const read = (value: string): Record<string, unknown> => {
     const settings = { ...environment, BASE_URL: "https://a", [name]: value };
     return { ...readApiConfig(settings), ...readMigrateConfig(settings) };
@@ -166,7 +166,7 @@ describe("a secret in a file", () => {
     ["migrate", "DATABASE_URL", {}],
     ["migrate", "KAFKA_PASSWORD", sasl],
     ["operator", "OPERATOR_TOKEN", {}],
-  ])("for the %s can replace %s", (role, name, more) => {
+  ])("replaces the setting of the %s: %s", (role, name, more) => {
     const read = roles[role] as (settings: Record<string, string>) => Record<string, unknown>;
     const without = { ...more, [name]: "" };
     expect(read({ ...without, [`${name}_FILE`]: file })[name]).toBe(value);
@@ -175,7 +175,7 @@ describe("a secret in a file", () => {
     );
   });
 
-  test("has no effect if the setting itself is set, and counts as absent if it is empty", () => {
+  test("gives way to the setting itself, and counts as absent if it is empty", () => {
     const own = { DATABASE_URL: "postgres://own" };
     expect(roles.worker({ ...own, DATABASE_URL_FILE: missing }).DATABASE_URL).toBe("postgres://own");
     expect(roles.worker({ ...own, DATABASE_URL_FILE: "" }).DATABASE_URL).toBe("postgres://own");
@@ -183,7 +183,7 @@ describe("a secret in a file", () => {
   });
 });
 
-describe("the settings of events", () => {
+describe("the event settings", () => {
   const worker = { DATABASE_URL: "postgres://", SEALING_KEY: `${"A".repeat(43)}=` };
   const kafka = { ...worker, EVENTS: "kafka", KAFKA_BROKERS: "one:9092, 127.0.0.1:9093" };
   const validity = { notBefore: new Date(0), notAfter: new Date("2100-01-01") };
@@ -264,7 +264,7 @@ describe("the settings of events", () => {
     ["KAFKA_REPLICATION", "9", "10"],
     ["KAFKA_PREFIX", "p".repeat(100), "p".repeat(101)],
     ["KAFKA_PREFIX", "a.b_c-1.", "a/b"],
-  ])("have limits: %s %s", (name, good, bad) => {
+  ])("check the limits of %s: %s", (name, good, bad) => {
     expect(faults({ ...kafka, [name]: good })).toBe("");
     expect(faults({ ...kafka, [name]: bad })).toContain(name);
   });

@@ -27,7 +27,7 @@ describe("the project's own vectors", () => {
     }
   });
 
-  test("never change", () => {
+  test("keep the digests in the repository", () => {
     expect(digests()).toEqual(digestsKept);
   });
 

@@ -62,7 +62,7 @@ describe("a reason", () => {
     ["own_key_rotation_bad_signature", "key_rotation_error_reason", "sentence"],
     ["own_revoked_root", "error_reason", "sentence"],
     ["own_broken_chain", "error_reason", "code"],
-  ])("for %s must match: %s, by its %s", async (name, member, fixed) => {
+  ])("expected by vector %s must match: %s, by its %s", async (name, member, fixed) => {
     const failuresOf = async (change: (reason: string) => string) =>
       checks(
         await outcomesOf(name, (document) => {
@@ -77,7 +77,7 @@ describe("a reason", () => {
     expect(await failuresOf(() => "another sentence")).toEqual(changed);
   });
 
-  test("from decoding a document must match, unless verification reports the vector's reason for it", async () => {
+  test("must match when decoding refuses a document, unless verification reports the vector's reason for it", async () => {
     const bored = (reason: string) =>
       outcomesOf("own_key_rotation_bad_signature", (document) => {
         Object.assign(document.key_rotation as Json, { reason: "bored" });
@@ -90,7 +90,7 @@ describe("a reason", () => {
     ]);
   });
 
-  test("from decoding a bundle must match, unless the vector expects a malformed bundle", async () => {
+  test("must match when decoding refuses a bundle, unless the vector expects a malformed bundle", async () => {
     const cut = (error_reason: string) =>
       outcomesOf("own_broken_chain", (document) => {
         Object.assign(document.bundle as Json, { session_context: "AAAA" });

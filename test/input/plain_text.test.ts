@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { isPlainLine, isPlainText } from "../../src/input/plain_text.ts";
 import { freeText, oneLine } from "../../src/input/schemas.ts";
 
-describe("text that people approve by", () => {
+describe("the check of plain text", () => {
   test.each([
     ["Latin", "Ünïté & Söhne, 50 % (a/b)"],
     ["Arabic", "متجر الكتب"],
@@ -30,7 +30,7 @@ describe("text that people approve by", () => {
     ["Khmer", "ស្ត្រី"],
     ["four marks on a letter", "a\u0301\u0302\u0303\u0304b"],
     ["empty", ""],
-  ])("can be %s", (_, text) => {
+  ])("accepts %s", (_, text) => {
     expect(isPlainText(text)).toBe(true);
   });
 
@@ -93,19 +93,19 @@ describe("text that people approve by", () => {
     "\u{50000}",
     "\ud800",
     "\udc00",
-  ])("cannot contain %j among Latin letters", (hidden) => {
+  ])("rejects %j among Latin letters", (hidden) => {
     for (const text of [`Sh${hidden}op`, `${hidden}Shop`, `Shop${hidden}`, hidden]) {
       expect(isPlainText(text)).toBe(false);
     }
   });
 
-  test("cannot contain two joiners in a row, or one at the end of an Arabic word", () => {
+  test("rejects two joiners in a row, and a joiner at the end of an Arabic word", () => {
     expect(isPlainText("می\u200c\u200cخ")).toBe(false);
     expect(isPlainText("می\u200c")).toBe(false);
     expect(isPlainText("👩\u200d")).toBe(false);
   });
 
-  test("can contain marks only on letters, and at most four on one", () => {
+  test("accepts marks only on letters, and at most four on one", () => {
     for (const text of ["\u0301a", "a\n\u0301b", "a \u0338b", "\u0903", "\ufe0f"]) {
       expect(isPlainText(text)).toBe(false);
     }
@@ -114,26 +114,26 @@ describe("text that people approve by", () => {
     expect(isPlainText("a\u20dd\u20dd\u20dd\u20dd\u20dd")).toBe(false);
   });
 
-  test("cannot contain only spaces", () => {
+  test("rejects a text of only spaces", () => {
     for (const text of [" ", "   ", "\n", " \t\r\n"]) expect(isPlainText(text)).toBe(false);
     expect(freeText(9).safeParse("  ").success).toBe(false);
     expect(freeText(9).safeParse("").success).toBe(true);
   });
 
-  test("counts as one line without control characters and without spaces at its ends", () => {
+  test("accepts one line only without control characters and without spaces at its ends", () => {
     expect(["", "a", "a b", "/orders/ä"].map(isPlainLine)).toEqual([true, true, true, true]);
     for (const text of ["a\nb", "a\tb", "a\u0085b", "a\u0000", " a", "a ", "a\u202eb", " "]) {
       expect(isPlainLine(text)).toBe(false);
     }
   });
 
-  test("changes to NFC, so that texts that look the same are equal", () => {
+  test("lets schemas change text to NFC, so that texts that look the same are equal", () => {
     expect(oneLine(9).parse(" Cafe\u0301 ")).toBe("Café");
     expect(freeText(9).parse("Cafe\u0301")).toBe("Café");
     expect(oneLine(4).safeParse("Cafe\u0301").success).toBe(true);
   });
 
-  test("must pass this check in every schema of text for people", () => {
+  test("applies to every schema of text for people", () => {
     for (const schema of [oneLine(9), freeText(9)]) expect(schema.safeParse("a\u202eb").success).toBe(false);
   });
 });

@@ -31,7 +31,7 @@ async function answersOf(person: Pick<Person, "client">, headers: Record<string,
 
 const forOrganization = () => ({ "x-service-account": organization.accountId });
 
-describe("the operations of the installation", () => {
+describe("the operations for service administrators", () => {
   test("answer a service administrator", async () => {
     expect(await answersOf(await api.administrator())).toEqual(["200 figures"]);
   });
@@ -94,7 +94,7 @@ describe("the answer about the session", () => {
   const told = async ({ client }: Person, headers = {}) =>
     (await client.get("/v1/auth/session", { headers })).body.service_administrator;
 
-  test("contains whether the person is a service administrator", async () => {
+  test("shows whether the person is a service administrator", async () => {
     expect(await told(await api.administrator())).toBe(true);
     expect(await told(await api.person())).toBe(false);
     expect(await told(organization)).toBe(false);
@@ -102,7 +102,7 @@ describe("the answer about the session", () => {
 });
 
 describe("the list of operations", () => {
-  test("contains operations below /installation, and only these, for service administrators", () => {
+  test("has operations below /installation for service administrators, and only these", () => {
     const below = declaredRoutes.filter(({ path }) => path.startsWith("/v1/service/installation/"));
     const theirs = declaredRoutes.filter(({ roles }) => roles === "service_administrator");
     expect(below.map(({ id }) => id)).toEqual(theirs.map(({ id }) => id));
@@ -130,7 +130,7 @@ describe("the list of operations", () => {
 });
 
 describe("SERVICE_ADMINISTRATORS", () => {
-  test("match in the form in which accounts store their addresses", () => {
+  test("matches addresses in the form in which accounts store them", () => {
     const is = createIsServiceAdministrator(["Ada@EXAMPLE.com", "grace@bücher.example"]);
     expect(["ada@example.com", "grace@xn--bcher-kva.example"].map(is)).toEqual([true, true]);
     expect(["", "ada@example.com.", "xada@example.com", "eve@example.com"].map(is)).toEqual([
@@ -141,13 +141,13 @@ describe("SERVICE_ADMINISTRATORS", () => {
     ]);
   });
 
-  test("include nobody by default", () => {
+  test("names nobody by default", () => {
     const is = createIsServiceAdministrator([]);
     expect(["", "undefined", "ada@example.com"].map(is)).toEqual([false, false, false]);
   });
 
   test.each(["ada", "@example.com", "ada@localhost", "*@example.com", "ada@example.com;eve@example.com"])(
-    "with %s stop the start, and the message does not quote them",
+    "stops the start without quoting an invalid address: %s",
     (address) => {
       const start = () => createIsServiceAdministrator(["ada@example.com", address]);
       expect(start).toThrow(ConfigError);

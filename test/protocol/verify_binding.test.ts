@@ -15,7 +15,7 @@ describe("the session context", () => {
     expect(await code(bundle, { session_context: own })).toBe(expected);
   });
 
-  test("with another length in the bundle", async () => {
+  test("with another length in the bundle causes invalid_session_context", async () => {
     const bundle = { ...(await prove()), session_context: "AAAA" };
     expect(await code(bundle, { session_context: bytes32(1) })).toBe("invalid_session_context");
   });
@@ -53,7 +53,7 @@ describe("the stream", () => {
     expect(await code(await turn(seq), stream(last))).toBe(expected);
   });
 
-  test("must be the verifier's, and must be present on both sides or on neither", async () => {
+  test("must be the verifier's stream, and must be present on both sides or on neither", async () => {
     expect(await code(await turn(1), stream(0, 6))).toBe("stream_id_mismatch");
     expect(await code(await turn(1))).toBe("stream_context_unverifiable");
     expect(await code(await prove(), stream(0))).toBe("missing_stream_context");

@@ -70,7 +70,7 @@ describe("each certificate", () => {
     expect(await code(await bundle(NOW + 11), { now: NOW + 11 })).toBe("expired");
   });
 
-  test("without an end is valid until the last second that the format can express", async () => {
+  test("may have no end, and then holds until the last second that the format can express", async () => {
     const last = NO_EXPIRY_SENTINEL;
     const bundle = (challenge_at: number) => prove([{ expires_at: last }], { challenge_at });
     expect(await code(await bundle(last), { now: last })).toBe("valid");

@@ -75,17 +75,17 @@ describe("the size of an answer", () => {
     return JSON.stringify({ ...ALLOW, pad: "x".repeat(bytes - empty.length) });
   };
 
-  test("can be 256 KiB", async () => {
+  test("accepts 256 KiB", async () => {
     world.stub.respond(answering(200, padded(256 * 1024)));
     expect(await act()).toEqual(executed);
   });
 
-  test("cannot be one byte more", async () => {
+  test("rejects one byte over 256 KiB", async () => {
     world.stub.respond(answering(200, padded(256 * 1024 + 1)));
     expect(await act()).toEqual(noDecision("answer_too_large"));
   });
 
-  test("ends the connection if the answer never ends", async () => {
+  test("ends the connection if an answer never ends", async () => {
     let sent = 0;
     const closed = new Promise<void>((resolve) => {
       world.stub.respond((socket) => {

@@ -112,7 +112,7 @@ describe("the guard refuses without calling verify", () => {
       "unbindable_payload",
     ],
     ["a body that was not read", { ...call, operation, unreadBody: true }, "unbindable_payload"],
-  ])("%s, with 403", async (_name, given, cause) => {
+  ])("answers 403 for %s", async (_name, given, cause) => {
     const authorization = await guardWith({ verifier }).authorize(given);
     expect(authorization).toMatchObject({
       allowed: false,
@@ -131,7 +131,7 @@ describe("the guard refuses without calling verify", () => {
     ["an invalid scope, even without a proof", { requiredScope: "custom:refund", proof: undefined }],
     ["a payload that is an instance of a class", { ...call, payload: { at: new Date(0) } }],
     ["a payload with a function", { ...call, payload: { go: () => undefined } }],
-  ])("%s, with a TypeError, because it is the application's fault", async (_name, given) => {
+  ])("throws a TypeError for a mistake of the application: %s", async (_name, given) => {
     const action = vi.fn();
     await expect(guardWith().run(given, action)).rejects.toThrow(TypeError);
     expect(action).not.toHaveBeenCalled();
@@ -182,7 +182,7 @@ describe("the payload of the action", () => {
     expect(() => Object.assign(given.to, { iban: "DE3" })).toThrow(TypeError);
   });
 
-  test("contains a private copy of bytes", async () => {
+  test("holds a private copy of bytes", async () => {
     const payload = Buffer.from("pay 5");
     const running = guardWith().run({ ...call, payload }, (given) => given as Buffer);
     payload.write("pay 9");
@@ -200,7 +200,7 @@ describe("the payload of the action", () => {
     expect(value.isAdmin).toBeUndefined();
   });
 
-  test("can have 64 levels, but not 65, and not refer to itself", async () => {
+  test("accepts 64 levels, but not 65 and no circular references", async () => {
     const deep = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels));
     const circle: unknown[] = [];
     circle.push(circle);
@@ -211,7 +211,7 @@ describe("the payload of the action", () => {
     }
   });
 
-  test("can contain numbers without a canonical form if no operation is bound", async () => {
+  test("accepts numbers without a canonical form if no operation is bound", async () => {
     const run = await guardWith().run({ ...call, payload: [1e300, 2 ** 60] }, (given) => given);
     expect(run).toMatchObject({ executed: true, value: [1e300, 2 ** 60] });
   });

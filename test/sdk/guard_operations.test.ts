@@ -39,7 +39,7 @@ describe("an operation", () => {
     ["of bytes, as they are", Buffer.from([0, 255]), Buffer.from([0, 255])],
     ["of text, as JSON", "pay", Buffer.from('"pay"')],
     ["of nothing", undefined, undefined],
-  ])("has the hashes of the wire format for a payload %s", async (_name, payload, bytes) => {
+  ])("sends the hashes of the wire format for a payload %s", async (_name, payload, bytes) => {
     await guardWith({ verifier }).authorize({ ...call, operation, payload });
     const digest = bytes === undefined ? Buffer.alloc(0) : sha(bytes);
     const expected = sha(

@@ -55,7 +55,7 @@ describe("the outcome of an action", () => {
     expect(reports()).toMatchObject([{ outcome: "failed", detail: "RangeError" }]);
   });
 
-  test("can be reported by the action itself, once", async () => {
+  test("comes from the action itself if it reports one, and only once", async () => {
     const guard = newGuard();
     await guard.run(call, (_payload, authority) => {
       authority.report("refused_by_receiver", `limit\u0000\n of ${"x".repeat(600)}`);
@@ -67,7 +67,7 @@ describe("the outcome of an action", () => {
     expect(reports()[0]?.detail).toHaveLength(500);
   });
 
-  test("cannot be reported for a refusal, or for a proof that is not bound to an operation", async () => {
+  test("stays unreported for a refusal, and for a proof that is not bound to an operation", async () => {
     const guard = newGuard();
     await guard.run({ ...call, operation: undefined }, () => undefined);
     stub.respond(answering(200, { decision: "deny", decision_reason: "not_delegated" }));

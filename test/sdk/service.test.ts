@@ -138,7 +138,7 @@ describe("a proof bound to an operation", () => {
     },
   );
 
-  test("can have no payload", async () => {
+  test("works without a payload", async () => {
     const app = await world.application();
     const { ref, invocationId } = await proveOperation(app);
     const operation = { ...operationOf(invocationId), agentId: app.agentId };

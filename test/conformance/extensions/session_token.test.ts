@@ -29,14 +29,14 @@ function token(changes: Partial<SessionGrant> = {}, secret: Uint8Array = SECRET)
 }
 
 describe("a session token", () => {
-  test("can be encoded and decoded, with sorted scopes and the human of the chain's root", () => {
+  test("keeps its content when encoded and decoded, with sorted scopes and the human of the chain's root", () => {
     const sealed = token();
     expect(decodeSessionToken(encode(sealed))).toEqual(sealed);
     expect(sealed.granted_scope).toEqual(["meeting:attend", "meeting:speak"]);
     expect(sealed.human_id).toBe(ROOT.id);
   });
 
-  test("has its scopes sorted by code point, not by UTF-16 units", () => {
+  test("sorts scopes by code point, not by UTF-16 units", () => {
     const { granted_scope } = token({ granted_scope: ["custom:\u{1f600}", "custom:\uffee"] });
     expect(granted_scope).toEqual(["custom:\uffee", "custom:\u{1f600}"]);
   });
@@ -56,7 +56,7 @@ describe("a session token", () => {
     );
   });
 
-  test("cannot be issued without a chain, with a short secret, or beyond the end of a certificate", () => {
+  test("refuses issuing without a chain, with a short secret, or beyond the end of a certificate", () => {
     const refuses = (code: string) => expect.objectContaining({ code });
     expect(() => token({ chain: [] })).toThrow(refuses("empty_chain"));
     expect(() => token({}, Buffer.alloc(31))).toThrow(refuses("wrong_length"));
@@ -65,7 +65,7 @@ describe("a session token", () => {
     expect(() => token({ valid_until: NOW + 1801 })).toThrow(refuses("invalid_validity"));
   });
 
-  test("has a different MAC for every field, chain and secret", () => {
+  test("changes its MAC with every field, chain and secret", () => {
     const changes: Partial<SessionGrant>[] = [
       {},
       { session_id: "x" },

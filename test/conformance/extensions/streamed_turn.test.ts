@@ -80,7 +80,7 @@ describe("decoding a streamed turn", () => {
 });
 
 describe("a streamed turn", () => {
-  test("has the authority of its token", async () => {
+  test("grants the authority of its token", async () => {
     expect(await answer(token(), await turn(), { required_scope: "meeting:speak" })).toMatchObject({
       valid: true,
       genuine: true,

@@ -41,12 +41,12 @@ describe("numeric limits", () => {
   });
 });
 
-describe("the constraints of a certificate", () => {
+describe("evaluateConstraints", () => {
   const holds = { type: "max_speed_mps", max_mps: 1 } as const;
 
-  test("hold if there are none", async () => expect(await outcome([])).toBe("holds"));
+  test("accepts a certificate without constraints", async () => expect(await outcome([])).toBe("holds"));
 
-  test("must all hold, and the refusal names the first that does not", async () => {
+  test("requires all constraints to hold, and reports the first that does not", async () => {
     const context = { speed_mps: 1 };
     expect(await outcome([holds, { type: "acme:x" }, { ...holds, max_mps: 0 }], context)).toBe(
       "constraint_unknown",
@@ -61,7 +61,7 @@ describe("the constraints of a certificate", () => {
   });
 
   test.each(["constructor", "toString", "__proto__", "GEO_CIRCLE"])(
-    "with the type %s are unknown",
+    "refuses the unknown constraint type %s",
     async (type) => {
       expect(await outcome({ type })).toBe("constraint_unknown");
     },

@@ -41,14 +41,14 @@ describe("resource_path", () => {
     );
   });
 
-  test("without a prefix holds for the whole resource, with or without a path", async () => {
+  test("holds for the whole resource without a prefix, with or without a path", async () => {
     const whole = { type: "resource_path", resource_id: "repo" } as const;
     expect(await outcome(whole, request("/any/thing"))).toBe("holds");
     expect(await outcome(whole, { resource_id: "repo" })).toBe("holds");
     expect(await outcome(whole, { path: "/a" })).toBe("constraint_unverifiable");
   });
 
-  test("cannot be verified without a path, and is denied if the prefix is not a path", async () => {
+  test("reports a request without a path as unverifiable, and denies a prefix that is not a path", async () => {
     expect(await outcome(docs, { resource_id: "repo" })).toBe("constraint_unverifiable");
     expect(await outcome({ ...docs, path_prefix: "" }, request("/"))).toBe("constraint_denied");
     expect(await outcome({ ...docs, path_prefix: "docs" }, request("/docs"))).toBe("constraint_denied");

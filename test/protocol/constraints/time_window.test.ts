@@ -11,7 +11,7 @@ describe("time_window", () => {
     ["09:00:00", clock(9, 0), "holds"],
     ["17:00:59", clock(17, 0, 59), "holds"],
     ["17:01:00", clock(17, 1), "constraint_denied"],
-  ])("from 09:00 to 17:00 at %s: %s", async (_, now, expected) => {
+  ])("holds from 09:00 to 17:00; at %s: %s", async (_, now, expected) => {
     expect(await outcome(office, {}, now)).toBe(expected);
   });
 
@@ -22,7 +22,7 @@ describe("time_window", () => {
     [clock(24, 0), "holds"],
     [clock(30, 0, 59), "holds"],
     [clock(30, 1), "constraint_denied"],
-  ])("from 22:00 to 06:00 crosses midnight: %d %s", async (now, expected) => {
+  ])("crosses midnight from 22:00 to 06:00; at %d: %s", async (now, expected) => {
     expect(await outcome({ ...office, start: "22:00", end: "06:00" }, {}, now)).toBe(expected);
   });
 

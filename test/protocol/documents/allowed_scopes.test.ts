@@ -8,7 +8,7 @@ import {
   unregistrableScopes,
 } from "../../../src/protocol/documents/scopes.ts";
 
-describe("a scope that a caller can register", () => {
+describe("a registrable scope", () => {
   test.each([
     "data:read",
     "comms:message:*",
@@ -19,7 +19,7 @@ describe("a scope that a caller can register", () => {
     "custom:orders:*",
     "custom:a:b:c:*",
     `custom:a:${"b".repeat(247)}`,
-  ])("can be %s", (scope) => {
+  ])("allows %s", (scope) => {
     expect(isRegistrableScope(scope)).toBe(true);
   });
 
@@ -52,27 +52,27 @@ describe("a scope that a caller can register", () => {
       "custom:a:é",
     ],
     ...["data:everything", "urn:x", "x-shop:read", "*", "", `custom:a:${"b".repeat(248)}`],
-  ])("cannot be %j", (scope) => {
+  ])("excludes %j", (scope) => {
     expect(isRegistrableScope(scope)).toBe(false);
   });
 
-  test("can also be required, unless it is a wildcard", () => {
+  test("also qualifies as a required scope, unless it is a wildcard", () => {
     for (const scope of ["data:read", "custom:orders:refund"]) expect(isRequirableScope(scope)).toBe(true);
     for (const scope of ["data:*", "custom:orders:*", "custom:refund", ""]) {
       expect(isRequirableScope(scope)).toBe(false);
     }
   });
 
-  test("appears once in the report if it cannot be registered", () => {
+  test("excludes others, which are reported once each", () => {
     expect(unregistrableScopes(["custom:a", "data:read", "x", "custom:a"])).toEqual(["custom:a", "x"]);
   });
 
-  test("with a wildcard as its last part grants only itself, as in the published rules", () => {
+  test("grants only itself, even if its last part is a wildcard, as in the published rules", () => {
     expect(expandScopes(["custom:orders:*"])).toEqual(["custom:orders:*"]);
     expect(coversScopes(["custom:orders:*"], ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
   });
 
-  test("must be narrower than a scope in a certificate from another service", () => {
+  test("allows less than a scope in a certificate from another service", () => {
     expect(invalidScopes(["custom:refund", "custom:grün", "custom:a b"])).toEqual([]);
   });
 });

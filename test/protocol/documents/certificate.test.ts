@@ -228,13 +228,13 @@ describe("issuing a certificate", () => {
 });
 
 describe("the signed bytes of a certificate", () => {
-  test("contain all fields except the signature", async () => {
+  test("include all fields except the signature", async () => {
     const certificate = await certify(ROOT, AGENT);
     const { signature: _, ...rest } = certificate;
     expect(JSON.parse(Buffer.from(delegationSignBytes(certificate)).toString())).toEqual(rest);
   });
 
-  test("contain an empty list of constraints", () => {
+  test("include an empty list of constraints", () => {
     expect(Buffer.from(delegationSignBytes(fields(ROOT, AGENT))).toString()).toContain('"constraints":[]');
   });
 
@@ -266,7 +266,7 @@ describe("the signed bytes of a certificate", () => {
     [{ max_alt_m: 120 }, '"max_alt_m":120,"max_lat":10,"max_lon":10,"min_alt_m":0,'],
     [{ min_alt_m: -3.5, max_alt_m: 0 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
     [{ min_alt_m: -3.5 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
-  ])("contain both altitudes of a box if one of %j is not 0", (altitudes, text) => {
+  ])("include both altitudes of a box if one of %j is not 0", (altitudes, text) => {
     const bytes = delegationSignBytes(fields(ROOT, AGENT, { constraints: [box(altitudes)] }));
     const corners = `${text || '"max_lat":10,"max_lon":10,'}"min_lat":0,"min_lon":0,"type":"geo_bbox"`;
     expect(Buffer.from(bytes).toString()).toContain(`"constraints":[{${corners}}]`);

@@ -16,7 +16,7 @@ async function leafOf(changes = {}): Promise<DelegationCert> {
 }
 
 describe("a stored certificate", () => {
-  test("can be found however the same value is written, and not with any other value", async () => {
+  test("matches however the same value is written, and no other value", async () => {
     await fc.assert(
       fc.asyncProperty(
         certificates,
@@ -51,7 +51,7 @@ describe("a stored certificate", () => {
     );
   });
 
-  test("can be found only if all its fields and both signature halves are equal", async () => {
+  test("matches only if all its fields and both signature halves are equal", async () => {
     const certificate = await leafOf({ constraints: [{ type: "max_speed_mps", max_mps: 3 }] });
     const recent = createRecentCertificates(AMPLE);
     recent.add(certificate);

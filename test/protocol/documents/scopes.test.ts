@@ -64,7 +64,7 @@ describe("the vocabulary", () => {
     "meeting:attend",
     "actuate:valve",
     "files:write",
-  ])("%s is valid", (scope) => expect(invalidScopes([scope])).toEqual([]));
+  ])("accepts the valid scope %s", (scope) => expect(invalidScopes([scope])).toEqual([]));
 
   test.each([
     "",
@@ -86,7 +86,9 @@ describe("the vocabulary", () => {
     "urn:acme:read",
     "pretend:unknown:scope",
     "constructor",
-  ])("%j is not valid", (scope) => expect(invalidScopes(["meeting:attend", scope])).toEqual([scope]));
+  ])("rejects the invalid scope %j", (scope) =>
+    expect(invalidScopes(["meeting:attend", scope])).toEqual([scope]),
+  );
 });
 
 describe("expanding scopes", () => {
@@ -169,7 +171,7 @@ describe("a ceiling", () => {
     ]);
   });
 
-  test("with a wildcard grants that wildcard, but not a sensitive scope of its group", () => {
+  test("grants a wildcard by the same wildcard, but not a sensitive scope of its group", () => {
     expect(coversScopes(["meeting:*"], ["meeting:*"])).toEqual([]);
     expect(coversScopes(["meeting:*"], ["meeting:record"])).toEqual(["meeting:record"]);
   });

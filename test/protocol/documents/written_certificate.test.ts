@@ -65,7 +65,7 @@ function edited(document: Uint8Array, { at, cut, put }: { at: number; cut: numbe
 }
 
 describe("known certificates in a document", () => {
-  test("can be found in every form in which they were first read, together with the agent's key", async () => {
+  test("match in every form in which they were first read, together with the agent's key", async () => {
     // In the indented form, the agent's key is indented less than the subject key of the leaf.
     for (const [n, spell] of SPELLINGS.slice(0, 3).entries()) {
       const bundle = await prove([{}, {}, { constraints: [{ type: "max_speed_mps", max_mps: 3 }] }]);
@@ -104,7 +104,7 @@ describe("known certificates in a document", () => {
     );
   });
 
-  test("cannot be found where no value is allowed, and their placeholder is not accepted elsewhere", async () => {
+  test("never match where no value is allowed, and their placeholder is not accepted elsewhere", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     const recent = recentAfter(encode(bundle));
@@ -148,7 +148,7 @@ describe("known certificates in a document", () => {
     expect(() => parseJson(document, { ...LIMITS, depth: depth - 1 }, recent)).toThrow(/too_deep/);
   });
 
-  test("cannot be changed by callers", async () => {
+  test("reject changes by callers", async () => {
     const document = encode(await prove());
     const [leaf] = decodeProofBundle(document, recentAfter(document)).delegations as [DelegationCert];
     expect(() => leaf.scope.push("files:read")).toThrow(TypeError);
@@ -232,7 +232,7 @@ describe("the memory of a certificate's bytes", () => {
     expect(documents.map((document) => recent.find(Buffer.from(document)).length)).toEqual([0, 2, 2]);
   });
 
-  test("contains only the last of two certificates with the same start", async () => {
+  test("keeps only the last of two certificates with the same start", async () => {
     const bundles = await Promise.all([1, 2].map(async (n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const recent = recentAfter(first);
@@ -241,7 +241,7 @@ describe("the memory of a certificate's bytes", () => {
     expect(decodeProofBundle(first, recent)).toEqual(bundles[0]);
   });
 
-  test("contains a certificate again after its next use, if another with the same start replaced it", async () => {
+  test("finds a certificate again after its next use, if another with the same start replaced it", async () => {
     const bundles = await Promise.all([1, 2].map((n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const certificateMemory = createCertificateMemory();

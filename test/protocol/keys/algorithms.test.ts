@@ -161,7 +161,7 @@ describe("public key points", () => {
     for (const key of keys) expect(implementation("ed25519", backend).verifyingKey(key)).toBeUndefined();
   });
 
-  test("include exactly the eight points of small order in the rejected list", () => {
+  test("have exactly the eight points of small order in the list of rejected ones", () => {
     const generator = ed25519.Point.fromHex(SMALL_ORDER_POINTS.at(-2) ?? "");
     const multiples = Array.from({ length: 8 }, (_, times) =>
       generator.multiplyUnsafe(BigInt(times)).toHex(),

@@ -26,7 +26,7 @@ describe("a key rotation", () => {
   const issue = (changes: Partial<KeyRotationFields> = {}) =>
     issueKeyRotation({ ...fields, ...changes }, ROOT.privateKey, next.privateKey);
 
-  test.each(ROTATION_REASONS)("for the reason %s verifies after encoding and decoding", async (reason) => {
+  test.each(ROTATION_REASONS)("verifies after encoding and decoding for the reason %s", async (reason) => {
     const statement = await issue({ reason });
     expect(decodeKeyRotation(encode(statement))).toEqual(statement);
     expect(await verifyKeyRotation(statement)).toBeUndefined();
@@ -75,7 +75,7 @@ describe("a key rotation", () => {
     }
   });
 
-  test("can follow another rotation, but their signatures cannot be combined", async () => {
+  test("follows another rotation, but their signatures cannot be combined", async () => {
     const last = testKey(7);
     const first = await issue();
     const second = await issueKeyRotation(

@@ -49,11 +49,11 @@ describe("the required scope", () => {
     ["meeting:speak", "scope_denied"],
     ["meeting:*", "scope_denied"],
     ["", "scope_denied"],
-  ])("%j: %s", async (required_scope, expected) => {
+  ])("%j leads to: %s", async (required_scope, expected) => {
     expect(await code(await prove(), { required_scope })).toBe(expected);
   });
 
-  test("must be granted by all certificates of the chain", async () => {
+  test("must be in the scope of all certificates of the chain", async () => {
     const bundle = await prove([
       { scope: ["meeting:record"] },
       { scope: ["meeting:*", "identity:delegate"] },
@@ -131,7 +131,7 @@ describe("the first violation in order", () => {
     ]);
   });
 
-  test("can be a bad signature in front of a malformed certificate", async () => {
+  test("reports a bad signature in front of a malformed certificate", async () => {
     const bundle = await prove([{}, { version: 2 }]);
     const [leaf] = bundle.delegations as [DelegationCert];
     leaf.signature = { ...leaf.signature, ed25519: tamper(leaf.signature.ed25519) };
