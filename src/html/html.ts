@@ -10,7 +10,7 @@ export class Html {
 
   /** Wraps markup that this file composed, and that needs no further escaping. */
   static of(key: typeof OWN, markup: string): Html {
-    if (key !== OWN) throw new Error("Markup is made by html`…` only");
+    if (key !== OWN) throw new Error("Create markup only with html`…`");
     return new Html(markup);
   }
 
@@ -69,7 +69,7 @@ export function renderDocument(document: Html): string {
  * policy must name its hash.
  */
 export function inlineStyle(css: string): Html {
-  if (/<[/!]/.test(css)) throw new Error("A style sheet cannot end its own element");
+  if (/<[/!]/.test(css)) throw new Error("A style sheet must not contain the end of its element");
   return Html.of(OWN, `<style>${css}</style>`);
 }
 
@@ -103,9 +103,11 @@ function escapeHtml(text: string): string {
 }
 
 function element(type: unknown, attributes: Attributes | null, ...children: Piece[]): Html {
-  if (typeof type !== "string" || !ELEMENT.test(type)) throw new Error("An element has a fixed name");
+  if (typeof type !== "string" || !ELEMENT.test(type))
+    throw new Error("The name of an element must be part of the template");
   const content = children.map(render).join("");
-  if (content !== "" && UNREAD.has(type.toLowerCase())) throw new Error(`<${type}> has no content here`);
+  if (content !== "" && UNREAD.has(type.toLowerCase()))
+    throw new Error(`<${type}> must be empty in a template`);
   const given = Object.entries(attributes ?? {}).map(([name, value]) => attribute(name, value));
   const open = `<${type}${given.join("")}>`;
   return Html.of(OWN, VOID.has(type) ? open : `${open}${content}</${type}>`);
@@ -113,8 +115,10 @@ function element(type: unknown, attributes: Attributes | null, ...children: Piec
 
 /** Returns an attribute with a leading space, or an empty text if the attribute is not set. */
 function attribute(name: string, value: unknown): string {
-  if (REFUSED.test(name) || !ATTRIBUTE.test(name)) throw new Error(`${name} is not for pages`);
-  if (typeof value === "object" && value !== null) throw new Error(`${name}: an attribute's value is text`);
+  if (REFUSED.test(name) || !ATTRIBUTE.test(name))
+    throw new Error(`the attribute ${name} is not allowed in pages`);
+  if (typeof value === "object" && value !== null)
+    throw new Error(`${name}: the value of an attribute must be text`);
   if (value === true) return ` ${name}`;
   if (value === undefined || value === null || value === false) return "";
   const text = String(value);

@@ -113,7 +113,7 @@ export function createInstallation(deps: InstallationDeps): Installation {
   return {
     async read(name) {
       const part = parts.find((each) => each.name === name);
-      if (part === undefined) throw new Error(`There is no part ${name}`);
+      if (part === undefined) throw new Error(`Unknown part of the installation: ${name}`);
       const known = last.get(name);
       if (known !== undefined && clock.now() < addSeconds(known.at, freshSeconds)) return known;
       const late = away(name, clock.now(), `no answer within ${waitMs / 1000} s`);

@@ -86,8 +86,8 @@ async function takeAgent(rate: RateLimiterPostgres, key: string): Promise<Record
 }
 
 const WHAT: Record<RatedKind, string> = {
-  present: "This key presents too often",
-  agents: "Too many agents were made with this key in a day",
+  present: "Too many proofs were presented with this key",
+  agents: "Too many agents were created with this key in a day",
 };
 
 /** Returns headers in the form of draft-ietf-httpapi-ratelimit-headers-10. */

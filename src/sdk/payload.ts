@@ -44,16 +44,16 @@ function copyOf(value: unknown, depth: number): unknown {
     case "object":
       return value === null ? null : copyOfObject(value, depth + 1);
     default:
-      throw new TypeError(`a payload is plain data, not a ${typeof value}`);
+      throw new TypeError(`a payload must be plain data, not a ${typeof value}`);
   }
 }
 
 function copyOfObject(value: object, depth: number): unknown {
-  if (depth > MAX_DEPTH) throw new ProtocolError("too_deep", `nesting over ${MAX_DEPTH}`);
+  if (depth > MAX_DEPTH) throw new ProtocolError("too_deep", `more than ${MAX_DEPTH} levels of nesting`);
   if (Array.isArray(value)) return Object.freeze(Array.from(value, (item) => copyOf(item, depth)));
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) {
-    throw new TypeError("a payload is plain data, not an instance of a class");
+    throw new TypeError("a payload must be plain data, not an instance of a class");
   }
   const members = Object.entries(value)
     .filter(([, member]) => member !== undefined)

@@ -73,15 +73,15 @@ const LONGEST_TIMEOUT_MS = 600_000;
 export function readSettings(settings: GuardSettings): ReadSettings {
   const { apiKey, agent, verifier, word = "service", timeoutMs = DEFAULT_TIMEOUT_MS } = settings;
   const base = readBase(settings.baseUrl);
-  demand(/^[a-z][a-z0-9]{0,31}$/.test(word), "word: lower-case letters and digits");
+  demand(/^[a-z][a-z0-9]{0,31}$/.test(word), "word: must be lower-case letters and digits, a letter first");
   const isTimeout = Number.isInteger(timeoutMs) && timeoutMs >= 1 && timeoutMs <= LONGEST_TIMEOUT_MS;
-  demand(isTimeout, `timeoutMs: a whole number from 1 to ${LONGEST_TIMEOUT_MS}`);
+  demand(isTimeout, `timeoutMs: must be a whole number from 1 to ${LONGEST_TIMEOUT_MS}`);
   const isKey = typeof apiKey === "function" || (typeof apiKey === "string" && /^[\x21-\x7e]+$/.test(apiKey));
-  demand(isKey, "apiKey: visible ASCII characters, or a function that gives them");
+  demand(isKey, "apiKey: must be visible ASCII characters, or a function that returns them");
   if (verifier !== undefined) {
     demand(
       isText(verifier.verifierId) && isText(verifier.workspaceId),
-      "verifier: two ids that are not empty",
+      "verifier: needs verifierId and workspaceId, both not empty",
     );
   }
   return {
@@ -100,11 +100,11 @@ export function readSettings(settings: GuardSettings): ReadSettings {
 }
 
 function readBase(baseUrl: string | URL): string {
-  demand(URL.canParse(String(baseUrl)), "baseUrl: an absolute URL");
+  demand(URL.canParse(String(baseUrl)), "baseUrl: must be an absolute URL");
   const url = new URL(String(baseUrl));
-  demand(url.protocol === "https:" || url.protocol === "http:", "baseUrl: https or http");
-  demand(url.username === "" && url.password === "", "baseUrl: no user name or password");
-  demand(url.search === "" && url.hash === "", "baseUrl: no query and no fragment");
+  demand(url.protocol === "https:" || url.protocol === "http:", "baseUrl: must start with https or http");
+  demand(url.username === "" && url.password === "", "baseUrl: must not contain a user name or password");
+  demand(url.search === "" && url.hash === "", "baseUrl: must not contain a query or fragment");
   return url.href.replace(/\/+$/, "");
 }
 

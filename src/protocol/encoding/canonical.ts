@@ -55,7 +55,7 @@ function ordered(value: unknown, depth: number): unknown {
       return value;
     case "object":
       if (value === null) return value;
-      if (depth >= MAX_DEPTH) throw new ProtocolError("too_deep", `nesting over ${MAX_DEPTH}`);
+      if (depth >= MAX_DEPTH) throw new ProtocolError("too_deep", `more than ${MAX_DEPTH} levels of nesting`);
       return Array.isArray(value) ? orderedItems(value, depth + 1) : orderedMembers(value, depth + 1);
     default:
       throw new ProtocolError("unsupported_value", `a ${typeof value} has no canonical form`);

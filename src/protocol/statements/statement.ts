@@ -49,7 +49,7 @@ export async function sign<F extends object>(
 export function issuerViolation(id: string, key: HybridPublicKey): StatementViolation | undefined {
   return keyId(key) === id
     ? undefined
-    : { code: "issuer_mismatch", detail: "the statement names another key than the one it is compared with" };
+    : { code: "issuer_mismatch", detail: "the statement names another key than the expected one" };
 }
 
 /**
