@@ -47,7 +47,7 @@ export const PERMISSION_CODES = [
 /** One of {@link PERMISSION_CODES}. */
 export type PermissionCode = (typeof PERMISSION_CODES)[number];
 
-/** Every reason that verification can give. Closed. */
+/** Every reason that verification can give. There are no others. */
 export type ViolationCode = (typeof EVIDENCE_CODES)[number] | PermissionCode;
 
 /** One violated rule. */

@@ -1,5 +1,5 @@
 /**
- * Why a document, a value or a request to issue is malformed. Closed: the protocol code throws no other code.
+ * Why a document, a value or a request to issue is malformed. The protocol code throws no other code.
  *
  * - `too_large`: more than 131072 bytes
  * - `invalid_utf8`: not well-formed UTF-8, or text with a lone surrogate

@@ -10,7 +10,7 @@ import {
 } from "../keys/hybrid.ts";
 
 /**
- * Why a signed statement is refused. Closed.
+ * Why a signed statement is refused. There are no other reasons.
  *
  * - `version_mismatch`: not version 1
  * - `issuer_mismatch`: names another key than the expected one

@@ -65,7 +65,7 @@ export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_sign
 };
 
 /**
- * Why a transaction receipt is refused, as published codes. Closed.
+ * Why a transaction receipt is refused, as published codes. There are no others.
  *
  * - `version_mismatch`: not version 1
  * - `missing_…`, `no_parties`, `empty_party_id`: something required is missing
