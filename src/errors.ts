@@ -1,6 +1,6 @@
 /**
- * All error codes of this service, each with its HTTP status and its meaning. No other code leaves it. The OpenAPI
- * document and the reference in `docs/` are generated from this table.
+ * All error codes of this service, each with its HTTP status and its meaning. No other code leaves it. The
+ * OpenAPI document and the reference in `docs/` are generated from this table.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a parameter or a header is malformed, mistyped, missing or too large"],

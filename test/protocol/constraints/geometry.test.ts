@@ -38,7 +38,7 @@ describe("geo_circle", () => {
     expect(await outcome(circle, context)).toBe("constraint_unverifiable");
   });
 
-  test("always denies if it is not a valid circle", async () => {
+  test("denies every place if it is not a valid circle", async () => {
     expect(await outcome({ ...circle, radius_m: -1 }, at(0, 0))).toBe("constraint_denied");
     expect(await outcome({ ...circle, lat: 91 }, {})).toBe("constraint_denied");
   });
@@ -89,7 +89,7 @@ describe("geo_polygon", () => {
     );
   });
 
-  test("denies if it spans more than 180° of longitude, but not at 180°", async () => {
+  test("denies every place if it spans more than 180° of longitude, but not at 180°", async () => {
     const spanning = (lon: number): [number, number][] => [
       [-10, -90],
       [-10, lon],
@@ -167,7 +167,7 @@ describe("geo_bbox", () => {
     expect(await outcome({ ...box, max_alt_m: 20 }, at(0, 3, -0.1))).toBe("constraint_denied");
   });
 
-  test("denies if it is upside down, and cannot be verified without a position", async () => {
+  test("denies every place if it is upside down, and cannot be verified without a position", async () => {
     expect(await outcome({ ...box, min_lat: 4 }, at(3.5, 3))).toBe("constraint_denied");
     expect(await outcome(box, {})).toBe("constraint_unverifiable");
   });

@@ -56,21 +56,21 @@ describe("time_window", () => {
   );
 
   test.each(["utc", "europe/zurich", "EUROPE/ZURICH", "us/pacific"])(
-    "denies in the zone %j, whose spelling other verifiers do not know",
+    "denies every time in the zone %j, whose spelling other verifiers do not know",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("constraint_denied");
     },
   );
 
   test.each(["", "Mars/Olympus", "+00:00", "Local", "Local\0", "UTC ", "PST"])(
-    "denies in the unknown zone %j",
+    "denies every time in the unknown zone %j",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("constraint_denied");
     },
   );
 
   test.each(["9:00", "09:60", "24:00", "0900", "09:00:00", " 9:00", ""])(
-    "denies if it starts at %j",
+    "denies every time if its start is %j",
     async (start) => {
       expect(await outcome({ ...office, start }, {}, clock(12, 0))).toBe("constraint_denied");
     },
