@@ -103,11 +103,13 @@ function escapeHtml(text: string): string {
 }
 
 function element(type: unknown, attributes: Attributes | null, ...children: Piece[]): Html {
-  if (typeof type !== "string" || !ELEMENT.test(type))
+  if (typeof type !== "string" || !ELEMENT.test(type)) {
     throw new Error("The name of an element must be part of the template");
+  }
   const content = children.map(render).join("");
-  if (content !== "" && UNREAD.has(type.toLowerCase()))
+  if (content !== "" && UNREAD.has(type.toLowerCase())) {
     throw new Error(`<${type}> must be empty in a template`);
+  }
   const given = Object.entries(attributes ?? {}).map(([name, value]) => attribute(name, value));
   const open = `<${type}${given.join("")}>`;
   return Html.of(OWN, VOID.has(type) ? open : `${open}${content}</${type}>`);
@@ -115,10 +117,12 @@ function element(type: unknown, attributes: Attributes | null, ...children: Piec
 
 /** Returns an attribute with a leading space, or an empty text if the attribute is not set. */
 function attribute(name: string, value: unknown): string {
-  if (REFUSED.test(name) || !ATTRIBUTE.test(name))
+  if (REFUSED.test(name) || !ATTRIBUTE.test(name)) {
     throw new Error(`the attribute ${name} is not allowed in pages`);
-  if (typeof value === "object" && value !== null)
+  }
+  if (typeof value === "object" && value !== null) {
     throw new Error(`${name}: the value of an attribute must be text`);
+  }
   if (value === true) return ` ${name}`;
   if (value === undefined || value === null || value === false) return "";
   const text = String(value);
