@@ -53,22 +53,25 @@ test("isLockedNode rejects a Node that is altered, missing or truncated", async 
 const LOCKED = { version: "1.0.0", integrity: "sha512-a" };
 
 test.each([
-  ["that lack only an optional one", true, { "node_modules/a": LOCKED }],
-  ["that match the lock completely", true, { "node_modules/a": LOCKED, "node_modules/b": LOCKED }],
-  ["in another version", false, { "node_modules/a": { ...LOCKED, version: "1.0.1" } }],
-  ["with another hash", false, { "node_modules/a": { ...LOCKED, integrity: "sha512-b" } }],
-  ["whose folder is missing", false, { "node_modules/a": LOCKED, "node_modules/c": LOCKED }],
-  ["of an unfinished npm run", false, {}],
-])("isInstalled for packages %s returns %s", async (_, wanted, installed: Record<string, unknown>) => {
-  const needed = Object.keys(installed).includes("node_modules/c") ? { "node_modules/c": LOCKED } : {};
+  ["accepts packages as the lock says", { a: LOCKED, test: LOCKED }, { dev: true, light: true }],
+  ["accepts an optional one more", { a: LOCKED, test: LOCKED, b: LOCKED }, { dev: true, light: true }],
+  ["refuses another version", { a: { ...LOCKED, version: "1.0.1" }, test: LOCKED }, {}],
+  ["refuses another hash", { a: { ...LOCKED, integrity: "sha512-b" }, test: LOCKED }, {}],
+  ["refuses one without its folder", { a: LOCKED, test: LOCKED, c: LOCKED }, {}],
+  ["refuses an installation that npm has not finished", {}, {}],
+  ["misses packages of development only if they are needed", { a: LOCKED }, { light: true }],
+])("%s", async (_, recorded: Record<string, unknown>, { dev = false, light = false }) => {
+  const inFolder = (packages: Record<string, unknown>) =>
+    Object.fromEntries(Object.entries(packages).map(([name, entry]) => [`node_modules/${name}`, entry]));
+  const needed = Object.hasOwn(recorded, "c") ? { c: LOCKED } : {};
+  const optional = { b: { ...LOCKED, optional: true } };
   const locked = {
     "": {},
-    "node_modules/a": LOCKED,
-    "node_modules/b": { ...LOCKED, optional: true },
-    ...needed,
+    ...inFolder({ a: LOCKED, ...optional, test: { ...LOCKED, dev: true }, ...needed }),
   };
-  for (const name of ["a", "b"]) await mkdir(join(folder, "node_modules", name), { recursive: true });
+  const installed = inFolder(recorded);
+  for (const name of ["a", "b", "test"]) await mkdir(join(folder, "node_modules", name), { recursive: true });
   await writeFile(join(folder, "package-lock.json"), JSON.stringify({ packages: locked }));
   await writeFile(join(folder, "node_modules/.package-lock.json"), JSON.stringify({ packages: installed }));
-  expect(isInstalled(folder)).toBe(wanted);
+  expect([isInstalled(folder, true), isInstalled(folder, false)]).toEqual([dev, light]);
 });

