@@ -52,7 +52,7 @@ test("isLockedNode rejects a Node that is altered, missing or truncated", async 
 
 const LOCKED = { version: "1.0.0", integrity: "sha512-a" };
 
-test.each([
+test.each<[string, Record<string, unknown>, { dev?: true; light?: true }]>([
   ["accepts packages as the lock says", { a: LOCKED, test: LOCKED }, { dev: true, light: true }],
   ["accepts an optional one more", { a: LOCKED, test: LOCKED, b: LOCKED }, { dev: true, light: true }],
   ["refuses another version", { a: { ...LOCKED, version: "1.0.1" }, test: LOCKED }, {}],
@@ -60,7 +60,7 @@ test.each([
   ["refuses one without its folder", { a: LOCKED, test: LOCKED, c: LOCKED }, {}],
   ["refuses an installation that npm has not finished", {}, {}],
   ["misses packages of development only if they are needed", { a: LOCKED }, { light: true }],
-])("%s", async (_, recorded: Record<string, unknown>, { dev = false, light = false }) => {
+])("%s", async (_, recorded, { dev = false, light = false }) => {
   const inFolder = (packages: Record<string, unknown>) =>
     Object.fromEntries(Object.entries(packages).map(([name, entry]) => [`node_modules/${name}`, entry]));
   const needed = Object.hasOwn(recorded, "c") ? { c: LOCKED } : {};
