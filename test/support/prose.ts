@@ -29,7 +29,7 @@ function sourceFaults(path: string, text: string): string[] {
     faults.push(...phraseFaults(words, line), ...lengthFaults(words, line));
   }
   walk(program, (node) => {
-    const name = testName(node);
+    const name = testName(node)?.text;
     if (name !== undefined && TEST_NAME.test(name)) {
       faults.push(`${lineAt(node.start as number)}: a test name does not begin with its subject: ${name}`);
     }
@@ -44,11 +44,12 @@ function sourceFaults(path: string, text: string): string[] {
   return faults;
 }
 
-type CommentBlock = { words: string; line: number; isDocstring: boolean };
+/** A comment: its words without marks, and the line on which it begins. */
+export type CommentBlock = { words: string; line: number; isDocstring: boolean };
 type Comment = ReturnType<typeof parseSync>["comments"][number];
 
 /** Returns the comments of a source. Consecutive `//` lines form one comment. */
-function commentBlocks(text: string, comments: Comment[]): CommentBlock[] {
+export function commentBlocks(text: string, comments: Comment[]): CommentBlock[] {
   const blocks: CommentBlock[] = [];
   let end = 0;
   for (const comment of comments) {
@@ -66,18 +67,19 @@ function commentBlocks(text: string, comments: Comment[]): CommentBlock[] {
 }
 
 /** Returns the name in `test("name", …)`, `describe.skipIf(…)("name", …)` and similar calls. */
-function testName(node: Node): string | undefined {
+export function testName(node: Node): { kind: string; text: string } | undefined {
   if (node.type !== "CallExpression") return undefined;
   let callee = node.callee as Node;
   while (callee.type === "MemberExpression" || callee.type === "CallExpression") {
     callee = (callee.type === "MemberExpression" ? callee.object : callee.callee) as Node;
   }
-  if (callee.type !== "Identifier" || !TEST_FUNCTIONS.has(callee.name as string)) return undefined;
+  const kind = callee.type === "Identifier" ? (callee.name as string) : "";
+  if (!TEST_FUNCTIONS.has(kind)) return undefined;
   const [first] = node.arguments as Node[];
-  if (first?.type === "Literal" && typeof first.value === "string") return first.value;
+  if (first?.type === "Literal" && typeof first.value === "string") return { kind, text: first.value };
   if (first?.type !== "TemplateLiteral") return undefined;
-  const [begin] = first.quasis as { value: { raw: string } }[];
-  return begin?.value.raw;
+  const parts = first.quasis as { value: { raw: string } }[];
+  return { kind, text: parts.map(({ value }) => value.raw).join("…") };
 }
 
 function markdownFaults(text: string): string[] {

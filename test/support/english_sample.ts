@@ -1,0 +1,90 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseSync } from "vite";
+import { findMessages } from "./messages.ts";
+import { commentBlocks, testName } from "./prose.ts";
+import { walk } from "./syntax.ts";
+
+/** A piece of English and its place, `path:line` or a page's path. */
+type Piece = { place: string; text: string };
+
+const COUNTS = { comments: 100, "test names": 50, "error messages": 30, pages: 10 };
+/** Shorter comments are labels, and there is nothing in them to understand. */
+const SHORTEST_COMMENT = 20;
+
+/** A random sample of the project's English, the same for the same `seed`, as a reader's questionnaire. */
+export function englishSample(root: string, seed: number): string {
+  const random = randomFrom(seed);
+  return Object.entries(piecesOf(root))
+    .flatMap(([kind, pieces]) => {
+      const drawn = draw(pieces, COUNTS[kind as keyof typeof COUNTS], random);
+      return [
+        `## ${kind}`,
+        ...drawn.map(({ place, text }, n) => `\n${n + 1}. ${place}\n${text.replace(/^(?=.)/gm, "   ")}`),
+        "",
+      ];
+    })
+    .join("\n");
+}
+
+function piecesOf(root: string): Record<keyof typeof COUNTS, Piece[]> {
+  const sources = globSync(["{src,keyvault,test}/**/*.{ts,mjs}"], { cwd: root })
+    .filter((path) => !path.includes("node_modules"))
+    .sort()
+    .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }))
+    .map(({ path, text }) => {
+      const { program, comments } = parseSync(path, text);
+      return { path, text, program, comments };
+    });
+  const comments = sources.flatMap(({ path, text, comments }) =>
+    commentBlocks(text, comments)
+      .map(({ line, words }) => ({ place: `${path}:${line}`, text: words.trim() }))
+      .filter((piece) => piece.text.length >= SHORTEST_COMMENT),
+  );
+  const names = sources.flatMap(({ path, program }) =>
+    namesIn(program).map((text) => ({ place: path, text })),
+  );
+  const pages = globSync(["*.md", "docs/**/*.md", "charts/*/README.md"], { cwd: root }).sort();
+  return {
+    comments,
+    "test names": names,
+    "error messages": findMessages(root).map(({ path, line, text }) => ({ place: `${path}:${line}`, text })),
+    pages: pages.map((place) => ({ place, text: "" })),
+  };
+}
+
+/** The full names of the tests in a file, as a list of failures shows them. */
+function namesIn(program: unknown): string[] {
+  const calls: { kind: string; text: string; start: number; end: number }[] = [];
+  walk(program, (node) => {
+    const name = testName(node);
+    if (name !== undefined) calls.push({ ...name, start: node.start as number, end: node.end as number });
+  });
+  return calls
+    .filter(({ kind }) => kind !== "describe")
+    .map(({ start, end, text }) =>
+      [
+        ...calls.filter((outer) => outer.start < start && outer.end > end).map((outer) => outer.text),
+        text,
+      ].join(" > "),
+    );
+}
+
+function draw(pieces: readonly Piece[], count: number, random: () => number): Piece[] {
+  const left = [...pieces];
+  return Array.from({ length: Math.min(count, left.length) }, () => {
+    const [piece] = left.splice(Math.floor(random() * left.length), 1);
+    return piece as Piece;
+  });
+}
+
+/** Numbers in [0, 1), by the generator mulberry32. */
+function randomFrom(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
