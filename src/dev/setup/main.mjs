@@ -8,8 +8,8 @@ import { findModule, installSystemPackages } from "./system.mjs";
 const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
- * What can be run: `command` is what the locked Node executes, `token` says whether it needs a PKCS#11
- * module, `builder` whether it builds images, `light` whether it needs no package of development.
+ * The npm scripts by name. The locked Node runs `command`. `token` is true if it needs a PKCS#11 module,
+ * `builder` if it builds images, and `light` if it needs no development package.
  *
  * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } | undefined>}
  */

