@@ -299,7 +299,7 @@ describe("the check of an archive", () => {
 
   test.each([
     ["an extra byte", () => appendFile(join(folder, "outcomes.ndjson.gz"), "\0"), /outcomes.*damaged/],
-    ["a file cut off", () => truncate(join(folder, "a truncated file"), 20), /outcomes.*cut off or damaged/],
+    ["a file cut off", () => truncate(join(folder, "outcomes.ndjson.gz"), 20), /outcomes.*cut off or damaged/],
     ["a missing file", () => rm(join(folder, "outcomes.ndjson.gz")), /outcomes.ndjson.gz is missing/],
     ["a missing row", () => events((rows) => rows.slice(0, -1)), /says|has \d+ rows/],
     ["a repeated row", () => events((rows) => [...rows, rows.at(-1) ?? {}]), /line 7: occurs twice/],
