@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
-/** What takes minutes, or the whole machine: one file at a time. */
+/** Runs the slow tests, one file at a time: each takes minutes or the whole machine. */
 export default defineConfig({
   test: {
     ...base.test,
