@@ -1,12 +1,12 @@
-/** One step of the schema: a numbered name and the SQL that makes it. */
+/** A migration: a numbered name and its SQL. */
 export type Migration = { name: string; sql: string };
 
 /**
- * The schema's steps in their order, forward only. Nobody edits one that has landed: a change is a new number
- * at the end. Each leaves in place what the version before it needs.
+ * The migrations in order, forward only. A landed migration is never edited. A change is a new one at the
+ * end. Each keeps what the version before it needs.
  */
 export const migrations: readonly Migration[] = [
-  // Tenants' data keys and the keys under them. Nothing here is of use without the token.
+  // Data keys of tenants, and the keys that they wrap. These rows are useless without the token.
   {
     name: "0001_keys",
     sql: `
@@ -37,8 +37,8 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX keys_by_tenant ON keys (tenant, created_at, key_id);
     `,
   },
-  // The chained audit. The triggers stop accidents; what stops a deliberate hand is the chain, whose key is
-  // in the token.
+  // The chained audit. Triggers prevent accidental changes. The chain, whose key is in the token, reveals
+  // deliberate ones.
   {
     name: "0002_audit",
     sql: `
@@ -64,9 +64,9 @@ export const migrations: readonly Migration[] = [
         FOR EACH STATEMENT EXECUTE FUNCTION audit_is_append_only();
     `,
   },
-  // States beyond active and disabled, requests that wait for a second admin, and what authenticates both:
-  // `state_mac` covers a row's state and `state_seq`, the number of the audit record that gave it this
-  // state, so that an earlier state put back is found too.
+  // States beyond active and disabled, and requests that wait for a second admin. `state_mac` authenticates a
+  // row's state and `state_seq`, the number of the audit record that set it. A restored earlier state is
+  // therefore detected.
   {
     name: "0003_lifecycle",
     sql: `
@@ -99,7 +99,7 @@ export const migrations: readonly Migration[] = [
         WHERE outcome = 'granted' AND statement IN ('tenant_destroy', 'tenant_destroy_cancel', 'tenant_erase');
     `,
   },
-  // Finds the last statement of a sequence, which the audit itself remembers.
+  // Finds the last statement of a sequence in the audit.
   {
     name: "0004_sequences",
     sql: `
@@ -107,8 +107,8 @@ export const migrations: readonly Migration[] = [
         WHERE outcome = 'granted' AND detail ->> 'stream' IS NOT NULL;
     `,
   },
-  // Keys with halves in the token, by the label that these have there. A row without a key is there before
-  // anything is made in the token, so whatever a crash leaves behind is known by its label.
+  // Keys with halves in the token, by their label there. The row is inserted before the token creates
+  // anything, so that whatever a crash leaves behind can be found by its label.
   {
     name: "0005_residents",
     sql: `
@@ -119,8 +119,7 @@ export const migrations: readonly Migration[] = [
       );
     `,
   },
-  // Finds the root keys that a tenant was given, which the audit remembers also when a row of theirs is
-  // gone.
+  // Finds the root keys of a tenant in the audit, even if a row of theirs is missing.
   {
     name: "0006_roots",
     sql: `
@@ -128,8 +127,7 @@ export const migrations: readonly Migration[] = [
         WHERE outcome = 'granted' AND statement = 'key_create' AND purpose = 'account_root';
     `,
   },
-  // Finds the key that was given halves in the token, which the audit remembers also when its rows say
-  // otherwise.
+  // Finds a key with halves in the token by the audit, even if its rows say otherwise.
   {
     name: "0007_resident_records",
     sql: `
@@ -137,9 +135,8 @@ export const migrations: readonly Migration[] = [
         WHERE outcome = 'granted' AND statement = 'key_create' AND detail ->> 'resident' IS NOT NULL;
     `,
   },
-  // What the verified audit says, in parts, so that a start need not verify the chain from its first
-  // record: a cache that is believed by its codes only. What decides is answered from memory, and the
-  // indexes that it was looked up by are gone.
+  // A cache of the verified audit, in parts, so that a start need not verify the chain from its first record.
+  // The vault trusts a part only by its code. Decisions read from memory, so their indexes are dropped.
   {
     name: "0008_audit_register",
     sql: `
@@ -158,8 +155,8 @@ export const migrations: readonly Migration[] = [
       DROP INDEX audit_residents;
     `,
   },
-  // What the last revocation list of each root had, which the next one may not lack. The digest stands in
-  // that list's audit record.
+  // The entries of each root's last revocation list. The next list must contain them. The audit record of
+  // that list contains the digest.
   {
     name: "0009_listed_certificates",
     sql: `

@@ -1,7 +1,4 @@
-/**
- * People, their sessions and credit, answers kept for idempotency keys, rate limits, and the operators that
- * have called.
- */
+/** Tables of people, sessions, credit, kept answers of idempotency keys, rate limits and operators. */
 export const accounts = {
   name: "0001_accounts",
   sql: `
@@ -105,7 +102,7 @@ create table operator_clusters (
 `,
 };
 
-/** Platforms, their connections and API keys, and agents. */
+/** Tables of platforms, connections, API keys and agents. */
 export const platforms = {
   name: "0002_platforms",
   sql: `
@@ -181,7 +178,7 @@ create index agents_vault_due on agents (vault_due_at) where vault_due_at is not
 `,
 };
 
-/** Delegation requests and the certificates that approving them makes. */
+/** Tables of delegation requests and certificates. An approval creates a certificate. */
 export const delegations = {
   name: "0003_delegations",
   sql: `
@@ -234,7 +231,7 @@ create index certificates_history on certificates (account_id, issued_at desc, c
 `,
 };
 
-/** What the hot path reads and writes: challenge keys, spent challenges, the audit history. */
+/** Tables of the verify path: challenge keys, spent challenges and the audit history. */
 export const proofs = {
   name: "0004_proofs",
   sql: `

@@ -1,4 +1,4 @@
-/** The outbox, the shards of its relay, the inbox of its consumers, and webhook deliveries. */
+/** Tables of the outbox, its relay's shards, the inbox of consumers, and webhook deliveries. */
 export const events = {
   name: "0005_events",
   sql: `
@@ -127,10 +127,7 @@ create table webhook_attempts (
 `,
 };
 
-/**
- * Decisions on proofs that are bound to one operation, by the application's own id of it, and what came of
- * them.
- */
+/** Decisions on proofs that are bound to one operation, by the application's id of it, and their outcomes. */
 export const operations = {
   name: "0006_operations",
   sql: `
@@ -155,8 +152,8 @@ create table invocations (
 };
 
 /**
- * What an account's root key is bounded to: noted before the key is asked for, so that every try asks for the
- * same one.
+ * The limits of an account's root key. They are stored before the vault is asked for the key, so that each
+ * attempt asks for the same one.
  */
 export const accountCeiling = {
   name: "0007_account_ceiling",
@@ -165,7 +162,7 @@ alter table accounts add column root_ceiling text[];
 `,
 };
 
-/** What a connection's webhook secret is replaced by, and the one before it until its grace is over. */
+/** A connection's next webhook secret, and its former one until the end of the grace. */
 export const webhookSecrets = {
   name: "0008_webhook_secrets",
   sql: `
@@ -195,8 +192,8 @@ create index certificates_revoked on certificates (account_id, cert_id) include 
 };
 
 /**
- * Outcomes belong to the history, beside the decisions that they came of; what tells an invocation again is
- * forgotten in time, and is found by its age.
+ * Moves outcomes to the history, beside their decisions. Invocations are deleted after some time, and an
+ * index finds them by their age.
  */
 export const outcomes = {
   name: "0010_outcomes",
@@ -224,10 +221,7 @@ create index invocations_age on invocations (decided_at);
 `,
 };
 
-/**
- * Whose authority counts at a connection, what AuthZEN answers there without a proof, and decisions made
- * elsewhere.
- */
+/** Accepted principals of a connection, its AuthZEN answers without a proof, and decisions made elsewhere. */
 export const acceptedPrincipals = {
   name: "0011_accepted_principals",
   sql: `

@@ -1,7 +1,4 @@
-/**
- * Credit that is granted after the account's first, the mark at which it is running low, and notices: mail to
- * the owner of an account about something that happened to it.
- */
+/** Later credit grants, the balance at which credit counts as low, and notices, which are mails to owners. */
 export const credits = {
   name: "0012_credits",
   sql: `
@@ -50,8 +47,8 @@ create index notices_settled on notices (settled_at) where settled_at is not nul
 };
 
 /**
- * Sign-in codes of several clients beside each other, and what bounds guessing them: a row for each mail. A
- * refresh notes who made it. Addresses may hold letters beyond ASCII, which the service lowers itself.
+ * Sign-in codes of several clients of one address, with one row for each mail, which limits guessing. A
+ * refresh records its client. Addresses may contain non-ASCII letters, which the service lower-cases.
  */
 export const signIn = {
   name: "0013_sign_in",
@@ -93,8 +90,8 @@ alter table accounts add constraint accounts_email_check check (email = lower(em
 };
 
 /**
- * An answer that is kept belongs to who called: the person, or one connection. What was kept before does not
- * say whose it is and is forgotten.
+ * A kept answer belongs to its caller: a person or one connection. Older kept answers do not record their
+ * caller and are deleted.
  */
 export const idempotencyCallers = {
   name: "0014_idempotency_callers",
@@ -106,8 +103,8 @@ alter table idempotency_keys add column caller text not null, drop constraint id
 };
 
 /**
- * A decision that was made elsewhere on an account's authority keeps the names of who decided, as they were
- * then. Those that are there get the names of today.
+ * A decision of another account on an account's authority stores the verifier's names as they were then.
+ * Existing rows get the present names.
  */
 export const verifierNames = {
   name: "0015_verifier_names",
@@ -119,7 +116,7 @@ where e.verifier_account_id = c.account_id and e.connection_id = c.connection_id
 `,
 };
 
-/** What each grant was of, beside its posting, so that the one can be held against the other. */
+/** The amount of each grant, beside its posting, so that reconciliation can compare the two. */
 export const grantAmounts = {
   name: "0016_grant_amounts",
   sql: `
@@ -131,8 +128,8 @@ alter table credit_grants alter column amount_micro_usd set not null;
 };
 
 /**
- * Whether a challenge is spent, asked only where credit is short. As a function it costs a deciding statement
- * that does not ask nothing; as part of that statement every partition would be opened each time.
+ * Returns whether a challenge is spent. The deciding statement asks only if credit is short. As a function it
+ * costs other decisions nothing. As part of the statement it would open every partition each time.
  */
 export const isSpent = {
   name: "0017_is_spent",
@@ -146,8 +143,8 @@ end $$;
 };
 
 /**
- * A kept answer that shows a secret belongs to one sign-in and is emptied after minutes; its row stays, so
- * that the call is not made again. Those that were kept for a day until now are emptied at once.
+ * A kept answer that contains a secret belongs to one sign-in and is emptied after minutes. Its row remains,
+ * so that a repeated call does not run again. Existing ones are emptied immediately.
  */
 export const keptSecrets = {
   name: "0018_kept_secrets",
@@ -164,7 +161,7 @@ where answer_sealed is not null and route_id in
 `,
 };
 
-/** Presented proofs are forgotten with their challenges, oldest first. */
+/** Presented proofs are deleted with their challenges, oldest first. */
 export const presented = {
   name: "0019_presented",
   sql: `

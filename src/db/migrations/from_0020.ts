@@ -1,4 +1,4 @@
-/** Which clusters act for which accounts, and who approves there. */
+/** Tables of the namespaces that act for accounts, and of their approvers. */
 export const clusters = {
   name: "0020_clusters",
   sql: `
@@ -61,7 +61,7 @@ alter table delegation_requests
 `,
 };
 
-/** What objects of clusters take over that others, or people, have registered. */
+/** Objects of a cluster that take over a platform or an agent which is registered already. */
 export const adoptions = {
   name: "0021_adoptions",
   sql: `
@@ -85,7 +85,7 @@ create table released_objects (
 `,
 };
 
-/** Which way events take, and what Kafka brought that was put aside. */
+/** The carrier of events, and dead letters that came from Kafka. */
 export const eventCarriers = {
   name: "0022_event_carriers",
   sql: `
@@ -104,7 +104,7 @@ create index dead_letters_uncarried on dead_letters (created_at) where carried_a
 `,
 };
 
-/** What Kafka is still to be given of the history, and what was published to it. */
+/** Rows of the history that wait for the audit topic, and those that were published to it. */
 export const eventLog = {
   name: "0023_event_log",
   sql: `
@@ -147,7 +147,7 @@ create table event_repairs (
 `,
 };
 
-/** What people do with deliveries: pause a callback, send again what was delivered or not. */
+/** Paused callbacks, and deliveries that people send again. */
 export const deliveriesForPeople = {
   name: "0024_deliveries_for_people",
   sql: `
@@ -194,7 +194,7 @@ create index webhook_recoveries_finished on webhook_recoveries (finished_at) whe
 `,
 };
 
-/** Dead letters are listed, sent again and removed by their age. */
+/** Dead letters are listed, replayed and deleted by their age. */
 export const deadLettersAge = {
   name: "0025_dead_letters_age",
   sql: `

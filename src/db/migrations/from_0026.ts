@@ -1,4 +1,4 @@
-/** Members of organizations, their invitations, domains and what they did. */
+/** Tables of organizations: members, invitations, domains and the activity. */
 export const organizations = {
   name: "0026_organizations",
   sql: `
@@ -73,7 +73,7 @@ alter table certificates add column revoked_by uuid;
 `,
 };
 
-/** What people see and look for in the console. */
+/** Columns and indexes for the lists and searches of the console. */
 export const consoleColumns = {
   name: "0027_console",
   sql: `
@@ -92,7 +92,7 @@ create table reports (
 `,
   indexes: [
     {
-      // A history is narrowed down, and counted by day, in one index that begins as its key does.
+      // The history's filters and its counts per day share one index, which begins like its key.
       name: "audit_events_filters",
       table: "audit_events",
       on: `(account_id, occurred_at, event_id, decision, connection_id, agent_id, cert_id,
@@ -104,7 +104,7 @@ create table reports (
       on: `(account_id, cert_id, occurred_at desc, event_id desc) where cert_id is not null`,
     },
     {
-      // The next to end first; those without an end last.
+      // Sorts the next to end first, and those without an end last.
       name: "certificates_ending",
       table: "certificates",
       on: `(account_id, (coalesce(expires_at, '9999-12-31T00:00:00Z'::timestamptz)), cert_id)`,
@@ -124,9 +124,9 @@ create table reports (
 };
 
 /**
- * Postings by month as the history is, and which months of the history were archived. The table of postings
- * becomes the partition of all that is before a month ahead: no row is moved, and none is read while it is
- * locked, since its bound was proven before.
+ * Partitions postings by month, like the history, and records the archived months. The table of postings
+ * becomes the partition for everything before a month ahead. No row is moved. No row is read under the lock,
+ * because a check proved the bound before.
  */
 export const historyMonths = {
   name: "0028_history_months",
