@@ -61,7 +61,7 @@ export const NEW_TENANT = { state: "active", pending: null, destroy_at: null } a
 
 /** Returns the refusal of a new key whose tenant is being destroyed. */
 export function refuseEnding(): Refusal {
-  return refuse("policy_violation", "The tenant's keys are destroyed, or will be");
+  return refuse("policy_violation", "The tenant is being destroyed, so it cannot have a new key");
 }
 
 /**

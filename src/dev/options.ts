@@ -21,7 +21,7 @@ export function readPort(text: string): number {
  */
 export function readFolder(text: string): string {
   if (text === "" || text.startsWith("--")) {
-    throw new UserError("--data needs a folder", "Give its path, such as --data .deputize");
+    throw new UserError("--data needs a folder", "Enter a path, such as --data .deputize");
   }
   return resolve(text);
 }
@@ -34,8 +34,8 @@ export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(",").map((word) => word.trim()));
   for (const word of words) {
     if (WORD.test(word)) continue;
-    const form = "1 to 32 lower-case letters and digits, a letter first, such as --alias ratify";
-    throw new UserError(`--alias ${JSON.stringify(word)} is not a word for paths and headers: ${form}`);
+    const form = "1 to 32 lowercase letters and digits, starting with a letter, such as --alias ratify";
+    throw new UserError(`--alias ${JSON.stringify(word)} is not valid: use ${form}`);
   }
   return [...new Set(words)];
 }

@@ -45,7 +45,7 @@ test("accepts several aliases, repeated or separated by commas", () => {
 test.each(["", " ", "Ratify", "2nd", "two words", "a-b", "a_b", "é", "a/b", `a${"b".repeat(32)}`])(
   "rejects --alias %j",
   (text) => {
-    const said = `--alias ${JSON.stringify(text.trim())} is not a word for paths and headers: `;
+    const said = `--alias ${JSON.stringify(text.trim())} is not valid: use `;
     expect(refusal(() => readAliases(["ratify", text]))).toContain(said);
     expect(refusal(() => readAliases([`ratify,${text}`]))).toContain(said);
   },
@@ -58,7 +58,7 @@ test("rejects an invalid alias with one line before it starts or creates anythin
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
   expect([code, out]).toEqual([1, ""]);
-  expect(err).toMatch(/^--alias "Shop" is not a word for paths and headers: .*\n$/);
+  expect(err).toMatch(/^--alias "Shop" is not valid: use .*\n$/);
   expect(existsSync(folder)).toBe(false);
 });
 

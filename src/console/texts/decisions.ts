@@ -117,8 +117,8 @@ const CONTEXT = {
   currency: { label: "Currency", hint: "As the delegation writes it, such as EUR" },
   latitude: { label: "Latitude", hint: "In degrees, such as 52.52" },
   longitude: { label: "Longitude", hint: "In degrees, such as 13.405" },
-  altitude_m: { label: "Altitude", hint: "In metres" },
-  speed_mps: { label: "Speed", hint: "In metres a second" },
+  altitude_m: { label: "Altitude", hint: "In meters" },
+  speed_mps: { label: "Speed", hint: "In meters per second" },
   resource_id: { label: "Resource", hint: "What is acted on, as the application names it" },
   path: { label: "Path", hint: "Below the resource, such as /orders/7" },
 };

@@ -103,8 +103,8 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await page.getByText("Place", { exact: true }).click();
     await page.getByLabel("Latitude").fill("48.1");
     await page.getByLabel("Longitude").fill("11.6");
-    await page.getByLabel("Kilometres around it").fill("20");
-    await page.getByLabel("Kilometres around it").blur();
+    await page.getByLabel("Kilometers around it").fill("20");
+    await page.getByLabel("Kilometers around it").blur();
     await preview.getByText("within 20 km of 48.1° N 11.6° E").waitFor();
     expect(await preview.getByRole("link", { name: /See the place/ }).count()).toBe(2);
     await page.getByLabel("Time zone").fill("Mars");

@@ -28,7 +28,7 @@ export async function choosePlace(
     const namespace = `${TOUR}-${randomBytes(4).toString("hex")}`;
     if (watched === undefined) return { namespace, isKept: false };
     throw new UserError(
-      `The operator of release ${name} watches only the namespaces ${watched.join(", ")}, not a new one`,
+      `The operator of release ${name} watches only these namespaces, and not a new one: ${watched.join(", ")}`,
       `Name one of them: --namespace ${watched[0]}`,
     );
   }

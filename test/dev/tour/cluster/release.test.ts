@@ -144,7 +144,7 @@ describe("choosePlace", () => {
 
   test("rejects a namespace that the operator does not watch", async () => {
     await refusedPlace(there, empty, watching, undefined).toThrow(
-      "The operator of release deputize watches only the namespaces shop, lab, not a new one",
+      "The operator of release deputize watches only these namespaces, and not a new one: shop, lab",
     );
     await refusedPlace(there, empty, watching, "other").toThrow(
       "The operator of release deputize does not watch namespace other",
