@@ -17,7 +17,7 @@ const HASH = "sha512-3q2+7w==";
 const SMALL: Lock = {
   packages: {
     "": {},
-    part: { dependencies: { a: "1", "@scope/b": "1" } },
+    part: { dependencies: { a: "1", "@scope/b": "1" }, optionalDependencies: { colors: "1" } },
     "part/node_modules/a": { version: "2.0.0", integrity: HASH, license: "MIT", dependencies: { c: "1" } },
     "node_modules/a": { version: "1.0.0", integrity: HASH },
     "node_modules/@scope/b": {
@@ -29,6 +29,7 @@ const SMALL: Lock = {
     },
     "node_modules/c": { version: "1.0.0", integrity: HASH, dependencies: { "@scope/b": "1" } },
     "node_modules/rare": { version: "1.0.0", integrity: HASH, optional: true },
+    "node_modules/colors": { version: "1.0.0", integrity: HASH, devOptional: true },
     "node_modules/common": { version: "1.0.0", integrity: HASH },
     "node_modules/peer": { version: "1.0.0", integrity: HASH },
     "node_modules/other": { version: "1.0.0", integrity: HASH },

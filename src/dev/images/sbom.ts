@@ -6,6 +6,8 @@ type LockedPackage = {
   integrity?: string;
   license?: string;
   optional?: boolean;
+  /** Reached from development and optional packages only. */
+  devOptional?: boolean;
   dependencies?: Record<string, string>;
   optionalDependencies?: Record<string, string>;
   peerDependencies?: Record<string, string>;
@@ -66,9 +68,13 @@ function directlyFrom(lock: Lock, root: string): string[] {
 function dependenciesOf(lock: Lock, folder: string): string[] {
   const { dependencies, optionalDependencies, peerDependencies } = lock.packages[folder] ?? {};
   const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
+  const isInstalled = (place: string) => {
+    const { optional = false, devOptional = false } = lock.packages[place] ?? {};
+    return !optional && !devOptional;
+  };
   return names
     .map((name) => placeOf(lock, folder, name))
-    .filter((place) => place !== undefined && lock.packages[place]?.optional !== true) as string[];
+    .filter((place): place is string => place !== undefined && isInstalled(place));
 }
 
 /** Resolves a package from a folder as Node does: in its `node_modules`, then in those of its parents. */
