@@ -86,7 +86,7 @@ export const certificateAnswer = z.object({
 /** A certificate in an answer. */
 export type CertificateAnswer = z.infer<typeof certificateAnswer>;
 
-/** Converts a request into its answer. */
+/** Converts a request to the form that the API returns. */
 export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer> {
   return {
     request_id: record.request_id,
@@ -115,8 +115,8 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
 }
 
 /**
- * Returns the object behind a request or a certificate. The object's id begins with the id of its cluster,
- * which contains no dot.
+ * Returns the Kubernetes object that declares a request or a certificate. The object's id begins with its
+ * cluster's id, which contains no dot.
  */
 function showObject(record: RequestRecord | CertificateRecord) {
   const { external_id, object_namespace, object_name } = record;
@@ -138,7 +138,7 @@ function showPublisher({ publisher_name, publisher_domain }: RequestRecord) {
   return { name: publisher_name, domain: publisher_domain };
 }
 
-/** Converts a certificate into its answer. */
+/** Converts a certificate to the form that the API returns. */
 export function showCertificate(record: CertificateRecord): z.infer<typeof certificateAnswer> {
   return {
     cert_id: record.cert_id,

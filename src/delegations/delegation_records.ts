@@ -6,7 +6,7 @@ import { type DeclaredColumns, selectedColumns } from "../input/declared_fields.
 import type { AccountCaller } from "../route.ts";
 
 /**
- * A delegation request, with the e-mails of the person who asked and the person who decided, and the
+ * A delegation request, with the email addresses of the requester and the decider, and the id of the
  * resulting certificate.
  */
 export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided_by"> & {
@@ -16,9 +16,9 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   agent_name: string;
   agent_key: AgentRow["public_key"];
   custody_mode: AgentRow["custody_mode"];
-  /** Namespace of the object that declares it and of its platform's object, which share one. */
+  /** Namespace of the object that declares the request. The platform's object is in the same namespace. */
   object_namespace: string | null;
-  /** Whether the account requires that someone other than the person who asked approves. */
+  /** Whether the account requires approval by someone other than the requester. */
   four_eyes: boolean;
   approved_scope: string[] | null;
   platform_id: string;
@@ -28,7 +28,7 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   publisher_domain: string | null;
 };
 
-/** Selects all requests. Narrow the query by `r.` (delegation_requests). */
+/** Selects all requests. Callers narrow the query by `r.` (delegation_requests). */
 export function selectRequests(db: Database | Transaction) {
   return db("delegation_requests as r")
     .join("accounts as h", "h.account_id", "r.account_id")
@@ -75,21 +75,21 @@ export async function findRequest(
 }
 
 /**
- * Returns a request in its state at `now`. A pending request has expired once its time is over, whether or
- * not that is stored yet.
+ * Returns a request in its state at `now`. A pending request counts as expired after its expiry time, even if
+ * the stored status is still pending.
  */
 export function stateAt(record: RequestRecord, now: Date): RequestRecord {
   return isPending(record, now) || record.status !== "pending" ? record : { ...record, status: "expired" };
 }
 
-/** Checks whether a request may still be decided at `now`. */
+/** Checks whether a request can still be decided at `now`. */
 export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at">, now: Date): boolean {
   return row.status === "pending" && now < row.expires_at;
 }
 
 /**
- * Stores the expiry of an account's pending requests whose time is over. Skips rows that a decision has
- * locked, because the decision itself notices that they have expired.
+ * Marks an account's pending requests as expired after their expiry time. Skips rows that a decision has
+ * locked, because the decision itself detects the expiry.
  */
 export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
   const due = db("delegation_requests")
@@ -102,8 +102,8 @@ export async function expireRequests(db: Database, accountId: string, now: Date)
 }
 
 /**
- * Returns the condition for the rows of a table that a caller may see. A person sees the account's rows, and
- * an application only those of its connection. `alias` is the table's alias.
+ * Returns the condition for the table rows that a caller may see. A person sees all rows of the account. An
+ * application sees only rows of its own connection. `alias` is the table's alias.
  */
 export function callerRows(
   { accountId, connectionId }: AccountCaller,
@@ -114,8 +114,8 @@ export function callerRows(
 }
 
 /**
- * A certificate, with the e-mails of the persons who approved and revoked it, its agent and platform, and the
- * object that declares it.
+ * A certificate, with its agent and platform, the email addresses of the people who approved and revoked it,
+ * and the object that declares it.
  */
 export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by"> &
   DeclaredColumns & {
@@ -132,8 +132,8 @@ export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by
   };
 
 /**
- * Selects all certificates. Narrow the query by `t.` (certificates), `g.` (agents) and `p.` (platforms). The
- * object that declares a delegation is in the namespace of its platform's object.
+ * Selects all certificates. Callers narrow the query by `t.` (certificates), `g.` (agents) and `p.`
+ * (platforms). The object that declares a delegation is in the same namespace as its platform's object.
  */
 export function selectCertificates(db: Database | Transaction) {
   return db("certificates as t")

@@ -3,14 +3,14 @@ import { ApiError } from "../errors.ts";
 import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
 
 /**
- * The requested end of a certificate: a moment in Unix seconds, or seconds after approval. If both are
- * `null`, the certificate is valid until revoked.
+ * The requested expiry of a certificate: a time in Unix seconds, or a number of seconds after approval. If
+ * both are `null`, the certificate is valid until revoked.
  */
 export type ExpiryWish = { at: number | null; inSeconds: number | null };
 
 /**
- * Reads a call's expiry. Throws `invalid_expiry` if the call has both forms. {@link endOf} checks whether the
- * end is still possible.
+ * Reads the expiry from a call. Throws `invalid_expiry` if the call contains both forms. {@link endOf} checks
+ * whether the expiry is possible.
  */
 export function readExpiry(fields: {
   expires_at?: string | null | undefined;
@@ -25,8 +25,9 @@ export function readExpiry(fields: {
 }
 
 /**
- * Returns the last second (Unix) of a certificate approved at `now`, or `null` for one without an end. Throws
- * `invalid_expiry` if the end is not after `now`, or so late that it would mean "until revoked" on the wire.
+ * Returns the last second (Unix) in which a certificate approved at `now` is valid, or `null` if it does not
+ * expire. Throws `invalid_expiry` if this second is not after `now`, or so late that it would mean "until
+ * revoked" on the wire.
  */
 export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
   const end = at ?? (inSeconds === null ? null : unixSeconds(now) + inSeconds);
@@ -39,8 +40,8 @@ export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
 }
 
 /**
- * Returns the end of a certificate approved at `now`: the approver's end, or the requested one if the
- * approver gives none. An approver may shorten the requested time but not lengthen it. Throws
+ * Returns the expiry of a certificate approved at `now`: the approver's, or the requested expiry if the
+ * approver sets none. An approver may shorten the requested validity but not extend it. Throws
  * `invalid_expiry`.
  */
 export function approvedEnd(requested: ExpiryWish, approver: ExpiryWish, now: Date): number | null {

@@ -16,13 +16,13 @@ import { getRequestRoute, listRequestsRoute, selfRequestRoute } from "./requests
 import { type RevocationListDeps, revocationsRoute } from "./revocation_lists/revocation_list.ts";
 import { scopesRoute } from "./scopes_route.ts";
 
-/** Dependencies of the routes about delegations. */
+/** Dependencies of the delegation routes. */
 export type DelegationDeps = SignDeps &
   RevocationListDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
- * Returns the routes of specification §4 "Delegation". The routes of requests precede those of certificates,
- * so that `requests` is not read as a certificate's id.
+ * Returns the routes in specification §4 "Delegation". The request routes come before the certificate routes,
+ * so that `requests` is not read as a certificate id.
  */
 export function delegationRoutes(deps: DelegationDeps): Route[] {
   return [

@@ -3,7 +3,7 @@ import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/docum
 import { PROTOCOL_VERSION } from "../protocol/encoding/constants.ts";
 import { type Route, route } from "../route.ts";
 
-/** Describes what each scope lets an agent do, group by group. A wildcard is `*`. */
+/** Describes what each scope lets an agent do, by scope group. The key `*` describes the group's wildcard. */
 const GROUPS: Record<string, Record<string, string>> = {
   meeting: {
     attend: "Be in a meeting and listen",
@@ -87,7 +87,7 @@ const GROUPS: Record<string, Record<string, string>> = {
   actuate: { valve: "Open and close valves", motor: "Run motors", switch: "Turn switches" },
 };
 
-/** Describes what each scope and wildcard of the vocabulary lets an agent do, in plain words. */
+/** Describes in plain words what each scope and wildcard in the vocabulary lets an agent do. */
 const SCOPE_WORDS: Readonly<Record<string, string>> = Object.fromEntries(
   [...CANONICAL_SCOPES, ...WILDCARDS.keys()].map((scope) => [scope, wordsOf(scope)]),
 );
@@ -99,7 +99,7 @@ function wordsOf(scope: string): string {
   return words;
 }
 
-/** The vocabulary of scopes in an answer. */
+/** The answer with the scope vocabulary. */
 export type ScopesAnswer = z.infer<typeof answer>;
 
 const answer = z.object({
@@ -113,8 +113,8 @@ const answer = z.object({
 });
 
 /**
- * `GET /v1/service/scopes`: returns the canonical vocabulary (wire format §6), without scopes that begin with
- * `custom:`.
+ * `GET /v1/service/scopes`: returns the canonical scope vocabulary (wire format §6), which contains no scopes
+ * that begin with `custom:`.
  */
 export function scopesRoute(): Route {
   return route({

@@ -26,7 +26,7 @@ const HEADERS = { headers: NOTES, optionalHeaders: AUTHORITY_NOTES };
 
 type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown>;
 
-/** Dependencies of the hook. `word` is part of the names of its response headers. */
+/** Dependencies of the gateway hook. Its response header names contain `word`. */
 export type ExtAuthDeps = {
   verify: VerifyDeps;
   queue: FairQueue;
@@ -35,12 +35,12 @@ export type ExtAuthDeps = {
 };
 
 /**
- * Returns the routes of the hook that gateways call before they let a request pass (nginx `auth_request`,
+ * Returns the routes of the hook that gateways call before they forward a request (nginx `auth_request`,
  * Traefik ForwardAuth, Envoy HTTP ext_authz). The gateway sends the proof in `X-Service-Proof`, and the
  * response status is the answer. The required scope is the first path segment after `ext-auth/`, which the
- * gateway's own configuration fixes. Without that segment, it is the header `X-Service-Required-Scope`. The
- * gateway must then set that header itself, as it must set the API key. All methods behave alike, because
- * some gateways forward the request's own method.
+ * gateway's own configuration fixes. Without that segment, the header `X-Service-Required-Scope` contains the
+ * required scope. The gateway must then set that header itself, as it must set the API key. All methods
+ * behave alike, because some gateways forward the method of the original request.
  */
 export function extAuthRoutes(deps: ExtAuthDeps): Route[] {
   return METHODS.flatMap((method) =>
@@ -86,7 +86,7 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
   });
 }
 
-/** `again`: the seconds to wait, from the refusal's `Retry-After`. */
+/** `again`: the seconds to wait before a retry, from the refusal's `Retry-After`. */
 type Outcome = {
   decision: keyof typeof statusOf;
   reason: string;
@@ -96,11 +96,15 @@ type Outcome = {
 
 const RETRY_SECONDS = "1";
 
-/** Strangers choose the ids of their own certificates. Only an id that matches may become a header value. */
+/**
+ * Format of a safe header value. Untrusted issuers choose the ids of their own certificates, so only an id in
+ * this format may become a header value.
+ */
 const HEADER_TEXT = /^[\x21-\x7e]{1,128}$/;
 
 /**
- * Returns on whose authority the decision was made. Every certificate id of this service passes the check.
+ * Returns the ids of the human, the agent, the receipt and the certificate of a decision. Omits a certificate
+ * id that is not safe in a header. Every certificate id of this service is safe.
  */
 function authorityOf(receipt: Receipt | undefined): Record<string, string> {
   if (receipt === undefined) return {};
@@ -120,7 +124,7 @@ function headersOf(word: string, values: Record<string, string>): Record<string,
 /** `refuse`: there is no valid proof. `none`: no decision could be made. */
 const statusOf = { allow: 200, deny: 403, refuse: 403, indeterminate: 503, none: 503 } as const;
 
-/** Codes of calls that show no authority. Every other failure means that there is no decision. */
+/** Error codes of calls that show no authority. Every other error means that there is no decision. */
 const REFUSED: readonly string[] = ["invalid_proof", "invalid_challenge", "session_context_mismatch"];
 
 async function decide(deps: ExtAuthDeps, { params, header }: HookCall): Promise<Outcome> {

@@ -33,7 +33,7 @@ const actionProfile = z
     "What kind of action it is, in the application's words: kept on the receipt, no part of the binding",
   );
 
-/** The application's own id of one action. The text fits into one path segment. */
+/** The application's own id for one action. It must fit into one path segment. */
 export const invocationIdText = name(256).refine((id) => id !== "." && id !== "..", "must not be . or ..");
 
 /** The one action that a proof is bound to (wire format §4, context binding). */
@@ -55,8 +55,8 @@ export const operationSchema = z.object({
 export type Operation = z.infer<typeof operationSchema>;
 
 /**
- * Returns the value of the proof's `session_context`, 32 bytes. If the scope is known, recomputes the request
- * hash. Throws `session_context_mismatch` if the operation names a different one.
+ * Returns the 32 bytes that the proof's `session_context` must contain. If the scope is known, recomputes the
+ * request hash. Throws `session_context_mismatch` if the operation contains a different hash.
  */
 export function contextOf(operation: Operation, requiredScope: string | undefined): Uint8Array {
   const request = bytesOf(operation.request_hash);
@@ -85,7 +85,7 @@ function rebuiltHash(operation: Operation, requiredScope: string): Uint8Array {
   });
 }
 
-/** Returns the operation's request hash in the one form that is recorded: `sha256:<hex>`. */
+/** Returns the operation's request hash in the recorded form: `sha256:<hex>`. */
 export function writtenRequestHash({ request_hash }: Operation): string {
   return `sha256:${bytesOf(request_hash).toString("hex")}`;
 }
@@ -101,9 +101,9 @@ export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void 
 }
 
 /**
- * Returns the SHA-256 of an operation with its scope and context. Two calls under one invocation are the same
- * if it is equal. The hash does not cover `action_profile`, the application's own word for the kind of
- * action.
+ * Returns the SHA-256 of an operation with its scope and context. Two calls with one invocation id are the
+ * same operation if this hash is equal. The hash does not cover `action_profile`, the application's own name
+ * for the kind of action.
  */
 export function operationHash(asked: {
   operation: Operation;
@@ -112,7 +112,7 @@ export function operationHash(asked: {
 }): Buffer {
   const { operation, requiredScope, context = {} } = asked;
   const { request_hash, payload_digest, action_profile: _, ...named } = operation;
-  // Numbers become text, because integers beyond 2^53 have no canonical form.
+  // Convert numbers to strings, because integers beyond 2^53 have no canonical form.
   const facts = Object.entries(context).map(([key, value]) => [key, String(value)]);
   const subject = {
     ...named,

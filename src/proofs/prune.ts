@@ -26,9 +26,9 @@ export function pruneInvocations({ keptDays, ...deps }: PruneDeps & { keptDays: 
 }
 
 /**
- * Deletes the history rows of proofs that were presented longer ago than a challenge lives. Such proofs can
- * no longer be decided on, and every decision has a row of its own. Rows that the audit topic does not
- * contain yet remain. Returns the number of deleted rows.
+ * Deletes the history rows of presented proofs whose challenge has expired. Such proofs can no longer be
+ * decided on, and every decision has its own row. Does not delete rows that the audit topic does not contain
+ * yet. Returns the number of deleted rows.
  */
 export function prunePresented(deps: PruneDeps): Promise<number> {
   const end = addSeconds(deps.now, -CHALLENGE_WINDOW_SECONDS);
@@ -46,16 +46,16 @@ export function prunePresented(deps: PruneDeps): Promise<number> {
 }
 
 /**
- * Deletes rows from before `end` in small statements that wait for no lock, until all are gone or `signal`
- * aborts. Several processes may run it concurrently.
+ * Deletes rows from before `end` in small statements that wait for no lock, until all such rows are deleted
+ * or `signal` aborts. Several processes may run this function concurrently.
  */
 async function pruneUntil(
   end: Date,
   { db, signal, batch = BATCH }: PruneDeps,
   statement: string,
 ): Promise<number> {
-  // The head of the index still contains rows that an earlier statement deleted. So each statement begins
-  // where the last one ended.
+  // The start of the index still contains rows that an earlier statement deleted. So each statement begins
+  // where the previous statement ended.
   let from: Date | "-infinity" = "-infinity";
   let pruned = 0;
   while (signal?.aborted !== true) {

@@ -23,9 +23,9 @@ import { type VerifyDeps, verifyRoute } from "./verify/verify_proof.ts";
 const REMEMBERED_CERTIFICATES = 20_000;
 
 /**
- * Dependencies of the proof routes. The pools serve nothing else, so nothing else delays a decision.
- * `decisions` runs batches, which give up a locked row after `QUICK_LOCK_MS`. `patient` runs the decisions
- * that wait for such a row. `rated` runs decisions on certificates with a rate.
+ * Dependencies of the proof routes. The pools serve nothing else, so no other work delays a decision.
+ * `decisions` runs batches, which wait for a locked row for at most `QUICK_LOCK_MS`. `patient` runs the
+ * decisions that wait longer for such a row. `rated` runs decisions on certificates with a rate limit.
  */
 export type ProofDeps = {
   db: Database;
@@ -38,19 +38,19 @@ export type ProofDeps = {
   queue: FairQueue;
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
-  /** Maximum number of refused proofs of a connection per minute. */
+  /** Maximum number of refused proofs per connection and minute. */
   refusedPerMinute: number;
-  /** Counts a person's trial toward the connection's rate of proofs. */
+  /** Counts a person's trial toward the connection's rate limit for proofs. */
   takePresent: TryDeps["takePresent"];
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
-  /** The public base URL of this service, and the word in its paths and headers. */
+  /** The public base URL of this service. `word` is the service's name in its paths and headers. */
   baseUrl: string;
   word: string;
 };
 
 /**
- * Returns the routes for challenge, present, verify, their trial, the outcome, and the AuthZEN and gateway
- * forms of verify.
+ * Returns the routes for challenge, present, verify, trial and outcome, and the AuthZEN and gateway forms of
+ * verify.
  */
 export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, queue, metrics, clock } = deps;

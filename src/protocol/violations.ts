@@ -1,5 +1,5 @@
 /**
- * Why evidence is bad: the bundle is malformed, forged, stale or replayed, or its parts do not belong
+ * Codes for bad evidence: the bundle is malformed, forged, stale or replayed, or its parts do not belong
  * together (wire format §8). Such a bundle proves nothing about the agent or principal that it names.
  */
 const EVIDENCE_CODES = [
@@ -31,7 +31,7 @@ const EVIDENCE_CODES = [
   "session_token_invalid",
 ] as const;
 
-/** Why good evidence does not allow the request (wire format §8). */
+/** Codes for good evidence that does not allow the request (wire format §8). */
 export const PERMISSION_CODES = [
   "expired",
   "not_yet_valid",
@@ -47,7 +47,7 @@ export const PERMISSION_CODES = [
 /** One of {@link PERMISSION_CODES}. */
 export type PermissionCode = (typeof PERMISSION_CODES)[number];
 
-/** Every reason that verification can give. There are no others. */
+/** Any code that verification can return. The set is closed. */
 export type ViolationCode = (typeof EVIDENCE_CODES)[number] | PermissionCode;
 
 /** One violated rule. */
@@ -80,12 +80,12 @@ export function statusOf(violation: Violation): IdentityStatus {
   return STATUS_CODES.find((code) => code === violation.code) ?? "invalid";
 }
 
-/** Codes whose published reason is a sentence without the code. */
+/** Codes for which the published reason is a sentence that does not contain the code. */
 const WITHOUT_CODE: readonly ViolationCode[] = ["expired", "revoked"];
 
 /**
- * Returns the violation as `error_reason`: `<code>: <detail>`. For an expired or revoked certificate it is
- * the published sentence alone.
+ * Returns the `error_reason` for a violation: `<code>: <detail>`. For an expired or revoked certificate,
+ * returns only the published sentence.
  */
 export function reasonOf({ code, detail }: Violation): string {
   return WITHOUT_CODE.includes(code) ? detail : `${code}: ${detail}`;

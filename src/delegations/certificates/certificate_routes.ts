@@ -37,7 +37,7 @@ const query = pageQuery.extend({
 
 type Query = z.infer<typeof query>;
 
-/** SQL for the end of a certificate, for ordering. A certificate without an end comes after all others. */
+/** SQL for a certificate's expiry in the sort order. Certificates that do not expire come last. */
 const ENDING = "coalesce(t.expires_at, '9999-12-31T00:00:00Z'::timestamptz)";
 
 /** `GET /v1/service/delegations`: lists the account's certificates. */
@@ -89,8 +89,8 @@ function narrow(found: Found, query: Query, now: Date): void {
 }
 
 /**
- * Narrows certificates to those that contain a text, also in the names of their agents and platforms. Looks
- * the names up first, so that certificates are not joined to them only to be filtered out.
+ * Narrows the query to certificates that match a search string by id, scope, agent or platform. Looks up
+ * agents and platforms by name first, which avoids joining certificates that do not match.
  */
 function search(found: Found, db: Database, { accountId }: AccountCaller, text: string): void {
   const pattern = containing(text);
@@ -133,8 +133,8 @@ export function getCertificateRoute({ db }: Deps): Route {
 }
 
 /**
- * `POST /v1/service/delegations/{cert_id}/revoke`: no decision that starts after the answer allows with this
- * certificate.
+ * `POST /v1/service/delegations/{cert_id}/revoke`: revokes a certificate. After the answer, no new decision
+ * allows an action with this certificate.
  */
 export function revokeRoute(deps: Deps): Route {
   return route({

@@ -53,7 +53,7 @@ export type ChainAnswer = z.infer<typeof answer>;
 type Registered = { root: HybridPublicKey | null; agent: HybridPublicKey; disabledAt: Date | null };
 
 /**
- * `GET /v1/service/delegations/{cert_id}/chain`: checks the chain from the root key to the agent's key again.
+ * `GET /v1/service/delegations/{cert_id}/chain`: checks again the chain from the root key to the agent's key.
  */
 export function certificateChainRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
@@ -112,8 +112,8 @@ async function checkChain(
 }
 
 /**
- * Checks whether the issuer's signed list must contain the certificate: from its revocation until a day after
- * its end.
+ * Checks whether the issuer's signed revocation list must contain the certificate. A revoked certificate
+ * stays in the list until a day after it expires.
  */
 function isListed({ status, expires_at }: CertificateRecord, now: Date): boolean {
   if (status !== "revoked") return false;

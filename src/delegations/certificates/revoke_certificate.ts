@@ -8,7 +8,7 @@ import { lockConnection } from "../../platforms/platform_record.ts";
 import type { SecretBox } from "../../secret_box.ts";
 
 /**
- * Revokes a certificate. Every decision that starts after this call returned uses the new state. Emits
+ * Revokes a certificate. Every decision that starts after this call returns uses the new state. Emits
  * `delegation.revoked` once. A repeated call changes nothing, not even the reason. Throws `not_found`.
  */
 export async function revokeCertificate(

@@ -18,7 +18,9 @@ import { type ClusterDecider, denyRequest } from "../requests/decide_request.ts"
 import { requireDeclaredDelegation } from "./declared_delegation.ts";
 import type { DeclaredDelegation } from "./declared_state.ts";
 
-/** Dependencies of a decision in a cluster, including the clusters whose API servers can be read. */
+/**
+ * Dependencies of a decision in a cluster. `clusters` contains the clusters whose API servers can be read.
+ */
 export type DecideDeps = SignDeps & {
   db: Database;
   secretBox: SecretBox;
@@ -30,12 +32,13 @@ type Question = { externalId: string; clusterId: string; object: ObjectPlace };
 type Approval = NonNullable<LiveDelegation["status"]["approval"]>;
 
 /**
- * Applies a decision that a person made in a cluster to a declared request. It trusts nothing that the
- * operator reports. It reads the Delegation, the decision in its status and the policies that guarded it from
- * the API server. A decided request stays as it is, so the call may be repeated at any time.
+ * Applies a decision that a person made in a cluster to a declared request. The function trusts nothing that
+ * the operator reports. From the API server, it reads the Delegation, the decision in the Delegation's
+ * status, and the policies that guarded the decision. A decided request stays unchanged, so the call may be
+ * repeated at any time.
  *
  * Throws `not_found`, `not_available` for a cluster that cannot be read, and `external_conflict` if the
- * object differs from the filed request. Throws also `approval_policy_missing`, `approver_not_linked`,
+ * object differs from the filed request. Also throws `approval_policy_missing`, `approver_not_linked`,
  * `four_eyes_required`, `namespace_not_bound`, `unavailable`, and what {@link approveRequest} throws.
  */
 export async function decideInCluster(deps: DecideDeps, question: Question): Promise<DeclaredDelegation> {
@@ -56,7 +59,7 @@ export async function decideInCluster(deps: DecideDeps, question: Question): Pro
   return requireDeclaredDelegation(deps.db, externalId);
 }
 
-/** Checks that the person judged exactly what was filed. Throws `external_conflict` otherwise. */
+/** Checks that the person decided on exactly the filed request. Throws `external_conflict` otherwise. */
 async function checkUnchanged(
   db: Database,
   filed: DeclaredDelegation,
@@ -118,7 +121,8 @@ async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<Cluste
 }
 
 /**
- * Checks that the account's owner lets this user decide so. That cannot change before the transaction ends.
+ * Checks that the account's owner permits this user to make this decision. The permission cannot change
+ * before the transaction ends.
  */
 async function checkOwnersConsent(
   tx: Transaction,
@@ -149,7 +153,7 @@ async function policiesOf({ client, operator }: TrustedCluster): Promise<Policie
   }
 }
 
-/** Applies the decision. Leaves a request unchanged that was decided in the meantime. */
+/** Applies the decision. If the request was decided in the meantime, leaves it unchanged. */
 async function decide(
   deps: DecideDeps,
   { filed, approval, decider }: { filed: DeclaredDelegation; approval: Approval; decider: ClusterDecider },
@@ -206,11 +210,11 @@ const delegation = z.object({
     .default({}),
 });
 
-/** The parts of a Delegation that a decision depends on, as its API server returns them now. */
+/** The parts of a Delegation that a decision depends on, as the API server currently returns them. */
 type LiveDelegation = z.infer<typeof delegation>;
 
 /**
- * Reads a Delegation. Throws `not_found` if it does not exist, and `unavailable` if the cluster did not
+ * Reads a Delegation. Throws `not_found` if it does not exist, and `unavailable` if the cluster does not
  * answer.
  */
 async function readLiveDelegation(

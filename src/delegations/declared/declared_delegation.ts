@@ -32,11 +32,11 @@ export type DelegationDeclaration = {
 type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
- * Files the request that an object declares, once, under the same rules as requests of people. The call may
+ * Files the request that an object declares, once, under the same rules as requests by people. The call may
  * be repeated at any time. Throws what {@link requestDelegation} throws, and `namespace_not_bound` if the
- * account no longer accepts the namespace. Throws `external_conflict` if the object is in another namespace
- * than its platform, or asked for something else before. A delegation can end, but nothing else about it can
- * change.
+ * account no longer accepts the namespace. Throws `external_conflict` if the object is not in its platform's
+ * namespace, or if it declared a different request before. A delegation can be ended, but nothing else about
+ * it can change.
  */
 export async function putDelegation(
   deps: Deps,
@@ -88,7 +88,7 @@ async function isSame(
 
 /**
  * Ends the delegation that an object declares: withdraws a pending request, or revokes the certificate. A
- * delegation that has ended stays as it is, so the call may be repeated at any time. Throws `not_found`.
+ * delegation that has ended stays unchanged, so the call may be repeated at any time. Throws `not_found`.
  */
 export async function endDelegation(
   deps: Deps,
@@ -102,7 +102,7 @@ export async function endDelegation(
   return requireDeclaredDelegation(deps.db, externalId);
 }
 
-/** Withdraws a pending request. Leaves a request unchanged that was decided in the meantime. */
+/** Withdraws a pending request. If the request was decided in the meantime, leaves it unchanged. */
 async function withdraw(
   { db, clock }: Deps,
   { request_id, connection_id }: DeclaredDelegation,

@@ -61,7 +61,7 @@ async function delegationStates(db: Database, ids: string[], now: Date): Promise
   return Object.fromEntries(declared.map((each) => [each.external_id, showState(each, now)]));
 }
 
-/** A declared delegation's request, with the id of its object and the facts about its certificate. */
+/** The request of a declared delegation, with the id of its object and facts about its certificate. */
 export type DeclaredDelegation = DelegationRequestRow & {
   external_id: string;
   decider: string | null;
@@ -73,7 +73,7 @@ export type DeclaredDelegation = DelegationRequestRow & {
   revoke_reason: string | null;
 };
 
-/** Returns the delegations that these objects declare. Omits objects without one. */
+/** Returns the delegations that these objects declare. Omits objects that declare no delegation. */
 export async function findDeclaredDelegations(
   db: Database,
   externalIds: readonly string[],
@@ -124,8 +124,8 @@ type Row = {
 };
 
 /**
- * `POST /internal/v1/delegations`: lists the delegations of a cluster's objects that are in force or wait for
- * a decision, 500 per call.
+ * `POST /internal/v1/delegations`: lists the delegations that a cluster's objects declare and that are in
+ * force or pending, 500 per call.
  */
 export function liveDelegationsRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({

@@ -10,7 +10,7 @@ import { declaredStateRoute, liveDelegationsRoute, showState } from "./declared_
 type Deps = DecideDeps;
 
 /**
- * Returns the operator's routes about delegations. They follow the same rules as the calls that people make.
+ * Returns the operator's routes for delegations. These routes follow the same rules as the routes for people.
  */
 export function operatorDelegationRoutes(deps: Deps): Route[] {
   return [

@@ -13,10 +13,10 @@ import { certificateFields, type Grant } from "./certificate_fields.ts";
 import { type Decider, decideRequest } from "./decide_request.ts";
 import { type ApprovalWish, judgeApproval } from "./judge_approval.ts";
 
-/** The terms that an approver grants. `channel` is where the approval was given. */
+/** The terms that an approver grants. `channel` states where the person approved. */
 type Approval = ApprovalWish & { channel: "session" | "kubernetes"; decider: Decider };
 
-/** The certificate of an approval. `expiresAt` is `null` if it does not expire. */
+/** The certificate that an approval created. `expiresAt` is `null` if the certificate does not expire. */
 type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };
 
 type ApproveDeps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
@@ -34,10 +34,10 @@ type Draft = {
 /**
  * Approves a pending request. The vault signs a certificate for exactly the approved scope with the owner's
  * root key. Then one transaction stores the decision, the certificate and `delegation.approved`. The vault
- * signs before anything is stored, so the request stays pending if the vault is unavailable. Concurrent
- * approvals result in one certificate.
+ * signs before the transaction starts, so the request stays pending if the vault is unavailable. Concurrent
+ * approvals create only one certificate.
  *
- * Throws what {@link judgeApproval} throws, `VaultUnavailable`, `VaultRefused`.
+ * Throws what {@link judgeApproval} throws, and `VaultUnavailable` and `VaultRefused`.
  */
 export async function approveRequest(
   deps: ApproveDeps,
@@ -59,7 +59,7 @@ export async function approveRequest(
   };
 }
 
-/** Returns the account that approved. A cluster's user approves in the owner's place. */
+/** Returns the account id that is recorded as approver. A cluster's user approves on behalf of the owner. */
 function approverOf(decider: Decider, owner: Owner): string {
   return "accountId" in decider ? decider.accountId : owner.accountId;
 }
@@ -111,12 +111,12 @@ function timeOf(seconds: number): Date {
   return new Date(seconds * 1000);
 }
 
-/** Dependencies of signing. */
+/** Dependencies for signing a certificate. */
 export type SignDeps = { vault: Pick<VaultClient, "signDelegation"> };
 
 /**
- * Returns the certificate of a grant, signed in the vault with the owner's root key. The vault checks the
- * grant against `ceiling` and against the ceiling of the agent's key. Throws `invalid_constraints`,
+ * Returns the certificate for a grant. The vault signs it with the owner's root key. The vault checks the
+ * grant against `ceiling` and against the agent key's ceiling. Throws `invalid_constraints`,
  * `VaultUnavailable`, `VaultRefused`.
  */
 async function signGrant(

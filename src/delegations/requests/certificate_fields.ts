@@ -14,8 +14,8 @@ import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/co
 import { fitsBytes } from "../../protocol/encoding/fields.ts";
 
 /**
- * The content of a certificate: who lends which scopes to which agent, under which constraints, from when to
- * when (Unix seconds).
+ * The content of a certificate: the issuer, the agent, the scopes, the constraints and the validity period.
+ * Times are in Unix seconds.
  */
 export type Grant = {
   certId: string;
@@ -29,9 +29,9 @@ export type Grant = {
 };
 
 /**
- * Returns the certificate of a grant before it is signed. Throws `invalid_constraints` for malformed
- * constraints, and for constraints that nothing could ever meet, alone or together. That includes values that
- * a verify call cannot contain. Throws it also for a text that hides something from the approver.
+ * Returns the unsigned certificate for a grant. Throws `invalid_constraints` for malformed constraints, and
+ * for constraints that no request could ever meet, alone or together. These include values that a verify call
+ * cannot contain. Also throws `invalid_constraints` for a string that could hide content from the approver.
  */
 export function certificateFields(grant: Grant): DelegationFields {
   const fields: DelegationFields = {
@@ -55,16 +55,16 @@ export function certificateFields(grant: Grant): DelegationFields {
   throw new ApiError("invalid_constraints", fault.message);
 }
 
-/** Checks the further rules for a well-formed constraint. Throws `invalid_constraints`. */
+/** Checks a well-formed constraint against this service's own rules. Throws `invalid_constraints`. */
 function checkConstraint(constraint: Constraint, index: number): void {
   const fault = textViolation(constraint) ?? limitViolation(constraint);
   if (fault !== undefined) throw new ApiError("invalid_constraints", `constraints.${index}: ${fault}`);
 }
 
 /**
- * Returns why people would not see everything that they sign with a well-formed constraint, or `undefined` if
- * they see all of it. Every text in it, at any depth, and every name of a member of `params` must be one
- * plain line. The result names the place, not the text.
+ * Returns why a well-formed constraint could hide content from the approver, or `undefined` if everything is
+ * visible. Every string at any depth, and every member name in `params`, must be one plain line. The result
+ * contains the position of the string, not the string itself.
  */
 function textViolation(constraint: Constraint): string | undefined {
   for (const [name, value] of Object.entries(constraint)) {
@@ -82,19 +82,19 @@ function texts(value: unknown): string[] {
   return [...names, ...Object.values(value).flatMap(texts)];
 }
 
-/** Maximum length of the currency in a verify call, in characters. */
+/** Maximum length in characters of the currency in a verify call. */
 const MAX_CURRENCY_CHARACTERS = 16;
-/** Maximum length of the resource id in a verify call, in bytes. */
+/** Maximum length in bytes of the resource id in a verify call. */
 const MAX_RESOURCE_ID_BYTES = 512;
-/** Maximum length of the path in a verify call, in characters. */
+/** Maximum length in characters of the path in a verify call. */
 const MAX_PATH_CHARACTERS = 4096;
-/** Longest window for which uses are counted, in seconds: one year. */
+/** Longest window in seconds for which this service counts uses: one year. */
 const MAX_RATE_WINDOW_SECONDS = 31_536_000;
 
 /**
- * Returns why a well-formed constraint could never be met here, or `undefined`. Either no verify call can
- * contain its currency, resource or path, or its window is longer than uses are counted. Extensions have no
- * such limits.
+ * Returns why no request to this service could ever meet a well-formed constraint, or `undefined`. Either no
+ * verify call can contain its currency, resource or path, or its window is longer than this service counts
+ * uses. Extension constraints have no such limits.
  */
 function limitViolation(constraint: Constraint): string | undefined {
   return isKnownConstraint(constraint) ? knownViolation(constraint) : undefined;

@@ -9,8 +9,8 @@ import type { SecretBox } from "../../secret_box.ts";
 import { findRequest } from "../delegation_records.ts";
 
 /**
- * A user of a cluster who decided there, and the hash of the policies in force. `check` throws if the
- * decision no longer counts. Otherwise that cannot change before the transaction ends.
+ * A cluster user who decided in the cluster, and the hash of the policies in force. `check` throws if the
+ * decision no longer counts. If it does not throw, the decision still counts when the transaction ends.
  */
 export type ClusterDecider = {
   clusterId: string;
@@ -19,13 +19,13 @@ export type ClusterDecider = {
   check(tx: Transaction): Promise<void>;
 };
 
-/** A signed-in person who decides, with their own account. `check` throws if they may not. */
+/** A signed-in person who decides, with their own account. `check` throws if the person may not decide. */
 type MemberDecider = {
   accountId: string;
   check?(tx: Transaction, request: DelegationRequestRow): Promise<void>;
 };
 
-/** The person who decides: one with a session, or a user of a cluster in the owner's place. */
+/** The person who decides: a person with a session, or a cluster user on behalf of the owner. */
 export type Decider = MemberDecider | ClusterDecider;
 
 /** The decision on a pending request: the result, the decider, the reason and the time. */
@@ -38,8 +38,8 @@ type RequestDecision = {
 
 /**
  * Decides a pending request, once. If several decisions race, one succeeds and the others throw
- * `request_not_pending`. All throw it once the request has expired. Runs the decider's `check`. The caller
- * must hold the connection's lock.
+ * `request_not_pending`. If the request has expired, every decision throws `request_not_pending`. Runs the
+ * decider's `check`. The caller must hold the connection's lock.
  */
 export async function decideRequest(
   tx: Transaction,
@@ -72,7 +72,7 @@ const APPROVING = ["owner", "approver"];
 /**
  * Returns the signed-in person as the decider. In an organization, `check` looks up the person's role again
  * when the approval is stored, so a member who was removed in the meantime cannot approve. If the
- * organization requires four eyes, `check` also compares the approver with the person who asked.
+ * organization requires four eyes, `check` also throws if the approver is the requester.
  */
 export function memberDecider({ accountId, organization, person }: SessionCaller): MemberDecider {
   const decider = { accountId: person.accountId };

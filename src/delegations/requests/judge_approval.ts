@@ -31,7 +31,9 @@ export type ApprovalWish = {
   constraints: readonly unknown[];
 };
 
-/** An approval that may be given: the grant, the content of its certificate, and the platform's ceiling. */
+/**
+ * An approval that passed all checks: the grant, the fields of its certificate, and the platform's ceiling.
+ */
 type JudgedApproval = {
   request: RequestRecord;
   grant: Grant;
@@ -40,8 +42,8 @@ type JudgedApproval = {
 };
 
 /**
- * Judges an approval without storing or signing anything. It may grant at most what was requested, within
- * both ceilings, and its constraints must be possible to meet.
+ * Checks an approval without storing or signing anything. The approval may grant at most what was requested,
+ * within both ceilings, and it must be possible to meet its constraints.
  *
  * Throws `not_found`, `request_not_pending`, `scope_not_requested`, `ceiling_exceeded`, `invalid_expiry`,
  * `invalid_constraints`, `constraint_widened`.
@@ -99,9 +101,9 @@ function mergeConstraints(requested: readonly unknown[], approver: readonly unkn
 }
 
 /**
- * Throws `constraint_widened` for an added constraint that allows more than a requested one. Both would
- * apply, so it would change nothing: the approver must have meant something else. The first `requested` of
- * the constraints were requested, and the others were added.
+ * Throws `constraint_widened` for an added constraint that allows more than a requested constraint. Both
+ * would apply, so the added constraint would have no effect, and the approver must have meant something else.
+ * The first `requested` entries in `constraints` were requested, and the others were added.
  */
 function checkTighter(constraints: readonly Constraint[], requested: number): void {
   for (const [place, added] of constraints.slice(requested).entries()) {
@@ -115,7 +117,8 @@ function checkTighter(constraints: readonly Constraint[], requested: number): vo
 }
 
 /**
- * Checks whether `added` allows everything that `known` allows, and more. Always false for different types.
+ * Checks whether `added` allows everything that `known` allows, and more. Returns false if their types
+ * differ.
  */
 export function widens(known: Constraint, added: Constraint): boolean {
   if (!isKnownConstraint(known) || !isKnownConstraint(added)) return false;
@@ -127,7 +130,7 @@ type Comparisons = {
 };
 type Of<T extends ConstraintType> = Extract<KnownConstraint, { type: T }>;
 
-/** For each type, checks whether the first constraint holds wherever the second does. */
+/** For each type, checks whether the first constraint holds whenever the second one holds. */
 const COMPARISONS: Comparisons = {
   max_amount: (wide, narrow) => wide.currency === narrow.currency && wide.max_amount >= narrow.max_amount,
   max_speed_mps: (wide, narrow) => wide.max_mps >= narrow.max_mps,
@@ -151,7 +154,9 @@ function containsPath(wide: ResourcePath, narrow: ResourcePath): boolean {
   return isWithin(above, below);
 }
 
-/** Compares minute by minute, because both windows may wrap around midnight. */
+/**
+ * Checks whether `wide` contains `narrow`, minute by minute, because both windows may wrap around midnight.
+ */
 function containsWindow(wide: TimeWindow, narrow: TimeWindow): boolean {
   return wide.tz === narrow.tz && minutesOf(narrow).every((minute) => isInsideWindow(wide, minute));
 }
@@ -173,7 +178,10 @@ function containsBox(wide: GeoBox, narrow: GeoBox): boolean {
   );
 }
 
-/** Compares longitudes as distances to the east of `min_lon`, because a box may cross the antimeridian. */
+/**
+ * Checks whether the longitudes of `wide` contain those of `narrow`. Compares them as distances east of
+ * `min_lon`, because a box may cross the antimeridian.
+ */
 function containsLongitudes(wide: GeoBox, narrow: GeoBox): boolean {
   const eastward = (from: number, to: number) => (from <= to ? to - from : to - from + 360);
   const width = (box: GeoBox) => eastward(box.min_lon, box.max_lon);

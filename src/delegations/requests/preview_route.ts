@@ -39,10 +39,10 @@ const answer = z.object({
     .describe("What would be signed (wire format §4) if it were approved now, without its id"),
 });
 
-/** The answer with the content of the certificate that an approval would create. */
+/** The answer of the preview: the content of the certificate that an approval would create. */
 export type PreviewAnswer = z.infer<typeof answer>;
 
-/** `GET …/requests/{request_id}/preview`: shows what such an approval would sign. */
+/** `GET …/requests/{request_id}/preview`: shows what an approval with these parameters would sign. */
 export function previewRoute(deps: { db: Database; clock: Clock }): Route {
   return route({
     id: "preview_delegation_approval",
@@ -92,7 +92,7 @@ function readConstraints(text = "[]"): z.infer<typeof constraintList> {
   return validate(constraintList, jsonOf(text), "constraints");
 }
 
-/** Parses JSON text. Returns any other text as it is, which its schema then refuses. */
+/** Parses a JSON string. Returns a string that is not JSON unchanged, so that its schema refuses it. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

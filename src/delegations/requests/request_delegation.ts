@@ -14,9 +14,9 @@ import { certificateFields } from "./certificate_fields.ts";
 const PENDING_SECONDS = 7 * 24 * 3600;
 
 /**
- * Input for requesting a delegation. Without `agentId`, it is for the connection's only agent. Without
- * `scope`, it asks for the whole ceiling. `externalId` and `objectName` name the Kubernetes object that
- * declares it. `check` throws if the object may no longer declare it.
+ * Input for requesting a delegation. Without `agentId`, the request is for the connection's only agent.
+ * Without `scope`, it asks for the whole ceiling. `externalId` and `objectName` identify the Kubernetes
+ * object that declares the request. `check` throws if the object may no longer declare it.
  */
 export type DelegationWish = {
   connectionId: string;
@@ -24,7 +24,7 @@ export type DelegationWish = {
   scope?: readonly string[] | undefined;
   expiry: ExpiryWish;
   constraints: readonly unknown[];
-  /** The person who asks with a session. */
+  /** The person with a session who makes the request. */
   requestedBy?: string;
   externalId: string | null;
   objectName?: string;
@@ -34,8 +34,8 @@ export type DelegationWish = {
 };
 
 /**
- * Files a request for authority, which stays pending for 7 days. Refuses what could not be issued later. If
- * the external id already has a request, returns that one.
+ * Files a request for a delegation, which stays pending for 7 days. Refuses a request that could not be
+ * granted later. If a request with this external id exists, returns that request.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
  * `invalid_expiry`, `invalid_constraints`.
@@ -84,7 +84,10 @@ function chooseScope(platform: LivePlatform, wanted: readonly string[] | undefin
   return scope;
 }
 
-/** Builds the certificate that a full approval would create now, and throws if that is not possible. */
+/**
+ * Builds the certificate that an approval of the whole request would create now. Throws if it cannot be
+ * built.
+ */
 function checkGrantable(
   owner: Owner,
   agent: AgentRow,

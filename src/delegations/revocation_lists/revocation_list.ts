@@ -26,27 +26,31 @@ export type RevocationListDeps = {
 };
 
 /**
- * Returns the signed list of a root identity (wire format §4) as canonical JSON, or `undefined` if there is
- * no such identity. The list contains every certificate whose revocation was answered before the call, so an
- * incomplete list is never returned. Throws `vault_unavailable`, and what the vault throws, if a new list is
- * needed and cannot be signed. Throws `too_many_revoked` if no list could contain all of them.
+ * Returns the signed revocation list of a root identity (wire format §4) as canonical JSON, or `undefined` if
+ * there is no such identity. The list contains every certificate whose revocation was confirmed before this
+ * call. Never returns an incomplete list. Throws `vault_unavailable`, and what the vault throws, if a new
+ * list is needed and cannot be signed. Throws `too_many_revoked` if the revoked certificates do not fit in
+ * one list.
  */
 export type FindRevocationList = (humanId: string) => Promise<string | undefined>;
 
-/** Longer than a call to the vault can take. */
+/** Must be longer than a call to the vault can take. */
 const LOCK_SECONDS = 10;
 const MOST_TURNS = 120;
 const TURN_MS = 50;
 
-/** Characters of all cached lists together. This is enough for the longest lists of a few accounts. */
+/**
+ * Maximum total length of all cached lists, in characters. This is enough for lists of maximum length for a
+ * few accounts.
+ */
 const KEPT_LENGTH = 32 * 1_048_576;
 
 /**
- * Creates a finder that keeps the last list of each identity, and has the next one signed only after a new
- * revocation. The vault then signs once, however many calls on however many replicas ask at that moment.
- * `updated_at` grows with each list. No transaction stays open while the vault signs. A complete list is
- * neither read nor compared again until it or the set of revoked certificates changes. Concurrent calls query
- * the database once.
+ * Creates a finder that keeps the last list of each identity, and asks the vault to sign a new list only
+ * after a new revocation. The vault signs each list once, even if many calls on many replicas request it
+ * concurrently. Each list has a later `updated_at` than the previous list. No transaction stays open while
+ * the vault signs. The finder does not read or compare a complete list again until the list or the set of
+ * revoked certificates changes. Concurrent calls query the database once.
  */
 function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   const underWay = new Map<string, Promise<void>>();
@@ -63,7 +67,7 @@ function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
     return renewal;
   }
 
-  /** Returns the stored list if it is complete, otherwise the root that must sign the next one. */
+  /** Returns the stored list if it is complete, otherwise the root that must sign the next list. */
   async function findComplete(humanId: string): Promise<string | Root | undefined> {
     const kept = completeLists.get(humanId);
     const state = await readState(deps, humanId, kept?.mark);
@@ -92,7 +96,8 @@ function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
 }
 
 /**
- * Has the next list signed and stores it. Only waits a moment if another call or process is already doing so.
+ * Asks the vault to sign the next list, and stores the list. If another call or process is already doing
+ * this, waits briefly and returns.
  */
 async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
   const { db, clock } = deps;
@@ -119,7 +124,7 @@ async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
   }
 }
 
-/** Returns the next list, verified, or `undefined` if another process has just created it. */
+/** Returns the next list after verifying it, or `undefined` if another process has just created it. */
 async function signNext(
   { db, clock, vault }: RevocationListDeps,
   { accountId, keyId, publicKey, humanId }: Root,
@@ -156,8 +161,8 @@ const VALIDATORS = {
 };
 
 /**
- * `GET /v1/service/revocations/{human_id}`: returns the certificates that a root identity has revoked, signed
- * by its key.
+ * `GET /v1/service/revocations/{human_id}`: returns the list of certificates that a root identity has
+ * revoked. The identity's key signs the list.
  */
 export function revocationsRoute(deps: RevocationListDeps): Route {
   const findList = createRevocationLists(deps);

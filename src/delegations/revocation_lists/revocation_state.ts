@@ -8,18 +8,18 @@ import {
 import type { RevokedCertificate } from "../../vault/client.ts";
 
 /**
- * Seconds for which a revoked certificate stays listed after its own end. It grants nothing after that end in
- * any case.
+ * Seconds for which a revoked certificate stays listed after it expires. An expired certificate grants
+ * nothing in any case.
  */
 export const LISTED_AFTER_END_SECONDS = 24 * 60 * 60;
 
-/** A root identity and the key that signs for it. */
+/** A root identity and its signing key. */
 export type Root = { accountId: string; keyId: string; publicKey: HybridPublicKey; humanId: string };
 
 /**
- * The revoked certificates and the last signed list, read in one snapshot. `mark` is equal only for the same
- * certificates and the same list. `contents` is absent if the mark equals the known one. If too many are
- * revoked, `revoked` has one entry more than a list may have.
+ * The revoked certificates and the last signed list, read in one snapshot. Two states have the same `mark`
+ * only if certificates and list are the same. `contents` is absent if the mark equals the known mark. If too
+ * many certificates are revoked, `revoked` has one entry more than a list may have.
  */
 export type RevocationState = {
   root: Root;
@@ -38,8 +38,8 @@ type StateRow = {
 };
 
 /**
- * Returns the state of a root identity, or `undefined` if there is none. Omits the contents if their mark is
- * `known`.
+ * Returns the state of a root identity, or `undefined` if there is no such identity. Omits the contents if
+ * the mark equals `known`.
  */
 export async function readState(
   { db, clock }: { db: Database; clock: Clock },
@@ -80,13 +80,13 @@ export async function readState(
   return { root: { accountId, keyId, publicKey, humanId }, mark, contents };
 }
 
-/** Checks whether a list that was verified and stored contains all of these certificates. */
+/** Checks whether a stored list, which was verified before, contains all of these certificates. */
 export function isComplete(listJson: string, revoked: readonly RevokedCertificate[]): boolean {
   const listed = new Set(readStored(listJson).revoked_certs);
   return revoked.every(({ certId }) => listed.has(certId));
 }
 
-/** Parses a stored list. This service verified it before it stored it. */
+/** Parses a stored list. This service verified the list before storing it. */
 export function readStored(listJson: string): RevocationList {
   return JSON.parse(listJson) as RevocationList;
 }

@@ -1,10 +1,10 @@
 /**
  * Admission: the seven guards that a call passes before its decision is committed.
  *
- * Verification is free until it commits, and one process serves every account. The guards keep one caller
- * from spending the time that belongs to the others. Each guard bounds one resource. A guard that refuses a
- * call throws an `ApiError`. Then nothing was decided, charged or spent, and the same proof can be sent
- * again.
+ * Verification is free until it commits, and one process serves every account. The guards stop one caller
+ * from using the processing time of the other callers. Each guard bounds one resource. A guard refuses a call
+ * by throwing an `ApiError`. A refused call decides, charges and spends nothing, so the caller can send the
+ * same proof again.
  *
  *       call with an API key
  *              |
@@ -32,14 +32,14 @@
  *
  * - The cheap guards come first. Guards 1 to 4 do no signature work, except that guard 4 checks one signature
  *   when forged proofs name an agent that was allowed before.
- * - Guard 1 counts the calls of present, which cost the vault a signature. Verify passes it uncounted: its
- *   decisions are charged, and guards 3 and 4 bound the calls that are not charged.
- * - A call keeps its place in the queue (guard 2) while it runs. It gives the place up through `stepAside`
- *   before it waits for something that others hold: a certificate (5) or a locked row (6).
+ * - Guard 1 counts present calls, because each costs the vault a signature. It does not count verify calls:
+ *   their decisions are charged, and guards 3 and 4 bound the calls that are not charged.
+ * - A call keeps its slot in the queue (guard 2) while it runs. It frees the slot through `stepAside` before
+ *   it waits for something that other calls hold: a certificate (5) or a locked row (6).
  * - Guard 5 runs inside the rules, when a constraint first asks how often a certificate was used.
  *   A call that took a turn there decides in that turn's own transaction, and skips guards 6 and 7.
- * - Guard 6 wraps guard 7. A batch that meets a locked row gives up after 50 ms. The items that need the row
- *   then wait alone, so that one account's lock does not delay the other accounts of the batch.
+ * - Guard 6 wraps guard 7. A batch that finds a row locked gives up after 50 ms. The items that need the row
+ *   then wait alone, so one account's lock does not delay the other accounts in the batch.
  *
  * Guards 1 to 7 count in the memory of one process, except the daily agent limit beside guard 1.
  */
@@ -55,8 +55,8 @@ import { createRefusals, type Refusals } from "./refused_proofs.ts";
 import { createRecordedFinder, createRepeats, type FindRecorded, type Repeats } from "./repeats.ts";
 
 /**
- * 64 places are one batch of decisions. More places did not raise the rate when measured. A waiting caller
- * learns after a second that the service is overloaded, or slightly later if thousands wait.
+ * 64 slots are one batch of decisions. In measurements, more slots did not increase throughput. A waiting
+ * caller gets the overload error after a second, or slightly later if thousands wait.
  */
 const BOUNDS: FairQueueBounds = {
   places: 64,
@@ -68,7 +68,7 @@ const BOUNDS: FairQueueBounds = {
 
 const REFUSALS: readonly QueueRefusal[] = ["late", "full"];
 
-/** Creates the queue in which this process's decisions wait, with its metrics. */
+/** Creates the queue for decisions in this process, and registers the queue's metrics. */
 export function createDecisionQueue({ registry }: Pick<Metrics, "registry">): FairQueue {
   const registers = [registry];
   const refused = new Counter({

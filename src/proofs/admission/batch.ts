@@ -6,15 +6,15 @@ import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { DecisionItem } from "../decide/decision_item.ts";
 
 /**
- * Decides one item, together with other items that wait at the same moment. Calls `onHeld` before it waits
- * for a row that another transaction has locked for long.
+ * Decides one item, together with other items that wait at the same time. Calls `onHeld` before it waits
+ * longer for a row that another transaction has locked.
  */
 export type Decide = (item: DecisionItem, onHeld?: () => void) => Promise<DecisionOutcome>;
 
 /**
- * Sends at most `maxItems` per statement and `maxStatements` at a time. A batch that is not full waits for
- * the running statement, but at most `maxWaitMs`. An item that waited longer than `maxQueueMs` is no longer
- * sent.
+ * Limits of a batcher. It sends at most `maxItems` per statement, and at most `maxStatements` statements at a
+ * time. A batch that is not full waits for the running statement, but at most `maxWaitMs`. The batcher
+ * refuses items that waited longer than `maxQueueMs`.
  */
 export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number; maxQueueMs: number };
 
@@ -29,10 +29,10 @@ type Waiting = {
 
 /**
  * Creates a batcher that combines concurrent decisions into one statement. The next batch grows while a
- * statement runs, so batches are as large as the load needs and a single item does not wait. A statement
- * costs much and each further item costs little. So a second statement runs beside the first only for a full
- * batch, or if the first takes long. An item that could not be sent in time is refused with `unavailable`: it
- * was not decided and never will be.
+ * statement runs, so batches grow with the load and a single item does not wait. A statement is expensive,
+ * and each further item in it is cheap. So a second statement runs in parallel only for a full batch, or if
+ * the first statement takes long. The batcher refuses an item that it could not send in time with
+ * `unavailable`. Such an item was not decided and never will be.
  */
 export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
   let waiting: Waiting[] = [];
@@ -82,8 +82,8 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
 }
 
 /**
- * Answers every waiting item. Never rejects. If the database rejects the whole batch, tries once more item by
- * item.
+ * Settles every waiting item. Never rejects. If the database rejects the whole batch, sends each item once
+ * more on its own.
  */
 async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
   try {
@@ -104,8 +104,8 @@ async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry =
 }
 
 /**
- * SQLSTATE classes of errors after which nothing was done: bad data, constraint violation, rolled-back
- * transaction, unavailable lock.
+ * SQLSTATE classes of errors after which the database has changed nothing: bad data, constraint violation,
+ * rolled-back transaction, unavailable lock.
  */
 const refusals = ["22", "23", "40", "55"];
 
@@ -113,19 +113,19 @@ function wasRefused(error: unknown): boolean {
   return refusals.includes(sqlState(error)?.slice(0, 2) ?? "");
 }
 
-/** Milliseconds that a batch waits for a locked row before its items are tried one by one. */
+/** Milliseconds that a batch waits for a locked row before its items are decided one by one. */
 export const QUICK_LOCK_MS = 50;
-/** Milliseconds that a single item waits for a locked row before it is answered with `unavailable`. */
+/** Milliseconds that a single item waits for a locked row before it fails with `unavailable`. */
 export const PATIENT_LOCK_MS = 2_000;
 /** Milliseconds for which an account's decisions avoid the batches after one of its rows was locked. */
 const AVOID_MS = 1_000;
 const AVOIDED_ACCOUNTS = 10_000;
 
 /**
- * Prevents accounts from waiting for each other. Decisions of all accounts share batches. One row that is
- * locked for long, for example while someone ends thousands of certificates, would delay everyone. So a batch
- * gives up such a row quickly. Items that need the row wait alone, and so do the next decisions of that
- * account.
+ * Returns a decider that prevents one account's locked rows from delaying other accounts. All accounts share
+ * batches. A long lock, for example during the revocation of thousands of certificates, would delay everyone.
+ * So a batch stops waiting for a locked row quickly. Items that need the row wait alone, and so do the next
+ * decisions of that account.
  *
  * `batched` is a batcher whose statements wait `QUICK_LOCK_MS` for a row. `patient` is a small pool whose
  * statements wait `PATIENT_LOCK_MS`.

@@ -10,19 +10,24 @@ import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { Decide } from "./batch.ts";
 import type { StepAside } from "./fair_queue.ts";
 
-/** Counts how often a certificate was allowed in the last `windowSeconds`. */
+/** Counts the `allow` decisions with a certificate in the last `windowSeconds`. */
 type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 
 /**
- * Certificates whose allows before `now` are counted. `byOwner`: the calling connection belongs to the
- * certificates' own account.
+ * Certificates for which `allow` decisions before `now` are counted. `byOwner`: the calling connection
+ * belongs to the account that owns the certificates.
  */
 type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
-/** Exclusive access to certificates with a rate limit. Until it ends, no other call decides on them. */
+/**
+ * Exclusive access to certificates with a rate limit. Until the turn ends, no other call decides with these
+ * certificates.
+ */
 export type Turn = {
   countAllows: CountAllows;
-  /** Decides on an item in the transaction that counted, so the counts are still true at its commit. */
+  /**
+   * Decides an item in the same transaction that counted, so the counts are still correct when it commits.
+   */
   decide: Decide;
   /** Ends the turn and rolls back anything that was not committed. Never rejects. */
   end(): Promise<void>;
@@ -31,7 +36,7 @@ export type Turn = {
 /** Waits for a turn. Throws `rate_limited` if too many calls already wait for these certificates. */
 export type TakeTurn = (counting: Counting) => Promise<Turn>;
 
-/** Maximum number of calls at one certificate, including the one that is being decided. */
+/** Maximum number of calls that wait for one certificate, including the call that is being decided. */
 const MOST_CALLS = 64;
 /**
  * Maximum number of these calls that come from other accounts. Such calls are free while their account has no
@@ -46,20 +51,20 @@ function isRated(certificate: DelegationCert): boolean {
 }
 
 /**
- * Creates the function that waits for turns. The counts of a turn are still true when its decision commits,
- * because the turn first locks the certificates' rows. Its later statements therefore see everything that the
- * previous turn recorded.
+ * Creates the function that waits for turns. The counts of a turn are still correct when its decision
+ * commits, because the turn first locks the certificates' rows. Its later statements therefore see everything
+ * that the previous turn recorded.
  *
  * Calls for the same certificates queue in memory, so a busy certificate uses only one connection of `pool`
- * and delays no other certificate. `pool` serves nothing else. Calls from other accounts never take all the
- * places, so the certificate's own account always finds some.
+ * and delays no other certificate. `pool` serves nothing else. Calls from other accounts never fill the
+ * queue, so there is always room for the certificate's own account.
  */
 export function createTurns(pool: Pool): TakeTurn {
   const calls = createKeyCounts();
   const callsOfOthers = createKeyCounts();
   const oneAtATime = createPerKeyQueue();
 
-  /** Waits for earlier calls at these certificates. Returns the function that lets the next call in. */
+  /** Waits for earlier calls that use these certificates. Returns the function that starts the next call. */
   async function queueUp({ certificates, byOwner }: Counting): Promise<() => void> {
     const key = certificates.map(({ certId }) => certId).join(" ");
     if (!byOwner && !callsOfOthers.enter(key, MOST_OF_OTHERS)) throw tooManyCalls();
@@ -137,7 +142,9 @@ function tooManyCalls(): ApiError {
   return rateLimited("Too many concurrent calls for this certificate", RETRY_MS);
 }
 
-/** Returns a function that counts allows in windows that end at `now`, as far as `database` sees them. */
+/**
+ * Returns a function that counts the `allow` decisions, visible to `database`, in windows that end at `now`.
+ */
 export function countAllowsBefore(database: Pool | PoolClient, now: Date): CountAllows {
   return async (certId, windowSeconds) => {
     const { rows } = await database.query<{ count: number }>(
@@ -149,12 +156,12 @@ export function countAllowsBefore(database: Pool | PoolClient, now: Date): Count
   };
 }
 
-/** Returns the start of a window, but never a moment before 1970. */
+/** Returns the start time of a window, but never a time before 1970. */
 function windowStart(now: Date, windowSeconds: number): Date {
   return new Date(Math.max(0, now.getTime() - windowSeconds * 1000));
 }
 
-/** Checks whether a connection's platform accepts another account's root for a scope at a moment. */
+/** Checks whether a connection's platform accepts another account's root for a scope at a given time. */
 export type IsAccepted = (asked: {
   connectionId: string;
   humanId: string;
@@ -163,9 +170,9 @@ export type IsAccepted = (asked: {
 }) => Promise<boolean>;
 
 /**
- * Creates the early check for an acceptance, which runs before a call waits for another account's
- * certificate. Its result is not final: the acceptance may end before the deciding statement, which reads it
- * again.
+ * Creates the early check whether a root is accepted. It runs before a call waits for another account's
+ * certificate. The result is not final, because the acceptance may be withdrawn later. The deciding statement
+ * reads it again.
  */
 export function createAcceptanceFinder(db: Database): IsAccepted {
   return async ({ connectionId, humanId, scope, at }) => {
@@ -178,12 +185,12 @@ export function createAcceptanceFinder(db: Database): IsAccepted {
   };
 }
 
-/** Dependencies of counting and deciding. */
+/** Dependencies of counting uses and of deciding. */
 export type CountingDeps = {
   decide: Decide;
-  /** Waits for a turn at certificates that limit how often they may be used. */
+  /** Waits for a turn with certificates that limit how often they may be used. */
   takeTurn: TakeTurn;
-  /** Checks whether another account's certificates with a rate should be counted at all. */
+  /** Checks whether to count uses of another account's certificates with a rate limit. */
   isAccepted: IsAccepted;
 };
 
@@ -191,7 +198,7 @@ export type CountingDeps = {
 type RateTurn = Turn & {
   /**
    * Checks whether the connection accepts the root's authority, with at most one lookup. Returns true if no
-   * certificate has a rate: then only the deciding statement checks the acceptance.
+   * certificate has a rate limit. In that case only the deciding statement checks the acceptance.
    */
   isAccepted(): Promise<boolean>;
 };
@@ -208,9 +215,9 @@ type Proof = {
 };
 
 /**
- * Creates a turn that starts when a rule first asks for the rate of a proof's certificates. So only genuine
- * proofs of a known root wait, and proofs of another account's root wait only if it is accepted. All other
- * proofs are decided immediately.
+ * Creates a turn that starts when a rule first asks how often a proof's certificates were used. So only
+ * genuine proofs with a known root wait. Proofs with another account's root wait only if the root is
+ * accepted. All other proofs are decided immediately.
  */
 export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
   const { caller, options } = call;

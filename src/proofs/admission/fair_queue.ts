@@ -2,21 +2,21 @@ import { ApiError } from "../../errors.ts";
 
 /** Bounds of a fair queue. Times are in milliseconds. */
 export type FairQueueBounds = {
-  /** Maximum number of calls that run at a time. */
+  /** Number of slots: the maximum number of calls that run at a time. */
   places: number;
   /**
-   * Number of places of one account while other accounts call too. It equals the largest number of concurrent
-   * calls of any other account, but is at least `least` and at most `most`. It is `most` if other accounts
-   * called about a second ago but have no calls now.
+   * Number of slots that one account may use while other accounts call too. It equals the largest number of
+   * concurrent calls of any other account, but is at least `least` and at most `most`. It is `most` if other
+   * accounts called about a second ago but have no calls now.
    */
   share: { least: number; most: number };
-  /** Longest time that a call waits for a place. */
+  /** Longest time that a call waits for a slot. */
   waitMs: number;
   /** Maximum number of calls that wait at a time. */
   most: number;
   /**
-   * A call that runs longer waits for something outside this process, so its place becomes free for another
-   * call.
+   * A call that runs longer than this waits for something outside this process, so the queue gives its slot
+   * to another call.
    */
   longMs: number;
 };
@@ -24,19 +24,19 @@ export type FairQueueBounds = {
 /** Why the queue refused a call. `late`: it waited too long. `full`: too many calls waited. */
 export type QueueRefusal = "late" | "full";
 
-/** Gives up a call's place in the queue, before the call waits for something that others hold. */
+/** Frees a call's slot before the call waits for something that other calls hold. */
 export type StepAside = () => void;
 
-/** A queue of calls that serves the accounts in turn. */
+/** A queue of calls that serves the accounts in rotation. */
 export type FairQueue = {
   /**
-   * Runs `work` once a place is free, and returns its result. Throws `unavailable`, with `Retry-After`, if no
-   * place became free within `waitMs` or if `most` calls already wait. If many calls are late, the refusal
-   * may take a little longer. When the queue is full, a call of an account with fewer waiting calls replaces
-   * the newest call of the account with the most.
+   * Runs `work` once a slot is free, and returns its result. Throws `unavailable`, with `Retry-After`, if no
+   * slot becomes free within `waitMs` or if `most` calls already wait. If many calls are late, the refusal
+   * may take a little longer. When the queue is full, a call from an account with fewer waiting calls
+   * replaces the newest call of the account with the most.
    */
   run<T>(accountId: string, work: (stepAside: StepAside) => Promise<T>): Promise<T>;
-  /** Number of calls that have a place. */
+  /** Number of calls that have a slot. */
   readonly running: number;
   readonly waiting: number;
 };
@@ -52,13 +52,13 @@ const PAUSE_MS = 2;
 /** Time within which all late calls should be refused, in milliseconds. */
 const SPREAD_MS = 100;
 /**
- * Time after another account's call in which an account may not use all places: this long, or up to twice as
- * long.
+ * Milliseconds after another account's call during which an account may not use all slots. The actual time is
+ * up to twice as long.
  */
 const CALLED_MS = 1_000;
 /**
- * Time for which another account's number of calls counts: this long, or up to twice as long. It is longer
- * than a client needs to send its next call.
+ * Milliseconds for which another account's number of calls counts. The actual time is up to twice as long. It
+ * is longer than a client needs to send its next call.
  */
 const BUSY_MS = 100;
 
@@ -66,16 +66,16 @@ type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): vo
 type Place = { accountId: string; since: number };
 
 /**
- * Creates an empty queue and calls `onRefused` for each refused call. No work on a call starts before it has
- * a place, so a refused call has spent and charged nothing.
+ * Creates an empty queue, which calls `onRefused` for each refused call. Work on a call starts only when the
+ * call has a slot, so a refused call has spent and charged nothing.
  */
 export function createFairQueue(
   bounds: FairQueueBounds,
   onRefused: (refusal: QueueRefusal) => void = () => {},
 ): FairQueue {
-  /** Waiting calls of each account, never empty. The accounts are in the order of their turns. */
+  /** Waiting calls of each account that has any. The accounts are in the order in which they are served. */
   const queues = new Map<string, Waiting[]>();
-  /** Occupied places, oldest first. */
+  /** Occupied slots, oldest first. */
   const places = new Set<Place>();
   const heldPlaces = new Map<string, number>();
   const called = createRecentAccounts(CALLED_MS);
@@ -98,7 +98,7 @@ export function createFairQueue(
     busy.note(accountId, calls);
   }
 
-  /** Does nothing if the place was already given up. */
+  /** Does nothing if the slot is already free. */
   function giveUp(place: Place): void {
     if (!places.delete(place)) return;
     const left = (heldPlaces.get(place.accountId) ?? 0) - 1;
@@ -118,8 +118,8 @@ export function createFairQueue(
   }
 
   /**
-   * Counts the late calls, which are first in a queue. Their clients may have left, so none of them is
-   * started.
+   * Counts the late calls, which are first in a queue. Their clients may have disconnected, so the queue
+   * starts none of these calls.
    */
   function lateIn(queue: readonly Waiting[], now: number): number {
     const first = queue.findIndex(({ since }) => now - since < bounds.waitMs);
@@ -127,8 +127,8 @@ export function createFairQueue(
   }
 
   /**
-   * Starts waiting calls while places are free. An account that had its turn moves to the end of the map,
-   * where this loop meets it again.
+   * Starts waiting calls while slots are free. An account that was served moves to the end of the map, where
+   * this loop reaches it again.
    */
   function startWaiting(now = performance.now()): void {
     for (const [accountId, queue] of queues) {
@@ -156,7 +156,7 @@ export function createFairQueue(
     keepTicking(isDone ? TICK_MS : PAUSE_MS);
   }
 
-  /** Refuses the same share of the late calls of each account. Returns whether no late call remains. */
+  /** Refuses the same share of each account's late calls. Returns whether no late call remains. */
   function refuseLate(now: number, passedMs: number): boolean {
     const late = [...queues].map(([accountId, queue]) => ({ accountId, queue, count: lateIn(queue, now) }));
     const all = late.reduce((sum, { count }) => sum + count, 0);
@@ -238,16 +238,16 @@ export function createFairQueue(
   };
 }
 
-/** Accounts that called recently, with their numbers of concurrent calls. */
+/** Record of the accounts that called recently, and of their numbers of concurrent calls. */
 type RecentAccounts = {
   /** Records that an account now has this many calls, running or waiting. `calls` is at least 1. */
   note(accountId: string, calls: number): void;
-  /** Returns the most concurrent calls of any one other account, or 0 if no other account called. */
+  /** Returns the largest number of concurrent calls of any other account, or 0 if no other account called. */
   mostOfOthers(accountId: string): number;
 };
 
 type Noted = { accountId: string; calls: number };
-/** The two accounts with the most concurrent calls. No query needs a third one. */
+/** The two accounts with the most concurrent calls. No query needs a third account. */
 type Round = Noted[];
 
 /**

@@ -6,39 +6,40 @@ import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 
 /**
- * An agent that was allowed at a connection before has a rate limit of its own. It is the connection's limit
- * divided by this number.
+ * An agent that a connection allowed before has its own rate limit: the connection's limit divided by this
+ * number.
  */
 const KNOWN_SHARE = 10;
 /**
- * The limit of forged signatures is the limit of refused proofs times this number. Checking one signature
- * costs only a part of the work for a refused proof.
+ * The limit of forged signatures is the limit of refused proofs times this number, because checking one
+ * signature is cheaper than refusing a whole proof.
  */
 const CHECK_SHARE = 4;
 const KNOWN_AGENTS = 50_000;
-/** Maximum number of proofs that wait for one rate limit. */
+/** Maximum number of proofs that wait under one rate limit. */
 const MOST_WAITING = 1_000;
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 
-/** A proof to work on. `isSigned` checks whether its agent signed it, with less work than `work`. */
+/** A proof to verify. `isSigned` checks whether the proof's agent signed it, and is cheaper than `work`. */
 export type GuardedProof<T> = {
   agentId: string;
   isSigned(): Promise<boolean>;
   work(): Promise<{ result: T; allowed: boolean }>;
 };
 
-/** Bounds the work for refused proofs, which nobody pays for. */
+/** Bounds the work for refused proofs, which are not charged. */
 export type Refusals = {
   /**
-   * Works on a proof, and counts it if it is refused. Throws `rate_limited` before any work if too many
-   * proofs were refused in a minute. Proofs that are not refused never count. At most as many proofs run at a
-   * time as may still be refused, so that concurrent proofs cannot exceed the limit. The others wait.
+   * Runs the work for a proof, and counts the proof if it is refused. Throws `rate_limited` before any work
+   * if too many proofs were refused in a minute. Proofs that are not refused never count. At most as many
+   * proofs run at a time as may still be refused, so concurrent proofs cannot exceed the limit. Further
+   * proofs wait.
    *
-   * Someone who sends forged proofs to an application must not lock out its agents. An agent that was allowed
-   * at this connection before is known, and refused proofs of unknown agents do not affect it. Once too many
-   * refused proofs name a known agent, the guard checks who signed them. Proofs that the agent signed itself
-   * then have a rate of their own.
+   * An attacker who sends forged proofs to an application must not lock out the application's agents. Agents
+   * that this connection allowed before are known. Refused proofs of unknown agents do not affect known
+   * agents. Once too many refused proofs name a known agent, the guard checks whether that agent signed them.
+   * Proofs that the agent really signed then have their own rate limit.
    */
   guard<T>(caller: Caller, proof: GuardedProof<T>): Promise<T>;
 };
@@ -49,7 +50,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
     pace: createPace({ perMinute: count, clock }),
     running: createKeyCounts({ mostWaiting: MOST_WAITING }),
   });
-  /** Creates rate limits for a connection and for the whole of its account. */
+  /** Creates rate limits for a connection and for its whole account. */
   const bounds = (count: number) => {
     const [byConnection, byAccount] = [bound(count), bound(ACCOUNT_SHARE * count)];
     return ({ accountId, connectionId }: Caller): Rate[] => [
@@ -69,7 +70,8 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   const known = new LRUCache<string, true>({ max: KNOWN_AGENTS });
 
   /**
-   * Registers the call as running under the rate limits that a refusal would count toward, and returns them.
+   * Registers the call as running under the rate limits that would count its refusal. Returns these rate
+   * limits.
    */
   async function enter(caller: Caller, agent: string, isSigned: () => Promise<boolean>): Promise<Rate[]> {
     if (!known.has(agent)) return enterAll(strangers(caller));
@@ -80,8 +82,8 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   }
 
   /**
-   * Checks whether the agent signed the proof, and counts a forged one. Throws `rate_limited` if too many
-   * were forged.
+   * Checks whether the agent signed the proof, and counts a forged proof. Throws `rate_limited` if too many
+   * proofs were forged.
    */
   async function passes(caller: Caller, isSigned: () => Promise<boolean>): Promise<boolean> {
     const rates = await enterAll(checks(caller));
@@ -116,8 +118,8 @@ type Bound = { pace: Pace; running: KeyCounts };
 type Rate = Bound & { key: string };
 
 /**
- * Waits until none of the rate limits is full, then registers the call under all of them. Throws
- * `rate_limited` if no further proof may be refused.
+ * Waits until no rate limit is full, then registers the call under all of them. Throws `rate_limited` if no
+ * further proof may be refused.
  */
 async function enterAll(rates: Rate[]): Promise<Rate[]> {
   for (;;) {
@@ -139,8 +141,8 @@ function countAll(rates: readonly Rate[]): void {
 }
 
 /**
- * Checks whether as many proofs are running as may still be refused. Throws `rate_limited` if no further
- * proof may be refused.
+ * Checks whether the number of running proofs has reached the number that may still be refused. Throws
+ * `rate_limited` if no further proof may be refused.
  */
 function isFull({ pace, running, key }: Rate): boolean {
   const { admitted, remaining, waitMs } = pace.look(key);
@@ -148,7 +150,7 @@ function isFull({ pace, running, key }: Rate): boolean {
   return running.count(key) >= remaining;
 }
 
-/** Checks whether an error is a refusal that is not charged and that no outage caused. */
+/** Checks whether an error is a refusal that is not charged and not caused by an outage. */
 function isRefusal(error: unknown): boolean {
   return error instanceof ApiError && error.status < 500 && error.code !== "rate_limited";
 }

@@ -14,13 +14,13 @@ import { type Operation, operationHash } from "../operation.ts";
 export type RecordedDecision = Pick<InvocationRow, "operation_hash" | "error_reason"> &
   Pick<AuditEventRow, "decision" | "decision_reason"> & { receipt: string; receipt_hash: Buffer };
 
-/** Finds the decision on this connection's invocation. Returns `undefined` if it has none. */
+/** Finds the recorded decision on a connection's invocation. Returns `undefined` if there is no decision. */
 export type FindRecorded = (
   caller: ApiKeyCaller,
   invocationId: string,
 ) => Promise<RecordedDecision | undefined>;
 
-/** Creates a finder of recorded decisions by the application's own id of the operation. */
+/** Creates a function that finds recorded decisions by the application's own id for the operation. */
 export function createRecordedFinder(db: Database): FindRecorded {
   return async ({ accountId, connectionId }, invocationId) =>
     db("invocations as i")
@@ -42,8 +42,8 @@ export function createRecordedFinder(db: Database): FindRecorded {
 }
 
 /**
- * Converts a recorded decision into the answer to a repeated call. Throws `invocation_conflict` if it is a
- * decision on another operation.
+ * Converts a recorded decision to the answer for a repeated call. Throws `invocation_conflict` if the
+ * decision is about another operation.
  */
 export function replay(
   recorded: RecordedDecision,
@@ -69,12 +69,12 @@ type AskedAgain = {
 };
 type Asked = { caller: ApiKeyCaller; invocationId: string };
 
-/** Bounds the work for repeated decisions, which nobody pays for. */
+/** Bounds the work for repeated decisions, which are not charged. */
 export type Repeats = {
   /**
    * Decides on an operation with `decide`, and counts the call if the operation already had a decision. If
-   * the running calls could use up all remaining repeats, it first looks for a recorded decision, and throws
-   * `rate_limited` if there is one. Operations without a decision are never refused.
+   * the running calls could use up all remaining repeats, the guard first looks for a recorded decision, and
+   * throws `rate_limited` if it finds one. Operations without a decision are never refused.
    */
   guard(asked: Asked, decide: () => Promise<Decided>): Promise<Decided>;
 };

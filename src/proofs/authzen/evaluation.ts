@@ -31,8 +31,8 @@ export const evaluationBody = z.object({
 });
 
 /**
- * The answer to one question. Without a proof the decision is `false`, unless the connection has enabled
- * registry answers. Those report what an agent may do, and prove nothing about who asks.
+ * The answer to one question. Without a proof, the decision is `false`, unless the connection has enabled
+ * registry answers. A registry answer reports what an agent may do, and proves nothing about the caller.
  */
 export const evaluationAnswer = z.object({
   decision: z.boolean(),
@@ -71,8 +71,8 @@ export type EvaluateDeps = { verify: VerifyDeps; queue: FairQueue; registry: Reg
 export type Question = { members: JsonObject; bodyBytes: number };
 
 /**
- * Answers one question, which has its own place in the queue. A refused proof is answered with `false`.
- * Throws `ApiError` for a malformed question, and when no decision can be made.
+ * Answers one question in its own queue slot. Answers a refused proof with `false`. Throws `ApiError` for a
+ * malformed question, and when no decision can be made.
  */
 export function evaluate(
   deps: EvaluateDeps,
@@ -129,15 +129,16 @@ async function askRegistry(
 }
 
 /**
- * The reason for answering a repeated allow with `false`. A client that knows only AuthZEN acts on
- * `decision`, and each action is allowed only once. Since the first answer, the client may have acted, the
- * answer may have been lost, or the authority may have been revoked. The service cannot tell which.
+ * Reason in the answer to a repeated call whose first decision was `allow`. The repeated answer is `false`,
+ * because a plain AuthZEN client acts on `decision`, and each action is allowed only once. Since the first
+ * answer, the client may have acted, the answer may have been lost, or the authority may have been revoked.
+ * The service cannot tell which.
  */
 const REPLAYED = "replayed";
 
 /**
- * Statuses of errors that are answered with `false`: the proof is invalid, or belongs to something else. Any
- * other error means that there is no decision.
+ * HTTP statuses of errors for which the answer is `false`: the proof is invalid, or belongs to something
+ * else. Any other error means that there is no decision.
  */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 

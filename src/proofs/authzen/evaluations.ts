@@ -11,8 +11,8 @@ const MOST_EVALUATIONS = 100;
 const semantic = z.enum(["execute_all", "deny_on_first_deny", "permit_on_first_permit"]);
 
 /**
- * Body of AuthZEN 1.0's batch form ("boxcarred"). Members beside `evaluations` are the defaults for members
- * that an item omits.
+ * Request body of an AuthZEN 1.0 batch ("boxcarred" evaluations). The other members are defaults for members
+ * that an item in `evaluations` omits.
  */
 export const evaluationsBody = evaluationBody.partial().extend({
   evaluations: z.array(evaluationBody.partial()).max(MOST_EVALUATIONS).optional(),
@@ -20,7 +20,7 @@ export const evaluationsBody = evaluationBody.partial().extend({
 });
 
 /**
- * Returns the items of a call with the shared members filled in, and the rule for when to stop. Returns
+ * Returns the items of a batch with the shared members filled in, and the rule for when to stop. Returns
  * `undefined` if the call is a single question.
  */
 export function readBatch(
@@ -47,7 +47,8 @@ function semanticOf(options: JsonValue | undefined): z.infer<typeof semantic> {
 }
 
 /**
- * Answers the items in order, up to the one that ends the batch. An item without an answer becomes `false`.
+ * Answers the items in order, up to the item that ends the batch. Answers `false` for an item without a
+ * decision.
  */
 export async function evaluateAll(
   deps: EvaluateDeps,

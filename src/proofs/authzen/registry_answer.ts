@@ -22,7 +22,7 @@ export type RegistryQuestion = {
 /** Dependencies of a registry answer. `rated` is the pool for counting. */
 export type RegistryDeps = { db: Database; rated: Pool };
 
-/** The registry's answer. It proves nothing about who asks. */
+/** The registry's answer. It proves nothing about the caller. */
 export type RegistryAnswer =
   | { decision: "allow"; reason: "authorized"; certId: string }
   | { decision: "deny"; reason: DenyReason };

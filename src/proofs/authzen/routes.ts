@@ -6,8 +6,8 @@ import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from ".
 import { evaluateAll, evaluationsBody, readBatch } from "./evaluations.ts";
 
 /**
- * JSON levels at which a body may carry a proof: in `context.proof_bundle`, or in that of an item of
- * `evaluations[]`.
+ * Number of JSON levels below a body at which it may contain a proof: in its own `context.proof_bundle`, or
+ * in the one of an item in `evaluations[]`.
  */
 const [LEVELS_OF_ONE, LEVELS_OF_MANY] = [2, 4];
 
@@ -68,13 +68,13 @@ const metadata = z.object({
 const WELL_KNOWN = "/.well-known/authzen-configuration";
 
 /**
- * `GET /.well-known/authzen-configuration`: the URLs of the AuthZEN endpoints. They come from the configured
- * base URL only, never from the request. `policy_decision_point` is that URL exactly as configured, because a
- * client must refuse any other (AuthZEN 1.0 §9.2.3).
+ * `GET /.well-known/authzen-configuration`: the URLs of the AuthZEN endpoints. The URLs come from the
+ * configured base URL only, never from the request. `policy_decision_point` is the base URL exactly as
+ * configured, because a client must refuse any other value (AuthZEN 1.0 §9.2.3).
  *
- * If the base URL has a path, the well-known part is between host and path (§9.2.1), and a proxy forwards
- * that unchanged. The route also serves the document without the path, and with the path first, for proxies
- * that strip or keep the path that they forward.
+ * If the base URL has a path, `/.well-known/authzen-configuration` comes before it (§9.2.1), and a proxy
+ * forwards this URL unchanged. The route also serves the document without the path, and with the path first,
+ * for proxies that strip or keep the path that they forward.
  */
 export function authzenMetadataRoute(baseUrl: string): Route {
   const base = rootOf(baseUrl);

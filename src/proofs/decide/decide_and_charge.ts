@@ -1,7 +1,7 @@
 import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit_events.ts";
 
-/** SQL for the items that have no decision yet, if no item of the batch has an operation. */
+/** SQL that selects the items without a decision, for a batch in which no item has an operation. */
 const FRESH_PLAIN = "select * from item";
 
 const FRESH = `
@@ -25,7 +25,7 @@ const JOIN_ACCEPTED = `left join accepted on fresh.root_account_id <> fresh.acco
     and accepted.connection_id = fresh.connection_id and accepted.human_id = fresh.human_id
     and (accepted.accepted_until is null or accepted.accepted_until > fresh.decided_at)`;
 
-/** Used for a batch in which every root belongs to the verifier's account or to no account. */
+/** SQL for a batch in which every root belongs to the verifier's account or to no account. */
 const JOIN_NONE = "cross join (select null::text[] as granted_scope) as accepted";
 
 const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.rejected' end";
@@ -59,32 +59,32 @@ type Form = "plain" | "whole";
 /**
  * Returns the statement that decides a whole batch in one commit. It reads the certificates' states and which
  * principals the connections accept. It charges the accounts, spends the challenges, and appends audit rows
- * and ledger postings. Each item touches rows of one account, and two kinds of rows of its root's account:
- * certificates, and the history of a decision made elsewhere. Such a history row keeps the verifier's names
- * as they are at that moment, and the statement reads the names for such rows only.
+ * and ledger postings. Each item accesses rows of one account, and two kinds of rows of its root's account:
+ * certificates, and history rows about decisions of other accounts. Such a history row records the verifier's
+ * current names. The statement reads these names for such rows only.
  *
- * An operation that has a decision is skipped before its challenge is touched. An indeterminate decision does
- * not count, nor does one about a root that was unknown or not accepted. Otherwise a stranger could use up
- * the ids of a verifier's operations. So one batch decides an operation once for each account whose root asks
- * for it. Two recorded decisions on one operation violate the primary key of `invocations`, whether they are
- * in one statement or in two concurrent ones. Then nothing of the later one, or of the batch with both, is
- * done, and it must be sent again.
+ * The statement skips an operation that already has a decision, and does not spend its challenge. An
+ * indeterminate decision does not count, nor does a decision about a root that was unknown or not accepted.
+ * Otherwise an attacker could use up the ids of a verifier's operations. So one batch decides an operation
+ * once for each account whose root asks for it. Two recorded decisions on one operation violate the primary
+ * key of `invocations`, whether they are in one statement or in two concurrent statements. The statement that
+ * fails has no effect at all, and its items must be sent again.
  *
- * An item without credit is not decided and its challenge is not spent, so its proof is still good after a
- * top-up. When credit is short, items with spent challenges do not compete for it.
+ * The statement does not decide an item without credit and does not spend its challenge, so the proof can be
+ * used after a top-up. When credit is short, items with spent challenges do not compete for it.
  *
  * Order matters. The statement locks certificates first, then balances, then challenges, each in key order,
  * because two batches with different orders would deadlock. `group by` and `order by` complete each step
  * before the next begins. If one batch contains a challenge twice, `distinct on` joins it to the first item
- * only, and the later item is answered as spent. `for share` makes a revocation, or the end of an acceptance,
- * wait for the decisions that have read the row. Later decisions read the new state: see decision record
- * 0005.
+ * only, and the later item is answered as spent. `for share` makes a revocation, or the withdrawal of an
+ * acceptance, wait for the decisions that have read the row. Later decisions read the new state: see decision
+ * record 0005.
  *
- * The same commit announces a charge that leaves little credit: see `low_credit_events.ts`. Where events go
- * to Kafka, the commit also queues the rows of the history.
+ * The same commit adds an event about a charge that leaves little credit: see `low_credit_events.ts`. If
+ * events go to Kafka, the commit also queues the history rows.
  *
- * Scopes are passed in canonical JSON and narrowed as `json`, which keeps each element's text unchanged.
- * `offset 0` keeps Postgres from planning or running the part before it once for each place that reads it.
+ * The statement receives scopes as canonical JSON and filters them as `json`, which keeps each element
+ * unchanged. `offset 0` makes Postgres plan and run the subquery before it only once, not once per use.
  *
  * Most batches are plain. Their statement omits the parts that would find nothing to do, which takes Postgres
  * a tenth less time.

@@ -7,15 +7,15 @@ import type { Receipt } from "./decision_receipt.ts";
 import type { Decision, Reason } from "./reasons.ts";
 
 /**
- * The outcome of an item. Either it was decided and recorded, or it was refused. A refused item records,
- * charges and spends nothing.
+ * The outcome of an item, which was either decided and recorded, or refused. A refused item records, charges
+ * and spends nothing.
  */
 export type DecisionOutcome =
   | {
       kind: "decided";
       decision: Decision;
       reason: Reason;
-      /** The whole receipt in canonical JSON, which is the text that was hashed. */
+      /** The whole receipt in canonical JSON, exactly as it was hashed. */
       receipt: string;
       receiptHash: Buffer;
     }
@@ -27,7 +27,9 @@ export type DecisionOutcome =
 export type Decided = {
   decision: Decision;
   reason: Reason;
-  /** Reason of a refusal, in the protocol's words if its rules decided. Null for an allow. */
+  /**
+   * Why the proof is not allowed, in the protocol's wording if one of its rules decided. Null for an allow.
+   */
   errorReason: string | null;
   receipt: Receipt;
   receiptHash: Buffer;
@@ -46,8 +48,8 @@ type AnswerRow = {
 };
 
 /**
- * Decides a batch, in a commit of its own or within the client's transaction. Rejects if it cannot confirm
- * that anything was recorded. The callers then answer that no decision exists.
+ * Decides a batch, in its own transaction or in the transaction of `client`. Rejects if it cannot confirm
+ * that anything was recorded. The callers then answer that there is no decision.
  */
 export async function decideBatch(
   database: Pool | PoolClient,
@@ -65,8 +67,8 @@ export async function decideBatch(
 }
 
 /**
- * Extends `credits_exhausted` to items with the same invocation or challenge as an item that found no credit.
- * They would find no credit either, because nothing of the first item was done.
+ * Returns `credits_exhausted` also for items with the same invocation or challenge as an item without credit.
+ * Their account has no credit for them either, because the first item changed nothing.
  */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
   if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;

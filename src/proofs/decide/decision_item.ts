@@ -1,9 +1,9 @@
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { Reason } from "./reasons.ts";
 
-/** A genuine proof that the pure rules have judged and that waits for its decision. */
+/** A genuine proof that waits for its decision. The pure rules have already evaluated it. */
 export type DecisionItem = {
-  /** The account of the verifying connection. It pays and keeps the record. */
+  /** The account of the verifying connection. This account pays and keeps the record. */
   accountId: string;
   connectionId: string;
   challenge: Uint8Array;
@@ -11,33 +11,40 @@ export type DecisionItem = {
   /** The verdict of the pure rules. */
   decision: "allow" | "deny";
   reason: Reason;
-  /** Certificates whose state the rules consult before their verdict. A revoked one overrides the verdict. */
+  /**
+   * Certificates whose state matters for the verdict. If one of them is revoked, the decision is a denial.
+   */
   certificates: { accountId: string; certId: string }[];
   eventId: string;
   decidedAt: Date;
   agentId: string;
   humanId: string;
-  /** The account whose root signed the chain. Null if no account's root did, which is already a denial. */
+  /**
+   * The account whose root signed the chain. Null if no account's root signed it. The verdict is then a
+   * denial.
+   */
   rootAccountId: string | null;
   certId: string;
   requiredScope: string;
-  /** The verdict in the protocol's words, if it is a refusal. */
+  /** The reason of a denial, in the protocol's wording. */
   errorReason: string | null;
-  /** The operation that the proof is bound to. It is decided once. */
+  /** The operation that the proof is bound to. An operation is decided only once. */
   invocation: { id: string; operationHash: Buffer } | null;
   /**
-   * The sorted scopes that the chain grants. A ceiling that shrank since, or the scopes accepted from another
-   * account, may narrow them further.
+   * The sorted scopes that the chain grants. The platform's current ceiling, or the scopes accepted from
+   * another account, may narrow them further.
    */
   grantedScope: string[];
-  /** The receipt's canonical JSON before its decision and after its granted scopes. */
+  /** The parts of the receipt's canonical JSON before the decision and after the granted scopes. */
   receiptHead: string;
   receiptTail: string;
   /** The trace that the call belongs to. */
   traceparent: string | null;
 };
 
-/** Columns that are passed as arrays with one element per row: the type and the value of each. */
+/**
+ * SQL type and value of each column. The statement receives each column as an array with one element per row.
+ */
 type Columns<Row> = Record<string, readonly [type: string, value: (row: Row, n: number) => unknown]>;
 
 const ITEM: Columns<DecisionItem> = {
@@ -64,7 +71,7 @@ const ITEM: Columns<DecisionItem> = {
   traceparent: ["text", (item) => item.traceparent],
 };
 
-/** A certificate whose state the statement reads for an item. */
+/** A certificate whose state the deciding statement reads for an item. */
 type Link = { n: number; accountId: string; certId: string; requiredScope: string };
 
 const LINK: Columns<Link> = {
@@ -99,7 +106,7 @@ export const ITEMS = rowsOf(ITEM, "item", FIRST_ITEM);
 /** SQL that yields the certificates of these items as rows. */
 export const LINKS = rowsOf(LINK, "link", FIRST_LINK);
 
-/** Returns SQL that yields rows of such columns. `first` is the number of the first parameter. */
+/** Returns SQL that yields these columns as rows. `first` is the number of the first parameter. */
 function rowsOf<Row>(columns: Columns<Row>, name: string, first: number): string {
   const arrays = Object.values(columns).map(([type], at) => `$${first + at}::${type}[]`);
   return `unnest(${arrays.join(", ")}) as ${name} (${Object.keys(columns).join(", ")})`;

@@ -10,7 +10,7 @@ export type ReceiptFields = {
   humanId: string;
   certId: string;
   requiredScope: string;
-  /** The operation that the proof is bound to, if any. */
+  /** The operation that the proof is bound to. Absent if the proof is not bound. */
   operation?:
     | { invocation_id: string; request_hash: string; action_profile?: string | undefined }
     | undefined;
@@ -19,7 +19,7 @@ export type ReceiptFields = {
   verifiedAt: Date;
 };
 
-/** A receipt as stored and returned: who asked what about whom, and the decision. */
+/** A receipt as stored and returned: the verifier, the agent, the requested scope, and the decision. */
 export type Receipt = {
   action_profile?: string;
   agent_id: string;
@@ -39,7 +39,7 @@ export type Receipt = {
   version: 1;
 };
 
-/** A receipt's canonical JSON before its decision and after its granted scopes. */
+/** The parts of a receipt's canonical JSON before the decision and after the granted scopes. */
 export type ReceiptParts = { head: string; tail: string };
 
 /**

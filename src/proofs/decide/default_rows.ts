@@ -4,7 +4,7 @@ import { type Month, type Monthly, monthly, parseMonth, partitionName } from "..
 import type { Logger } from "../../log.ts";
 
 type MendDeps = {
-  /** Pool of one connection. Its statements may run for long. */
+  /** Pool with one connection. Its statements may run for a long time. */
   pool: Pool;
   now: Date;
   log: Pick<Logger, "info" | "warn">;
@@ -12,21 +12,21 @@ type MendDeps = {
   budgetMs?: number;
 };
 
-/** Shorter than the 2 s after which a waiting decision gives up. */
+/** Must be shorter than the 2 s after which a waiting decision gives up. */
 const BUDGET_MS = 1_500;
 const LOCK_MS = 500;
-/** Seconds after which a moment is closed: no new row has an earlier time. */
+/** Age in seconds after which rows are closed. No new row gets a time that is older than this. */
 const CLOSED_SECONDS = 600;
 
 /**
- * Moves rows of the history and the ledger out of the default partition. They landed there because their
- * month had no partition. Each month gets a partition of its own.
+ * Moves rows of the history and the ledger out of the default partition. Rows are stored there if their month
+ * had no partition. Each month gets its own partition.
  *
  * Most rows are copied while others read and write. Then one transaction copies the rest, deletes the
  * originals and attaches the new partition, so readers see each row exactly once at every moment. That
- * transaction waits 500 ms for locks and ends within the budget. Otherwise it changes nothing: the rows stay
- * readable where they are, and the next run tries again. Every month found is logged. Only one process does
- * this at a time, and others return immediately.
+ * transaction waits at most 500 ms for locks, and must finish within the budget. Otherwise it changes
+ * nothing: the rows stay readable where they are, and the next run tries again. Logs every month that it
+ * finds. Only one process moves rows at a time. In other processes, the function returns immediately.
  */
 export async function mendDefaultPartitions(deps: MendDeps): Promise<void> {
   const client = await deps.pool.connect();
@@ -80,8 +80,8 @@ async function mendMonth(client: PoolClient, one: Monthly, { month, rows }: Foun
 }
 
 /**
- * Selects rows that no longer change. Presented proofs in the history are deleted after minutes, so they are
- * not copied in advance.
+ * Returns an SQL condition that selects rows that no longer change. Presented proofs in the history are
+ * deleted after minutes, so they are not copied in advance.
  */
 const isClosed = ({ table, column }: Monthly) =>
   `${column} < $3${table === monthly.audit_events.table ? " and decision is not null" : ""}`;
@@ -89,8 +89,8 @@ const isClosed = ({ table, column }: Monthly) =>
 const inMonth = ({ column }: Monthly) => `${column} >= $1 and ${column} < $2`;
 
 /**
- * Creates a table that nobody reads yet, with the rows that no longer change. Replaces a table that a killed
- * run left.
+ * Creates a table that no query reads yet, and copies the rows that no longer change. Replaces a table that
+ * an aborted run left behind.
  */
 async function copyClosed(client: PoolClient, one: Monthly, month: Month, closed: Date): Promise<void> {
   const moving = movingName(one, month);
@@ -98,7 +98,7 @@ async function copyClosed(client: PoolClient, one: Monthly, month: Month, closed
   await client.query("begin");
   await client.query(`drop table if exists ${moving}`);
   await client.query(`create table ${moving} (like ${table} including all)`);
-  // With this check, Postgres need not read the rows when the table becomes a partition.
+  // With this check constraint, Postgres need not read the rows when the table becomes a partition.
   await client.query(
     `alter table ${moving} add constraint ${moving} check
        (${column} >= '${month.from.toISOString()}' and ${column} < '${month.to.toISOString()}')`,
@@ -118,8 +118,8 @@ async function takePlace(client: PoolClient, one: Monthly, month: Month, { close
   const values = [month.from, month.to];
   await client.query("begin");
   await client.query(`set local lock_timeout = ${LOCK_MS}`);
-  // Locks the whole table. A row that waited for the default partition alone would be refused by it
-  // afterwards.
+  // Lock the whole table. If an insert waited for the default partition only, that partition would refuse its
+  // row afterwards.
   const isLedger = table === monthly.ledger_postings.table;
   await client.query(`lock table ${isLedger ? "credit_grants, " : ""}${table} in access exclusive mode`);
   const end = performance.now() + budgetMs;
@@ -128,7 +128,7 @@ async function takePlace(client: PoolClient, one: Monthly, month: Month, { close
     await client.query(`set local statement_timeout = ${left}`);
     return client.query(sql, bindings);
   };
-  // With the key in place, Postgres would look up each deleted posting among the grants, one by one.
+  // With the foreign key in place, Postgres would look up each deleted posting in the grants, one by one.
   if (isLedger) await inTime(`alter table credit_grants drop constraint ${GRANT_KEY}`);
   await inTime(
     `insert into ${moving} select * from ${table}_other where ${inMonth(one)} and not (${isClosed(one)})`,

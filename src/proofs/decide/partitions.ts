@@ -13,9 +13,9 @@ const HOURS_KEPT = 2;
 const MONTHS_AHEAD = 1;
 
 /**
- * Creates the partitions that the hot path will write to, and drops spent challenges whose hour is long over.
- * Several processes may run it concurrently. Rows that arrive while a partition is missing go to the default
- * partition.
+ * Creates the partitions that the hot path will write to, and drops partitions of spent challenges that are
+ * no longer needed. Several processes may run it concurrently. Rows that arrive while a partition is missing
+ * go to the default partition.
  */
 export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
   const client = await pool.connect();
@@ -30,7 +30,7 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
           `create table if not exists ${name} partition of ${parent} for values from ('${from}') to ('${to}')`,
         );
       } catch (error) {
-        // The default partition already contains rows of this range, so new ones continue to go there.
+        // The default partition already contains rows in this range, so new rows continue to go there.
         if (sqlState(error) !== CHECK_VIOLATION) throw error;
         await client.query("rollback to savepoint one");
       }
@@ -63,7 +63,7 @@ function challengeHours(now: Date): Partition[] {
   });
 }
 
-/** Returns the missing partitions of each monthly table, for this month and the months ahead. */
+/** Returns the missing partitions of each monthly table, for this month and the following months. */
 async function missingMonths(client: Pick<PoolClient, "query">, now: Date): Promise<Partition[]> {
   const missing: Partition[] = [];
   for (const { table } of Object.values(monthly)) {

@@ -8,11 +8,13 @@ export type Decision = "allow" | "deny" | "indeterminate";
 
 type Meaning = {
   decision: Decision;
-  /** The protocol's word for the state of the proof (wire format §8). */
+  /** The protocol's status for the proof (wire format §8). */
   status: IdentityStatus;
-  /** The rule that failed, by its name in `checks`. Absent for an allow. */
+  /** Name of the failed rule, as it appears in `checks`. Absent for an allow. */
   rule?: PermissionRule;
-  /** The protocol's violation that leads to this reason. Absent for reasons that only the service gives. */
+  /**
+   * The protocol's violation that leads to this reason. Absent for reasons that only this service defines.
+   */
   violation?: PermissionCode;
   /**
    * The protocol's sentence for a reason that only the deciding statement can find, because it reads stored
@@ -37,9 +39,9 @@ const PERMISSIONS = [
 export type PermissionRule = (typeof PERMISSIONS)[number];
 
 /**
- * Every reason of a decision, from the pure rules and from stored state. The set is closed. To add a reason,
- * add its row here. The compiler then asks for its two texts in `console/texts/decisions.ts` and for the
- * values that `console/elements/decisions.ts` shows with it. A test asks for its place in `docs/api.md`.
+ * All reasons of decisions, from the pure rules and from stored state. The set is closed. To add a reason,
+ * add its row here. The compiler then requires its two texts in `console/texts/decisions.ts`, and the values
+ * that `console/elements/decisions.ts` shows for it. A test requires its entry in `docs/api.md`.
  */
 export const REASONS = {
   authorized: { decision: "allow", status: "authorized_agent" },
@@ -116,20 +118,21 @@ export const decisionReasons = {
 } as const satisfies Record<Decision, readonly Reason[]>;
 
 /**
- * Returns why a proof was not allowed, in the protocol's words if it has any, otherwise as the reason itself.
+ * Returns why a proof was not allowed, in the protocol's wording. Returns the reason itself if the protocol
+ * has no wording for it.
  */
 export function protocolWords(errorReason: string): string {
   return meaningOf(errorReason)?.words ?? errorReason;
 }
 
-/** Returns the protocol's word for the state of a decided proof. */
+/** Returns the protocol's status for a decided proof. */
 export function identityStatusOf(reason: Reason): IdentityStatus {
   return meaningOf(reason)?.status ?? "invalid";
 }
 
 /**
- * Returns `undefined` for a text that is no reason of this release. The database may contain one of another
- * release.
+ * Returns `undefined` for a string that is not a reason in this release. The database may contain reasons
+ * from another release.
  */
 function meaningOf(reason: string): Meaning | undefined {
   return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
@@ -138,8 +141,8 @@ function meaningOf(reason: string): Meaning | undefined {
 type DeniedCode = Exclude<PermissionCode, "revoked" | "revocation_error">;
 
 /**
- * The reason for each of the protocol's violations. Revocation is missing, because the deciding statement
- * determines it.
+ * The reason for each of the protocol's violations, except revocation, which the deciding statement
+ * determines.
  */
 export const DENIALS = {
   expired: "delegation_expired",
@@ -154,12 +157,12 @@ type ReasonFor<C> = {
   [R in DenyReason]: (typeof REASONS)[R] extends { violation: C } ? R : never;
 }[DenyReason];
 
-/** A rule of a decision, and the reasons that mean it failed. */
+/** A rule of a decision, and the reasons that mean that the rule failed. */
 export type DecisionRule = { name: string; kind: RuleKind; reasons: readonly Reason[] };
 
 /**
- * Every rule of a decision, in the order of evaluation. The evidence comes first, because a proof that is not
- * genuine gets no decision. The first permission rule that fails determines the reason.
+ * Every rule of a decision, in the order of evaluation. The rules about evidence come first, because a proof
+ * that is not genuine gets no decision. The first permission rule that fails determines the reason.
  */
 export const decisionRules: readonly DecisionRule[] = [
   ...EVIDENCE_RULES.map((name): DecisionRule => ({ name, kind: "evidence", reasons: [] })),
@@ -173,9 +176,9 @@ export const decisionRules: readonly DecisionRule[] = [
 ];
 
 /**
- * Returns whether each rule passed, failed or was not reached, derived from a decision's reason. `undefined`
- * means that there is no decision, so no rule was reached. A reason that belongs to no rule, such as
- * `authorized`, means that all rules passed.
+ * Derives from a decision's reason whether each rule passed, failed or was not reached. With `undefined`
+ * there is no decision, so no rule was reached. With a reason that belongs to no rule, such as `authorized`,
+ * all rules passed.
  */
 export function explainDecision(reason: string | undefined): Check[] {
   const failed = decisionRules.findIndex(({ reasons }) => reasons.some((each) => each === reason));

@@ -1,7 +1,7 @@
 import { type Database, notExpired } from "../../db/database.ts";
 import { scopesGranting } from "../../protocol/documents/scopes.ts";
 
-/** An agent's certificate that may be presented now. */
+/** An agent's certificate that may currently be presented. */
 export type ActiveCertificate = {
   cert_id: string;
   approved_scope: string[];
@@ -9,15 +9,15 @@ export type ActiveCertificate = {
   expires_at: Date | null;
 };
 
-/** Selects the certificate to present: the named one, or the newest that grants a scope, or the newest. */
+/** Selects the certificate to present: by id, or the newest that grants a scope, or the newest of all. */
 export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
 
 /** Maximum number of certificates that are returned for one agent. */
 const MOST = 100;
 
 /**
- * Returns the agent's active certificates that fit the choice, newest first, at most 100. A certificate
- * grants a scope only if its own scopes and its platform's current ceiling both do.
+ * Returns the agent's active certificates that match the choice, newest first, at most 100. A certificate
+ * grants a scope only if its own scopes and its platform's current ceiling both contain that scope.
  */
 export async function findActiveCertificates(
   db: Database,
@@ -40,9 +40,7 @@ export async function findActiveCertificates(
   return query;
 }
 
-/**
- * Returns the text of a certificate, exactly as its issuer's key signed it. Throws if it no longer exists.
- */
+/** Returns a certificate's JSON exactly as issued and signed. Throws if the certificate no longer exists. */
 export async function readCertificate(db: Database, { cert_id }: ActiveCertificate): Promise<string> {
   const row = await db("certificates").where({ cert_id }).first("cert_json");
   if (row === undefined) throw new Error(`${cert_id} is gone`);

@@ -10,16 +10,16 @@ import { isSignedByItsAgent } from "../../protocol/verification/verify_bundle.ts
 import type { SecretBox } from "../../secret_box.ts";
 
 /**
- * The format of a challenge, which is 32 bytes and needs no row when it is issued:
- * `version (1) ‖ expiry, u32be Unix seconds (4) ‖ random (11) ‖ truncated HMAC-SHA256 (16)`.
- * The MAC covers the first 16 bytes and the connection that asked for the challenge.
+ * Format of a challenge. It has 32 bytes, and issuing it stores no database row: `version (1) ‖ expiry, u32be
+ * Unix seconds (4) ‖ random (11) ‖ truncated HMAC-SHA256 (16)`. The MAC covers the first 16 bytes and the
+ * connection that asked for the challenge.
  */
 const VERSION = 1;
 const SIGNED_BYTES = 16;
 const CHALLENGE_BYTES = 32;
 const SECONDS_A_DAY = 86_400;
 
-/** The key of one day. Days are numbered from the Unix epoch. */
+/** The MAC key of one day. Day 0 is the day of the Unix epoch. */
 export type ChallengeKey = { day: number; secret: Uint8Array };
 
 /** Unverified claims of a well-formed challenge. `isIssuedBy` verifies them. */
@@ -42,7 +42,10 @@ export function issueChallenge(key: ChallengeKey, connectionId: string, now: Dat
   return Buffer.concat([signed, macOf(key, signed, connectionId)]);
 }
 
-/** Reads the claims of a challenge. Returns `undefined` if its length or version is not ours. */
+/**
+ * Reads the claims of a challenge. Returns `undefined` if this service issues no challenges of that length or
+ * version.
+ */
 export function readChallenge(challenge: Uint8Array): ChallengeClaims | undefined {
   const bytes = Buffer.from(challenge.buffer, challenge.byteOffset, challenge.byteLength);
   if (bytes.length !== CHALLENGE_BYTES || bytes[0] !== VERSION) return undefined;
@@ -65,13 +68,13 @@ function macOf(key: ChallengeKey, signed: Uint8Array, connectionId: string): Buf
 
 /** The daily challenge keys, which all replicas share. */
 export type ChallengeKeys = {
-  /** Returns the key to issue with on a day. The first replica that needs the key creates it. */
+  /** Returns the key for issuing challenges on a day. The first replica that needs the key creates it. */
   forIssuing(day: number, now: Date): Promise<ChallengeKey>;
-  /** Returns the key of a day, or `undefined` if none was ever created. */
+  /** Returns the key of a day, or `undefined` if no key was ever created for that day. */
   find(day: number): Promise<ChallengeKey | undefined>;
 };
 
-/** Days kept in memory: today, yesterday, and one for clocks that differ. */
+/** Number of daily keys in memory: today, yesterday, and one day for clocks that differ. */
 const REMEMBERED_DAYS = 3;
 
 /**
@@ -117,8 +120,8 @@ function contextOf(day: number): string {
 }
 
 /**
- * Seconds by which another replica's clock may run ahead. Challenges that end this much too late are still
- * valid.
+ * Seconds by which another replica's clock may run ahead. A challenge is still accepted if its expiry is this
+ * much too late.
  */
 const CLOCK_SKEW_SECONDS = 30;
 
@@ -126,8 +129,9 @@ const CLOCK_SKEW_SECONDS = 30;
 export type OpenChallenge = { bytes: Uint8Array; expiresAt: Date };
 
 /**
- * Reads a bundle's challenge. Throws `invalid_challenge` alike for unknown, foreign and expired ones. The
- * deciding statement determines whether it is spent.
+ * Reads a bundle's challenge. Throws the same `invalid_challenge` for unknown challenges, for challenges of
+ * other connections and for expired challenges. The deciding statement determines whether the challenge is
+ * spent.
  */
 export async function checkChallenge(
   keys: ChallengeKeys,
@@ -148,8 +152,8 @@ export async function checkChallenge(
 }
 
 /**
- * Checks whether a proof's agent signed a challenge that is still valid here. A proof that was seen
- * elsewhere, or long ago, proves nothing.
+ * Checks whether a proof's agent signed a challenge that is still valid for this connection. A proof for
+ * another service, or an old proof, shows nothing about the current sender.
  */
 export async function isSignedHere(
   { keys, clock }: { keys: ChallengeKeys; clock: Clock },

@@ -100,7 +100,7 @@ export type ProofAsked = { connection_id: string; agent_id: string } & z.infer<t
 
 /**
  * Builds a proof over a challenge from one of the agent's active certificates. The vault signs it. Throws
- * `ApiError` with one of the route's codes if the proof cannot be built.
+ * `ApiError` with one of the route's error codes if the proof cannot be built.
  */
 export async function buildProof(
   { db, vault, clock }: PresentDeps,
@@ -147,7 +147,9 @@ function showCertificate({ cert_id, approved_scope, expires_at }: ActiveCertific
   return { cert_id, approved_scope, expires_at: expires_at === null ? null : expires_at.toISOString() };
 }
 
-/** Signs with the agent's key. Throws `rate_limited` if too many signatures were requested with that key. */
+/**
+ * Signs with the agent's key. Throws `rate_limited` if callers requested too many signatures with that key.
+ */
 async function sign(
   vault: PresentDeps["vault"],
   agent: PresentingAgent,
@@ -164,9 +166,9 @@ async function sign(
 }
 
 /**
- * Returns when a challenge ends. Throws `invalid_challenge` for a foreign format or an expired challenge,
- * before the vault is called. Does not check the MAC: the challenge may come from any connection, and verify
- * checks the MAC.
+ * Returns when a challenge expires. Throws `invalid_challenge` for an unknown format or an expired challenge,
+ * before the route calls the vault. Does not check the MAC, because the challenge may come from any
+ * connection. Verify checks the MAC.
  */
 function readPresentable(challenge: string, now: Date): Date {
   const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));
@@ -180,7 +182,10 @@ type Bound = {
   required_scope?: string | undefined;
 };
 
-/** Returns the context that the proof must be bound to: the operation's, or one that the caller computed. */
+/**
+ * Returns the session context that the proof must be bound to, either computed from the operation or supplied
+ * by the caller.
+ */
 function readContext(agentId: string, asked: Bound): string | undefined {
   const { session_context: context, operation, required_scope: requiredScope } = asked;
   if (operation !== undefined) {

@@ -26,9 +26,9 @@ const HAS_CONTEXT = 1;
 export const MAX_PROOF_REF_LENGTH = 4_768;
 
 /**
- * Encodes a proof as base64url without padding. The reference names the certificates by id and omits their
- * keys. It has at most 4,768 characters, so it passes the default header limits of gateways. Only a service
- * that stores the certificates can resolve it.
+ * Encodes a proof as base64url without padding. The reference contains the ids of the certificates, without
+ * their keys. It has at most 4,768 characters, which is within the default header limits of gateways. Only a
+ * service that stores the certificates can resolve the reference.
  */
 export function encodeProofRef(bundle: ProofBundle): string {
   const { session_context: context, delegations } = bundle;
@@ -62,7 +62,7 @@ export type ProofRef = {
 };
 
 /**
- * Decodes a reference. Returns `undefined` unless every byte of it is as {@link encodeProofRef} writes it.
+ * Decodes a reference. Returns `undefined` unless every byte is exactly as {@link encodeProofRef} writes it.
  */
 export function decodeProofRef(text: string): ProofRef | undefined {
   if (text.length > MAX_PROOF_REF_LENGTH) return undefined;
@@ -97,19 +97,22 @@ function certIdOf(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the whole bundle behind a reference, or `undefined` if it names a certificate that this service
- * never issued.
+ * Returns the whole bundle for a reference, or `undefined` if the reference contains the id of a certificate
+ * that this service never issued.
  */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
 /** Enough for about 1,600 certificates, including the parsed parts that other caches keep of them. */
 const REMEMBERED_BYTES = 50_000_000;
-/** Copies of a certificate's text in memory: as decoded, as canonical JSON, and as bytes of that. */
+/**
+ * Number of copies of a certificate in memory: decoded strings, canonical JSON, and the bytes of the
+ * canonical JSON.
+ */
 const TEXTS = 3;
 
 /**
- * Creates a resolver that caches certificates, which never change once issued. It does not read whether a
- * certificate is revoked.
+ * Creates a resolver that caches certificates, which never change once issued. The resolver does not check
+ * whether a certificate is revoked.
  */
 export function createProofRefResolver(db: Database): ResolveProofRef {
   const certificates = new LRUCache<string, DelegationCert>({

@@ -4,15 +4,15 @@ import { rootOf } from "../../input/url.ts";
 /** Input for the shell lines that call challenge, present and verify. */
 type CurlCalls = {
   baseUrl: string;
-  /** The service's word, in paths and headers. */
+  /** The service's name in its paths and headers. */
   word: string;
-  /** The API key as a shell reads it: a quoted text, or a variable. */
+  /** The API key as a shell word: a quoted string, or a variable. */
   apiKey: string;
   connectionId: string;
   agentId: string;
-  /** The body of present, without the challenge. */
+  /** The request body of present, without the challenge. */
   present: Record<string, unknown>;
-  /** The body of verify, without the proof. */
+  /** The request body of verify, without the proof. */
   verify: Record<string, unknown>;
 };
 
@@ -30,7 +30,7 @@ export function curlLines({ baseUrl, word, apiKey, ...calls }: CurlCalls): strin
   ];
 }
 
-/** Returns a shell command that extracts a text member from a JSON object on one line. */
+/** Returns a shell command that extracts a string member from a one-line JSON object. */
 function picked(name: string): string {
   return `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
 }
@@ -46,13 +46,13 @@ type CurlCall = {
   url: string;
   /** Name of the header with the key. */
   header: string;
-  /** The key as a shell reads it: a text, or a variable such as `$API_KEY`. */
+  /** The key as a shell word: a quoted string, or a variable such as `$API_KEY`. */
   apiKey: string;
-  /** The posted body, as a shell reads it. Empty for a POST without a body. Absent for a GET. */
+  /** The request body as a shell word. Empty for a POST without a body. Absent for a GET. */
   posted?: string;
 };
 
-/** Returns a call as one shell line that works when pasted unchanged. */
+/** Returns one shell line for a call. The line works when pasted unchanged. */
 export function curlLine({ url, header, apiKey, posted }: CurlCall): string {
   const key = `${header}: ${apiKey}`;
   const line = [
@@ -66,12 +66,12 @@ export function curlLine({ url, header, apiKey, posted }: CurlCall): string {
   return line.filter(Boolean).join(" ");
 }
 
-/** Quotes a text for a shell. */
+/** Quotes a string for a shell. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns a text as one shell word, quoted if necessary. */
+/** Returns a string as one shell word, quoted if necessary. */
 function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : quoted(text);
 }

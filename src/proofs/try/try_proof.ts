@@ -6,11 +6,11 @@ import { buildProof, type PresentDeps } from "../present/present_route.ts";
 import { readVerifyCall, type verifyContext } from "../verify/call.ts";
 import { showDecision, type VerifyDeps, verifyProof } from "../verify/verify_proof.ts";
 
-/** Dependencies of `tryProof`: those of the three calls, and the rate of proofs that they share. */
+/** Dependencies of `tryProof`: the dependencies of the three calls, and the rate limit for proofs. */
 export type TryDeps = ChallengeDeps &
   PresentDeps & {
     verify: VerifyDeps;
-    /** Counts a proof as present does. Throws `rate_limited` if the connection has used up its proofs. */
+    /** Counts a proof as present does. Throws `rate_limited` if the connection has reached its limit. */
     takePresent(caller: Pick<ApiKeyCaller, "accountId" | "connectionId">): Promise<unknown>;
   };
 
@@ -25,17 +25,17 @@ export type Tried = {
 /** One of the three calls: the request that an application would send, and its answer. */
 export type TriedCall = {
   operation: "create_challenge" | "present_proof" | "verify_proof";
-  /** The path below the service's own segment. */
+  /** The path after the segment with the service's name. */
   path: string;
   body: Record<string, unknown> | null;
   status: number;
   answer: Record<string, unknown>;
 };
 
-/** The answer of verify, if the trial reached it and got a decision. */
+/** The answer of verify, if the trial got a decision. */
 export type TriedDecision = ReturnType<typeof showDecision>;
 
-/** Refusals that a trial shows as its result. Any other error fails the trial. */
+/** Error codes that a trial shows as its result. Any other error makes the trial fail. */
 const SHOWN: readonly ErrorCode[] = ["no_active_delegation", "credits_exhausted"];
 
 /**

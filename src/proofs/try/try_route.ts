@@ -49,8 +49,9 @@ export type TryRouteDeps = TryDeps & { baseUrl: string; word: string };
 
 /**
  * `POST …/agents/{agent_id}/try`: shows a person what an application with an API key of the connection would
- * receive. The person must be allowed to have such a key. The route creates and spends challenge and proof
- * itself, so nobody can use it to get a proof for another place. The decision is like any other.
+ * receive. The person must be allowed to have such a key. The route creates and spends the challenge and the
+ * proof itself, so nobody can use it to get a proof for another service. The decision is charged and recorded
+ * like any other.
  */
 export function tryRoute(deps: TryRouteDeps): Route {
   const { db, word } = deps;
@@ -121,8 +122,8 @@ export function tryRoute(deps: TryRouteDeps): Route {
 
 /**
  * Throws `not_found` unless the connection has the agent and the agent has the certificate, active or not.
- * Throws `not_available` if the agent's key is not in the vault, because then only its holder can prove
- * anything.
+ * Throws `not_available` if the agent's key is not in the vault, because then only the key's holder can build
+ * a proof.
  */
 async function requirePresentable(
   db: Database,

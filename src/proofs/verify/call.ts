@@ -19,8 +19,8 @@ import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
 const number = z.number();
 
 /**
- * Facts that the verifying application knows about the action. Constraints are evaluated against them (API
- * reference, verify).
+ * Facts that the verifying application knows about the action. Verification evaluates constraints against
+ * these facts (API reference, verify).
  */
 export const verifyContext = z.object({
   latitude: number.min(-90).max(90).optional(),
@@ -41,7 +41,7 @@ export const verifyOptions = z.object({
   explain: z.boolean().optional().describe("Answer with checks[]: each rule passed, failed or not reached"),
 });
 
-/** The whole body, as documented. The code that reads it is stricter than this schema. */
+/** The whole request body, as documented. The code that reads the body is stricter than this schema. */
 export const verifyBody = verifyOptions.extend({
   proof_bundle: z
     .union([z.record(z.string(), z.unknown()), z.string()])
@@ -53,7 +53,7 @@ export const verifyBody = verifyOptions.extend({
 /** A proof as received: whole, or as a reference to certificates that this service stores. */
 export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
-/** A verify call. Everything but its proof was read strictly. */
+/** A verify call. Everything except its proof is already read and checked. */
 export type VerifyCall = {
   caller: ApiKeyCaller;
   /**
@@ -62,9 +62,11 @@ export type VerifyCall = {
    */
   readProof: () => Proof;
   options: z.infer<typeof verifyOptions>;
-  /** The agent whose proof it must be, if the caller names one outside the proof. */
+  /** The agent that the proof must belong to. Absent unless the caller names an agent outside the proof. */
   agentId?: string;
-  /** Gives up the call's place in the queue, if it has one, before it waits for what others hold. */
+  /**
+   * Frees the call's queue slot, if it has one, before the call waits for something that other calls hold.
+   */
   stepAside?: StepAside;
 };
 
@@ -91,8 +93,8 @@ export function readVerifyCall(
 }
 
 /**
- * Reads the members of a raw body that may carry proofs `levels` below its own (default 1). Throws
- * `invalid_request` unless the body is one JSON object that the strict parser accepts.
+ * Reads the members of a raw body. Proofs may be nested up to `levels` levels below the body (default 1).
+ * Throws `invalid_request` unless the body is one JSON object that the strict parser accepts.
  */
 export function readMembers(
   rawBody: Uint8Array,
@@ -114,7 +116,7 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return typeof value === "object" && value !== null && !Array.isArray(value) && isPlainObject(value);
 }
 
-/** The places where a call may carry its proof. */
+/** The alternative inputs that may contain a call's proof. */
 export type Presented = {
   bundle?: JsonValue | undefined;
   ref?: JsonValue | undefined;
@@ -166,7 +168,7 @@ function bytesOf(proof: JsonValue): number {
   return Buffer.byteLength(JSON.stringify(plainJson(proof)), "utf8");
 }
 
-/** Throws for ids with U+0000, which no issuer of ours creates and the database cannot store. */
+/** Throws for ids with U+0000, which this service never issues and the database cannot store. */
 function storable(bundle: ProofBundle): ProofBundle {
   const ids = bundle.delegations.flatMap(({ cert_id, issuer_id, subject_id }) => [
     cert_id,

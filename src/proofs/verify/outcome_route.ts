@@ -34,7 +34,7 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
       "Report the outcome of an operation; a repeat with the same outcome, receipt and detail gets the same answer",
     access: "api_key",
     idempotent: true,
-    // A sender that repeats a report may give it a new time.
+    // A sender that repeats a report may send a new time with it.
     sameCall: ({ occurred_at: _, ...report }) => report,
     params: z.object({ invocation_id: invocationIdText }),
     body,
@@ -72,8 +72,8 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
 }
 
 /**
- * Finds the decision on this connection's invocation that the receipt belongs to. Reads the history, because
- * that is kept longer than the invocation.
+ * Finds the decision on a connection's invocation by its receipt. Reads the history, which is kept longer
+ * than the invocation.
  */
 async function findDecision(
   db: Database,

@@ -19,18 +19,18 @@ import type { VerifyCall } from "./call.ts";
 type Root = { accountId: string; publicKey: HybridPublicKey };
 
 /**
- * Finds the root whose exact key begins the chain of a bundle. Returns `undefined` if no account has that
- * key.
+ * Finds the account whose root key signed a bundle's root certificate. Returns `undefined` if no account has
+ * exactly that key.
  */
 export type FindRoot = (bundle: ProofBundle) => Promise<Root | undefined>;
 
-/** The format of every key id. Other text belongs to no account and is not looked up. */
+/** Format of every key id. Any other string belongs to no account, so it is not looked up. */
 const KEY_ID = /^[0-9a-f]{32}$/;
 const REMEMBERED_ROOTS = 10_000;
 
 /**
- * Creates a finder that caches found roots only. A root key never changes, but an unknown one may be created
- * at any moment. Concurrent lookups of one root query the database once.
+ * Creates a finder that caches only roots that it has found. A root key never changes, but an account may
+ * create an unknown key at any time. Concurrent lookups of one root query the database once.
  */
 export function createRootFinder(db: Database): FindRoot {
   const roots = new LRUCache<string, Root>({
@@ -61,8 +61,8 @@ type Examined = {
 };
 
 /**
- * Judges a proof, and returns the item that the statement then decides. Throws `ApiError` for a proof that is
- * not genuine.
+ * Evaluates a proof, and returns the item that the deciding statement then decides. Throws `ApiError` for a
+ * proof that is not genuine.
  */
 export function judge(
   { caller, options }: VerifyCall,
@@ -118,9 +118,9 @@ export function judge(
 type Verdict = Pick<DecisionItem, "decision" | "reason" | "errorReason" | "certificates">;
 
 /**
- * Returns the verdict on a proof. A genuine proof that violates a rule is a denial, and spends its challenge.
- * A root that is unknown here, or not accepted, is denied before all else, and then no certificate's state is
- * read. Throws `ApiError` for a forged, malformed or stale proof, which spends nothing.
+ * Returns the verdict on a proof. A genuine proof that violates a rule is denied and spends its challenge. A
+ * root that is unknown or not accepted is denied first, without reading any certificate's state. Throws
+ * `ApiError` for a forged, malformed or stale proof, which spends nothing.
  */
 function verdictOf({ root, verification, isAccepted }: Examined): Verdict {
   const { violation, genuine, error_reason: errorReason = null, consulted } = verification;

@@ -27,12 +27,12 @@ export type VerifyDeps = Guards & {
   findRoot: FindRoot;
   resolveProofRef: ResolveProofRef;
   memory: CertificateMemory;
-  /** Counts decisions by their value. */
+  /** Counts decisions by decision value. */
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
 };
 
-/** A rule and its outcome. */
+/** A rule and its outcome, as verify returns them. */
 export const checkAnswer = z.object({
   name: z.string(),
   outcome: z.enum(["passed", "failed", "not_reached"]),
@@ -92,8 +92,9 @@ export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
 
 /**
  * Decides on a proof. This file is the whole path, from top to bottom: admit, read, check the challenge, find
- * the root, verify the bundle, decide. An operation that already has a decision gets it again. Throws
- * `ApiError` if there is no decision. A genuine proof that is not allowed is a `deny`, not an error.
+ * the root, verify the bundle, decide. For an operation that already has a decision, returns the same
+ * decision again. Throws `ApiError` if there is no decision. A genuine proof that is not allowed is a `deny`,
+ * not an error.
  */
 export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<Decided> {
   const { operation, required_scope: requiredScope } = call.options;
@@ -112,8 +113,8 @@ export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<D
 }
 
 /**
- * Returns the bundle of a call's proof. Throws `invalid_proof` also if the proof belongs to another agent
- * than the call names.
+ * Returns the bundle of a call's proof. Also throws `invalid_proof` if the call names an agent and the proof
+ * belongs to a different one.
  */
 async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
   const proof = call.readProof();
@@ -126,9 +127,9 @@ async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Pr
 }
 
 /**
- * Decides on a proof, unless too many were refused here before. If `sessionContext` (32 bytes in base64) is
- * present, the proof must be bound to it. Returns `undefined` if the operation already has a decision. Throws
- * `ApiError` if there is no decision.
+ * Decides on a proof, unless too many of the connection's proofs were refused before. If `sessionContext` (32
+ * bytes in base64) is present, the proof must be bound to it. Returns `undefined` if the operation already
+ * has a decision. Throws `ApiError` if there is no decision.
  */
 function decideProof(
   deps: VerifyDeps,
@@ -177,7 +178,7 @@ async function decideUnguarded(
   }
 }
 
-/** Converts a decision into verify's answer. With `explain`, the answer shows the outcome of every rule. */
+/** Converts a decision to verify's answer. With `explain`, the answer shows the outcome of every rule. */
 export function showDecision(decided: Decided, explain: boolean): z.infer<typeof verifyAnswer> {
   const { decision, reason, errorReason, receipt, receiptHash, replayed } = decided;
   return {
@@ -199,20 +200,21 @@ export function showDecision(decided: Decided, explain: boolean): z.infer<typeof
 }
 
 /**
- * Codes of a proof that can no longer be decided on. Its operation may have been decided with this same
- * proof.
+ * Error codes of a proof that can no longer be decided on. The same proof may already have led to a decision
+ * on its operation.
  */
 const ENDED: readonly string[] = ["invalid_challenge", "invalid_proof"];
-/** Codes of a proof that shows no authority for the operation. */
+/** Error codes of a proof that shows no authority for the operation. */
 const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 
-/** Maximum number of attempts at one operation while other calls decide on it too. */
+/** Maximum number of attempts to decide on one operation while other calls decide on it too. */
 const MOST_ATTEMPTS = 3;
 
 /**
- * Decides on an operation once. If it already has a decision, any genuine proof for it gets that decision
- * again. A refused proof gets it only if it is the proof that was decided on. Throws `invocation_conflict` if
- * the invocation was used for another operation, whatever proof the call contains.
+ * Decides on an operation once. If the operation already has a decision, any genuine proof for it gets that
+ * decision again. A refused proof gets that decision only if the decision was made with the same proof.
+ * Throws `invocation_conflict` if the invocation id was used for another operation, whatever proof the call
+ * contains.
  */
 async function decideOnce(
   deps: VerifyDeps,
@@ -238,8 +240,8 @@ async function decideOnce(
 }
 
 /**
- * Returns the context that the proof must be bound to, in base64. Throws `session_context_mismatch` if the
- * operation does not fit the proof or the scope.
+ * Returns the session context that the proof must be bound to, in base64. Throws `session_context_mismatch`
+ * if the operation does not match the proof or the scope.
  */
 function boundContext({ options }: VerifyCall, operation: Operation, bundle: ProofBundle): string {
   if (operation.agent_id !== bundle.agent_id) {
@@ -248,10 +250,7 @@ function boundContext({ options }: VerifyCall, operation: Operation, bundle: Pro
   return encodeBase64(contextOf(operation, options.required_scope));
 }
 
-/**
- * Returns the recorded decision if the refused proof is the one that was decided on. Throws `refusal`
- * otherwise.
- */
+/** Returns the recorded decision if it was made with the refused proof. Throws `refusal` otherwise. */
 async function answerRefused(
   { findRecorded }: VerifyDeps,
   call: VerifyCall,

@@ -52,18 +52,18 @@ export type KnownConstraint =
   | MaxRate
   | ResourcePath;
 
-/** A constraint of a type without an evaluator. Verification always refuses it (wire format §7). */
+/** A constraint whose type has no evaluator. Verification always refuses it (wire format §7). */
 export type ExtensionConstraint = {
   type: string;
   params?: ExtensionParams;
 };
 
 /**
- * One condition of a certificate. All conditions of all certificates of a chain must hold (wire format §7).
+ * One condition of a certificate. Every condition of every certificate in a chain must hold (wire format §7).
  */
 export type Constraint = KnownConstraint | ExtensionConstraint;
 
-/** The type of a constraint that has an evaluator. */
+/** Name of a constraint type that has an evaluator. */
 export type ConstraintType = KnownConstraint["type"];
 
 type Checks = {
@@ -86,22 +86,22 @@ const CHECKS: Checks = {
       : "the resource id is empty or the prefix is not a path",
 };
 
-/** Returns whether a constraint is of one of the eight types with an evaluator. */
+/** Returns whether a constraint has one of the eight types with an evaluator. */
 export function isKnownConstraint(constraint: Constraint): constraint is KnownConstraint {
   return Object.hasOwn(CHECKS, constraint.type);
 }
 
 /**
- * Returns the constraint in the one form that is signed (wire format §7). Constraints with the same meaning
- * have the same form.
+ * Returns the constraint in canonical form, the only form that is signed (wire format §7). Constraints with
+ * the same meaning have the same canonical form.
  */
 export function canonicalConstraint(constraint: Constraint): Constraint {
   return isBox(constraint) ? canonicalBox(constraint) : constraint;
 }
 
 /**
- * Returns why a constraint can never hold, whatever the request. Returns `undefined` if it can hold, and for
- * every extension.
+ * Returns why a constraint can never hold for any request. Returns `undefined` if the constraint can hold,
+ * and for every extension constraint.
  */
 export function constraintViolation(constraint: Constraint): string | undefined {
   if (!isKnownConstraint(constraint)) return undefined;
@@ -110,9 +110,9 @@ export function constraintViolation(constraint: Constraint): string | undefined 
 }
 
 /**
- * Returns why no single request can satisfy all constraints of one certificate, although each of them could
- * hold alone. Reports resource paths of different resources or without nesting, and amounts in different
- * currencies (wire format §7). Returns `undefined` if no such conflict is known.
+ * Returns why no single request can satisfy all constraints of one certificate, although each constraint
+ * could hold alone. Reports resource paths that name different resources or are not nested, and amounts in
+ * different currencies (wire format §7). Returns `undefined` if no such conflict is known.
  */
 export function contradiction(constraints: readonly Constraint[]): string | undefined {
   const known = constraints.filter(isKnownConstraint);
@@ -130,10 +130,10 @@ function isBox(constraint: Constraint): constraint is GeoBox {
 }
 
 /**
- * Returns why no request at any time can satisfy all constraints of a certificate together, although each of
- * them could hold alone. Returns `undefined` if no such conflict is known. In addition to {@link
- * contradiction}, it finds time windows of one time zone without a common minute, and boxes without a common
- * place. It is meant for issuing (wire format §7). Verification reports such constraints one by one, as
+ * Returns why no request at any time can satisfy all constraints of a certificate together, although each
+ * constraint could hold alone. Returns `undefined` if no such conflict is known. In addition to the conflicts
+ * of {@link contradiction}, finds time windows in one time zone that share no minute, and boxes that do not
+ * overlap. Issuers call this check (wire format §7). Verification reports such constraints one by one, as
  * denied or unverifiable.
  */
 export function issuingConflict(constraints: readonly Constraint[]): string | undefined {
@@ -155,8 +155,8 @@ function shareMinute(windows: readonly TimeWindow[]): boolean {
 }
 
 /**
- * If all ranges overlap, the common part starts where one of them starts. This is true on a line and on a
- * circle.
+ * Checks whether all boxes overlap. If ranges overlap, their intersection starts where one of the ranges
+ * starts. This is true on a line and on a circle, so only the start points need a check.
  */
 function sharePlace(boxes: readonly GeoBox[]): boolean {
   if (boxes.length === 0) return true;

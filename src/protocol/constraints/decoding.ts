@@ -22,8 +22,8 @@ const box: Decoder<GeoBox> = object(
 );
 
 /**
- * A box with both altitudes or neither. If both altitudes are 0, they limit nothing, so the decoder omits
- * them.
+ * Decodes a box that has both altitudes or neither. If both altitudes are 0, they limit nothing, so the
+ * decoder omits them.
  */
 const pairedBox: Decoder<GeoBox> = (value) => {
   const decoded = box(value);

@@ -18,7 +18,8 @@ import { isWithin, normalizePath } from "./resource_path.ts";
 import { isInsideWindow, localClock } from "./time_window.ts";
 
 /**
- * The facts about the request that constraints are compared with. An absent fact is unknown (wire format §7).
+ * Facts about a request. Constraints are evaluated against these facts. An absent fact is unknown (wire
+ * format §7).
  */
 export type ConstraintContext = {
   /** Degrees. */
@@ -32,7 +33,8 @@ export type ConstraintContext = {
   resource_id?: string | undefined;
   path?: string | undefined;
   /**
-   * Returns how often a certificate was used in the last `windowSeconds`, or `undefined` if that is unknown.
+   * Returns how often a certificate was used in the last `windowSeconds`, or `undefined` if the number is
+   * unknown.
    */
   invocations?:
     | ((certId: string, windowSeconds: number) => InvocationCount | Promise<InvocationCount>)
@@ -146,9 +148,9 @@ const EVALUATORS: Evaluators = {
 };
 
 /**
- * Returns why the constraints of one certificate do not all hold, or `undefined` if they do. The detail names
- * the first failing constraint and its position. A constraint that can never hold, alone or together with the
- * others, is denied for every request (wire format §7).
+ * Returns why a constraint of one certificate does not hold, or `undefined` if all constraints hold. The
+ * detail names the first failing constraint and its position. Denies every request if a constraint can never
+ * hold, alone or together with the other constraints (wire format §7).
  */
 export async function evaluateConstraints(
   constraints: readonly Constraint[],

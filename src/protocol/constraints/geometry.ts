@@ -32,12 +32,12 @@ export type GeoBox = {
 const EARTH_RADIUS_M = 6_371_000;
 const MAX_POLYGON_SPAN_DEGREES = 180;
 
-/** Returns whether the two values are a latitude and a longitude in degrees. */
+/** Returns whether the two values are a valid latitude and a valid longitude in degrees. */
 export function isPosition(lat: number, lon: number): boolean {
   return Math.abs(lat) <= 90 && Math.abs(lon) <= 180;
 }
 
-/** Returns the meters between two points along the sphere, by the haversine formula. */
+/** Returns the distance in meters between two points on the sphere, by the haversine formula. */
 export function distanceMeters(latA: number, lonA: number, latB: number, lonB: number): number {
   const sinLat = Math.sin(radians(latB - latA) / 2);
   const sinLon = Math.sin(radians(lonB - lonA) / 2);
@@ -46,8 +46,8 @@ export function distanceMeters(latA: number, lonA: number, latB: number, lonB: n
 }
 
 /**
- * Returns whether a point is inside a polygon. Uses ray casting, with latitude and longitude as coordinates
- * of a plane.
+ * Returns whether a point is inside a polygon. Uses ray casting and treats latitude and longitude as plane
+ * coordinates.
  */
 export function isInsidePolygon(
   points: readonly (readonly [number, number])[],
@@ -68,20 +68,20 @@ export function isInsidePolygon(
 }
 
 /**
- * Returns whether a longitude is in a range, edges included. If `min` is greater than `max`, the range
- * crosses the 180° meridian.
+ * Returns whether a longitude is in the range from `min` to `max`, edges included. If `min` is greater than
+ * `max`, the range crosses the 180° meridian.
  */
 export function isInsideLongitudes(min: number, max: number, lon: number): boolean {
   return min <= max ? min <= lon && lon <= max : lon >= min || lon <= max;
 }
 
-/** Returns why no place can be inside a circle, or `undefined` if one can. */
+/** Returns why no point can be inside a circle, or `undefined` if some point can be inside. */
 export function geoCircleViolation({ lat, lon, radius_m }: GeoCircle): string | undefined {
   if (!isPosition(lat, lon)) return "the center is not a place on earth";
   return radius_m >= 0 ? undefined : "the radius is negative";
 }
 
-/** Returns why a polygon is not accepted, or `undefined` if it is. */
+/** Returns why a polygon is not accepted, or `undefined` if it is accepted. */
 export function geoPolygonViolation({ points }: GeoPolygon): string | undefined {
   if (points.length < 3) return "a polygon has at least three points";
   if (!points.every(([lat, lon]) => isPosition(lat, lon))) return "a point is not a place on earth";
@@ -90,7 +90,7 @@ export function geoPolygonViolation({ points }: GeoPolygon): string | undefined 
   return span > MAX_POLYGON_SPAN_DEGREES ? "the polygon spans more than 180 degrees of longitude" : undefined;
 }
 
-/** Returns why no place can be inside a box, or `undefined` if one can. */
+/** Returns why no point can be inside a box, or `undefined` if some point can be inside. */
 export function geoBoxViolation(box: GeoBox): string | undefined {
   if (!isPosition(box.min_lat, box.min_lon) || !isPosition(box.max_lat, box.max_lon)) {
     return "a corner is not a place on earth";
@@ -101,16 +101,16 @@ export function geoBoxViolation(box: GeoBox): string | undefined {
 }
 
 /**
- * Returns the altitude bounds of a box in meters. An absent bound is 0. If both are 0, the box does not limit
- * altitude.
+ * Returns the altitude bounds of a box in meters. An absent bound is 0. If both bounds are 0, the box does
+ * not limit altitude.
  */
 export function altitudeBounds({ min_alt_m = 0, max_alt_m = 0 }: GeoBox): { min: number; max: number } {
   return { min: min_alt_m, max: max_alt_m };
 }
 
 /**
- * Returns a box in the one form that is signed (wire format §7). The form has both altitudes if one of them
- * is not 0, and neither altitude otherwise. An absent bound is 0.
+ * Returns a box in canonical form, the only form that is signed (wire format §7). This form has both
+ * altitudes if one of them is not 0, and neither altitude otherwise. An absent altitude counts as 0.
  */
 export function canonicalBox(box: GeoBox): GeoBox {
   const { min_alt_m = 0, max_alt_m = 0, ...corners } = box;

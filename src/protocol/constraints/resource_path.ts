@@ -8,9 +8,9 @@ export type ResourcePath = {
 const FORBIDDEN_CHARACTERS = /[\0\\]/;
 
 /**
- * Returns a path in the one form that is compared, or `undefined` if it is not a valid path (wire format §7).
- * A valid path is absolute and separated by `/`. It has no empty, `.` or `..` segment, no NUL and no
- * backslash. A trailing `/` is trimmed, except on `/` itself. `%` is an ordinary character.
+ * Returns the normalized form of a path, or `undefined` if the path is not valid (wire format §7). A valid
+ * path is absolute and separated by `/`. It has no empty, `.` or `..` segment, no NUL and no backslash. A
+ * trailing `/` is trimmed, except on `/` itself. `%` is an ordinary character.
  */
 export function normalizePath(path: string): string | undefined {
   if (path === "/") return path;
@@ -28,9 +28,9 @@ export function isWithin(prefix: string, path: string): boolean {
 }
 
 /**
- * Returns whether one request can satisfy all of the constraints. They must name the same resource, and of
- * any two prefixes one must be within the other (wire format §7). Returns false if a prefix is not a valid
- * path.
+ * Returns whether one request can satisfy all of the constraints. The constraints must name the same
+ * resource, and of any two prefixes, one must be within the other (wire format §7). Returns false if a prefix
+ * is not a valid path.
  */
 export function areNested(constraints: readonly ResourcePath[]): boolean {
   const [first, ...others] = constraints;

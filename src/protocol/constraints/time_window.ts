@@ -1,5 +1,5 @@
 /**
- * Limits an action to a part of the day, from `start` to `end`, both minutes included. If `end` is before
+ * Limits an action to the time of day between `start` and `end`, both minutes included. If `end` is before
  * `start`, the window crosses midnight (wire format §7).
  */
 export type TimeWindow = {
@@ -16,9 +16,9 @@ const CLOCK = /^(?:[01]\d|2[0-3]):[0-5]\d$/;
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+\-/]*$/;
 
 /**
- * Returns the local time of day as HH:MM at `now` (Unix seconds), or `undefined` if `tz` is not a zone of the
- * IANA database. Only the spelling of the database counts. The runtime would accept a name in any case, but
- * other verifiers look for a file with exactly that name.
+ * Returns the local time of day as HH:MM at `now` (Unix seconds), or `undefined` if `tz` is not a zone in the
+ * IANA database. Accepts a zone name only in the spelling of the database. The runtime ignores upper and
+ * lower case, but other verifiers look for a file with exactly that name.
  */
 export function localClock(now: number, tz: string): string | undefined {
   if (!ZONE_NAME.test(tz)) return undefined;
@@ -31,7 +31,7 @@ export function localClock(now: number, tz: string): string | undefined {
   }
 }
 
-/** Returns why no time can be inside the window, or `undefined` if one can. */
+/** Returns why no time can be inside the window, or `undefined` if some time can be inside. */
 export function timeWindowViolation({ start, end, tz }: TimeWindow): string | undefined {
   if (!CLOCK.test(start) || !CLOCK.test(end)) return "start and end must be HH:MM";
   return localClock(0, tz) === undefined ? "tz is not an IANA time zone" : undefined;

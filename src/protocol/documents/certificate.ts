@@ -29,7 +29,7 @@ import { type JsonValue, parseJson } from "../encoding/json.ts";
 import { type HybridPublicKey, type HybridSignature, keyId, publicKey, signature } from "../keys/hybrid.ts";
 import { invalidScopes } from "./scopes.ts";
 
-/** Authority that an issuer delegates to a subject. The fields are those of wire format §4. */
+/** Certificate with which an issuer delegates authority to a subject. Wire format §4 defines the fields. */
 export type DelegationCert = {
   cert_id: string;
   version: number;
@@ -38,13 +38,13 @@ export type DelegationCert = {
   subject_id: string;
   subject_pub_key: HybridPublicKey;
   scope: string[];
-  /** Never absent, but may be empty. */
+  /** Always present, but may be empty. */
   constraints: Constraint[];
   /** Unix seconds. The first second in which the certificate is valid. */
   issued_at: number;
   /**
-   * Unix seconds. The last second in which the certificate is valid. `NO_EXPIRY_SENTINEL` means until
-   * revoked.
+   * Unix seconds. The last second in which the certificate is valid. With `NO_EXPIRY_SENTINEL`, the
+   * certificate is valid until revoked.
    */
   expires_at: number;
   signature: HybridSignature;
@@ -67,8 +67,8 @@ const FIELDS = {
 };
 
 /**
- * The share of the §1 limits that the rest of a bundle needs: two levels of nesting, and the bytes of one key
- * and two signatures.
+ * Part of the limits in wire format §1 that a bundle needs outside its certificate: two nesting levels, and
+ * the bytes of one key and two signatures.
  */
 const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
 const ISSUED_LIMITS = {
@@ -81,14 +81,17 @@ const unsigned: Decoder<DelegationFields> = object(FIELDS);
 const decodeCertificate: Decoder<DelegationCert> = object({ ...FIELDS, signature });
 const sources = new WeakMap<DelegationCert, JsonValue>();
 
-/** Decodes a certificate in a strictly parsed document. Checks fields and limits only (wire format §5). */
+/** Decodes a certificate from a strictly parsed document. Checks fields and limits only (wire format §5). */
 export const certificate: KeepingDecoder<DelegationCert> = keeping((value) => {
   const decoded = decodeCertificate(value);
   sources.set(decoded, value);
   return decoded;
 });
 
-/** Returns the value that a certificate was decoded from, or `undefined` if it was not decoded. */
+/**
+ * Returns the parsed value from which a certificate was decoded, or `undefined` if the certificate was not
+ * decoded.
+ */
 export function sourceOf(decoded: DelegationCert): JsonValue | undefined {
   return sources.get(decoded);
 }
@@ -118,21 +121,21 @@ export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
 }
 
 /**
- * Returns the canonical JSON of a whole certificate, including its signature (wire format §3). The hash of a
- * bundle covers this text.
+ * Returns a certificate's canonical JSON, including its signature (wire format §3). The hash of a bundle
+ * covers this string.
  */
 export function certificateText(certificate: DelegationCert): string {
   return canonicalJson({ ...certificate, constraints: certificate.constraints.map(canonicalConstraint) });
 }
 
 /**
- * Returns why a certificate must not be issued, or `undefined` if it may be. Checks in this order:
+ * Returns why a certificate must not be issued, or `undefined` if it may be issued. Checks in this order:
  * - fields and limits (§1, §5)
  * - the version
  * - that each id belongs to its key (§2)
  * - that it expires after it is issued
  * - that all scopes are in the vocabulary (§6)
- * - that each constraint alone and all of them together can be met (§7)
+ * - that each constraint can be met alone, and that all constraints can be met together (§7)
  */
 export function checkIssuable(fields: DelegationFields): ProtocolError | undefined {
   return (

@@ -8,38 +8,37 @@ import { certificate, certificateText, type DelegationCert, sourceOf } from "./c
 import { findWritten, readWritten, type WrittenCertificate } from "./written_certificate.ts";
 
 /**
- * Complete certificates whose own signature verified recently. In a document, they are recognized by their
- * bytes, and neither parsed nor decoded again. For decoded certificates, the lookup needs neither a hash nor
- * the canonical text.
+ * Cache of complete certificates whose own signature was verified recently. The parser recognizes such
+ * certificates in a document by their bytes, and does not parse or decode them again. Looking up a decoded
+ * certificate needs no hash and no canonical JSON.
  */
 export type RecentCertificates = JsonMemo & {
   /**
-   * Returns the canonical JSON of a certificate, including its signature, in UTF-8. Returns `undefined`
-   * unless the memory contains a certificate that is equal in every field. Callers must not write to the
-   * buffer.
+   * Returns a certificate's canonical JSON, including its signature, in UTF-8. Returns `undefined` unless the
+   * cache contains a certificate that is equal in every field. Callers must not write to the buffer.
    */
   bytesOf(certificate: DelegationCert): Buffer | undefined;
   /**
-   * Stores a certificate whose signature is good. Skips very long certificates, and certificates with an
+   * Stores a certificate whose signature is valid. Skips very long certificates, and certificates with an
    * extra member that has no canonical form.
    */
   add(certificate: DelegationCert): void;
 };
 
-/** A private copy of a certificate, its canonical text, and its bytes in a document. */
+/** A private copy of a certificate, its canonical JSON, and its bytes in a document. */
 type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertificate };
 
 /**
- * Maximum size in bytes of a stored certificate, three times the usual size. To store a certificate costs
- * several times as much as to parse it: 0.1 s for one of 120 kB with as many values as possible.
+ * Maximum size in bytes of a stored certificate, three times the usual size. Storing a certificate takes
+ * several times as long as parsing it: 0.1 s for 120 kB with as many values as possible.
  */
 const LONGEST_KEPT = 32 * 1024;
 
 /**
- * Creates a memory that evicts the least recently used certificates beyond `maxBytes`. This limit counts the
- * canonical text, the original bytes, the texts of the values, and the values themselves. There may be one
- * value for every two or three bytes. All of these are copies, so that the memory does not retain the
- * document they were read from.
+ * Creates a cache that evicts the least recently used certificates beyond `maxBytes`. This limit counts the
+ * canonical JSON, the original bytes, the strings, and the memory that the parsed values use. A certificate
+ * may have one value for every two or three bytes. The cache stores copies only, so it does not retain the
+ * source documents.
  */
 export function createRecentCertificates(maxBytes: number): RecentCertificates {
   const byStart = new Map<string, WrittenCertificate>();
@@ -50,9 +49,9 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       if (written !== undefined && byStart.get(written.start) === written) byStart.delete(written.start);
     },
   });
-  /** Canonical bytes of certificates that are frozen and so never change. */
+  /** Canonical bytes of frozen certificates, which never change. */
   const byIdentity = new WeakMap<DelegationCert, Buffer>();
-  /** The bytes of the document from which a value was parsed. */
+  /** The bytes from which each value was parsed. */
   const parts = new WeakMap<JsonValue & object, Buffer>();
 
   function knowUnchangeable(value: DelegationCert, canonical: Buffer): void {
@@ -97,7 +96,8 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       const kept = bySignature.get(asked.signature.ed25519);
       if (kept === undefined || !isDeepStrictEqual(kept.value, asked)) return undefined;
       if (kept.written !== undefined) {
-        // Another certificate with the same start may have replaced this entry, and may since be evicted.
+        // Another certificate with the same first bytes may have replaced this entry, and may have been
+        // evicted since.
         byStart.set(kept.written.start, kept.written);
       } else if ((partOf(asked)?.length ?? Number.POSITIVE_INFINITY) <= LONGEST_KEPT) {
         keep(asked, kept.canonical);
@@ -113,7 +113,10 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
   };
 }
 
-/** A certificate from a document is stored twice: as parsed and as decoded. */
+/**
+ * Returns the size of an entry in bytes. A certificate from a document counts twice: as parsed value and as
+ * decoded value.
+ */
 function sizeOf({ value, canonical, written }: Kept): number {
   const [text, times] = written === undefined ? [canonical, 1] : [written.bytes, 2];
   const bytes = canonical.length + text.length * times;
@@ -130,14 +133,14 @@ function canonicalText(certificate: DelegationCert): string | undefined {
 }
 
 /**
- * Certificates whose own signature was found good, so that it need not be checked again. Does not know about
- * time, revocation or constraints.
+ * Cache of certificates whose own signature is valid, so that verification need not check it again. The cache
+ * does not consider time, revocation or constraints.
  */
 export type CertificateMemory = {
-  /** Returns whether exactly these signed bytes were found good with exactly this signature. */
+  /** Returns whether exactly this signature over exactly these signed bytes was verified before. */
   has(key: string): boolean;
   add(key: string): void;
-  /** The recently used certificates, which are recognized without computing their hash. */
+  /** The recently used certificates, for which a lookup computes no hash. */
   recent?: RecentCertificates;
 };
 
@@ -145,9 +148,9 @@ const DEFAULT_MAX = 100_000;
 const DEFAULT_RECENT_BYTES = 48 * 1024 * 1024;
 
 /**
- * Creates a memory that evicts the least recently used beyond `max` certificates, at about 200 bytes each. In
+ * Creates a cache that evicts the least recently used beyond `max` certificates, at about 200 bytes each. In
  * addition, it stores the most recently used certificates completely, within `recentBytes`. The default is
- * enough for about 1,400 of them.
+ * enough for about 1,400 complete certificates.
  */
 export function createCertificateMemory(
   max: number = DEFAULT_MAX,
@@ -163,19 +166,22 @@ export function createCertificateMemory(
 
 /**
  * Returns SHA-256 over signed bytes and signature, as base64. The signed bytes include the issuer's key.
- * Base64 never contains `.`, so the hashed parts cannot be split in another way.
+ * Base64 never contains `.`, so no other split into parts gives the same hash input.
  */
 export function memoryKey(signedBytes: Uint8Array, { ed25519, ml_dsa_65 }: HybridSignature): string {
   return createHash("sha256").update(signedBytes).update(`.${ed25519}.${ml_dsa_65}`, "utf8").digest("base64");
 }
 
-/** Measured memory in bytes of a number or a text, of a list or an object, and of a name in an object. */
+/**
+ * Measured memory in bytes: for a number or string, for an array or object, and for a member name in an
+ * object.
+ */
 const [LEAF_BYTES, COLLECTION_BYTES, NAME_BYTES] = [40, 240, 120];
 
 /**
- * Returns about how many bytes a value uses in memory, including all nested values, without the bytes of its
- * texts. For `[0],[0],…` this is many times the size of the JSON. Code that stores untrusted values must
- * count this.
+ * Returns about how many bytes a value uses in memory, including all nested values, but without the bytes of
+ * its strings. For `[0],[0],…` the result is many times the size of the JSON. Code that stores untrusted
+ * values must count these bytes.
  */
 export function structureBytes(value: unknown): number {
   if (typeof value !== "object" || value === null) return LEAF_BYTES;

@@ -5,8 +5,8 @@ import { base64, integer, timestamp } from "../encoding/fields.ts";
 import { signature } from "../keys/hybrid.ts";
 
 /**
- * The values that an agent's challenge signature covers. The two stream fields are both present or both
- * absent (wire format §4).
+ * Values that an agent's challenge signature covers. The two stream fields are both present or both absent
+ * (wire format §4).
  */
 export type ChallengeBinding = {
   /** Canonical base64 of 32 bytes. */
@@ -60,7 +60,7 @@ function signed(value: number): Uint8Array {
   return bytes;
 }
 
-/** The required members of an answered challenge (wire format §4). */
+/** Decoders of the required members of an answered challenge (wire format §4). */
 export const ANSWER_FIELDS = {
   challenge: base64(BINDING_BYTES),
   challenge_at: timestamp,
@@ -68,8 +68,8 @@ export const ANSWER_FIELDS = {
 };
 
 /**
- * The members of an answered challenge that are absent if the proof is not bound to a session or a stream
- * (wire format §4).
+ * Decoders of the optional members of an answered challenge. These members are absent if the proof is not
+ * bound to a session or a stream (wire format §4).
  */
 export const OPTIONAL_ANSWER_FIELDS = {
   session_context: base64(BINDING_BYTES),

@@ -27,8 +27,7 @@ export type SessionContext = {
 };
 
 /**
- * Returns SHA-256 over the operation's fields, each preceded by its length (wire format §4). The result has
- * 32 bytes.
+ * Returns the 32-byte SHA-256 hash of the operation's fields, each preceded by its length (wire format §4).
  *
  * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate, and `wrong_length` for a digest that
  * is not 32 bytes long.
@@ -45,8 +44,8 @@ export function requestHash(context: OperationContext): Uint8Array {
 }
 
 /**
- * Returns SHA-256 over the session's fields, each preceded by its length. This is the value of a bundle's
- * `session_context`. Throws as {@link requestHash}.
+ * Returns the SHA-256 hash of the session's fields, each preceded by its length. A bundle's `session_context`
+ * contains this hash. Throws the same errors as {@link requestHash}.
  */
 export function sessionContext(context: SessionContext): Uint8Array {
   const { verifier_id, workspace_id, agent_id, session_id, invocation_id, request_hash } = context;

@@ -14,7 +14,7 @@ import {
 } from "./challenge.ts";
 
 /**
- * An agent's answer to a challenge, with its chain of certificates. The fields are those of wire format §4.
+ * An agent's answer to a challenge, with the agent's certificate chain. Wire format §4 defines the fields.
  */
 export type ProofBundle = ChallengeBinding & {
   agent_id: string;
@@ -35,8 +35,8 @@ const decodeFields: Decoder<ProofBundle> = object(
 );
 
 /**
- * Decodes a proof bundle in a strictly parsed document. Does not limit the length of the chain. Verification
- * does that, with `chain_too_deep`.
+ * Decodes a proof bundle from a strictly parsed document. Does not limit the length of the chain.
+ * Verification limits it, with `chain_too_deep`.
  *
  * Throws `ProtocolError` if the fields do not match the format (wire format §5), `empty_chain` if there is no
  * certificate, and `missing_field` if only one stream field is present.
@@ -53,16 +53,16 @@ export const proofBundle: Decoder<ProofBundle> = (value) => {
 /**
  * Parses and decodes an untrusted proof bundle strictly, before any signature work (wire format §5).
  *
- * Throws `ProtocolError` with any code of the parser and of {@link proofBundle}.
+ * Throws `ProtocolError` with any code that the parser or {@link proofBundle} can throw.
  */
 export function decodeProofBundle(bytes: Uint8Array, memo?: JsonMemo): ProofBundle {
   return proofBundle(parseJson(bytes, undefined, memo));
 }
 
 /**
- * Returns the hash of a bundle that a verification receipt records: SHA-256 over its canonical JSON, 32 bytes
- * (wire format §4). For the hash, an absent `session_context` or `stream_id` counts as `""`, and an absent
- * `stream_seq` as 0. For certificates that `recent` contains, it uses their stored canonical bytes.
+ * Returns the bundle hash that a verification receipt records: the 32-byte SHA-256 of the bundle's canonical
+ * JSON (wire format §4). For the hash, an absent `session_context` or `stream_id` counts as `""`, and an
+ * absent `stream_seq` as 0. For certificates in `recent`, uses the stored canonical bytes.
  *
  * Throws `ProtocolError` as {@link canonicalJson} does.
  */
@@ -85,7 +85,7 @@ export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates
 
 const COMMA = Buffer.from(",");
 
-/** Returns the certificate of a bundle's chain that the root key signed. */
+/** Returns the root certificate of a bundle's chain, which the root key signed. */
 export function rootCertificate({ delegations }: ProofBundle): DelegationCert {
   return delegations.at(-1) as DelegationCert;
 }

@@ -58,7 +58,7 @@ export const SENSITIVE_SCOPES: ReadonlySet<string> = new Set(
   ENTRIES.filter((entry) => entry.sensitive).map((entry) => entry.scope),
 );
 
-/** The 14 wildcards, each with the non-sensitive scopes of its group (wire format §6). */
+/** The 14 wildcards. Each maps to the non-sensitive scopes in its group (wire format §6). */
 export const WILDCARDS: ReadonlyMap<string, readonly string[]> = new Map(
   WILDCARD_GROUPS.map((group) => [
     `${group}:*`,

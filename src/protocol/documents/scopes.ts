@@ -17,8 +17,8 @@ export function isValidScope(scope: string): boolean {
 }
 
 /**
- * Returns the scopes that a certificate must not contain, in order, including reserved prefixes. An empty
- * result means that all scopes are valid.
+ * Returns the scopes in `scopes` that a certificate must not contain, in the same order. An empty result
+ * means that all scopes are valid.
  */
 export function invalidScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !isValidScope(scope));
@@ -32,7 +32,7 @@ export function expandScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
 }
 
-/** The expansions of frozen lists. */
+/** Cache of expanded scopes. Its keys are frozen lists only. */
 const expansions = new WeakMap<readonly string[], readonly string[]>();
 
 function expandOnce(scopes: readonly string[]): readonly string[] {
@@ -53,7 +53,7 @@ export function scopesGranting(scope: string): string[] {
 }
 
 /**
- * Returns the expanded scopes of `scopes` that `ceiling` does not grant. An empty result means that `scopes`
+ * Expands `scopes` and returns the scopes that `ceiling` does not grant. An empty result means that `scopes`
  * is within `ceiling`.
  */
 export function coversScopes(ceiling: readonly string[], scopes: readonly string[]): string[] {
@@ -62,15 +62,15 @@ export function coversScopes(ceiling: readonly string[], scopes: readonly string
 }
 
 /**
- * Every scope that starts with `custom:`. It has this meaning only in the ceiling of a service or of an
- * account's root key.
+ * Ceiling entry that grants every scope that starts with `custom:`. It has this meaning only in the ceiling
+ * of a service or of an account's root key.
  */
 export const EVERY_CUSTOM = "custom:*";
 
 /**
- * As {@link coversScopes}, for the ceiling of a service or of an account's root key. In these ceilings
- * `custom:*` grants every custom scope. In a platform's ceiling, a request or a certificate, it is an
- * ordinary scope (wire format §6).
+ * Returns the same as {@link coversScopes}, for the ceiling of a service or of an account's root key. In
+ * these two ceilings, `custom:*` grants every custom scope. In a platform's ceiling, a request or a
+ * certificate, `custom:*` is an ordinary scope (wire format §6).
  */
 export function beyondCeiling(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const wider = coversScopes(ceiling, scopes);
@@ -78,8 +78,8 @@ export function beyondCeiling(ceiling: readonly string[], scopes: readonly strin
 }
 
 /**
- * Returns the scopes that all lists grant, expanded and sorted by code point. This is the effective scope of
- * a chain (wire format §6).
+ * Returns the scopes that every list grants, expanded and sorted by code point. For the lists of a chain's
+ * certificates, the result is the effective scope of the chain (wire format §6).
  */
 export function intersectScopes(...lists: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = lists;
@@ -87,10 +87,10 @@ export function intersectScopes(...lists: readonly (readonly string[])[]): strin
   return expandOnce(first).filter((scope) => sets.every((granted) => granted.has(scope)));
 }
 
-/** `custom:` followed by two to four parts. The last part may be `*`. */
+/** Matches `custom:` followed by two to four parts. The last part may be `*`. */
 const CUSTOM = /^custom(?::[A-Za-z0-9][A-Za-z0-9._-]*){1,3}:(?:[A-Za-z0-9][A-Za-z0-9._-]*|\*)$/;
 
-/** The form of a custom scope, for messages. */
+/** Form of a custom scope, as error messages show it. */
 export const CUSTOM_FORM = "custom:<area>:<action>";
 
 /**
@@ -112,7 +112,7 @@ export function isRequirableScope(scope: string): boolean {
   return !scope.endsWith(":*") && isRegistrableScope(scope);
 }
 
-/** Returns the scopes that cannot be registered, in order, without duplicates. */
+/** Returns the scopes in `scopes` that cannot be registered, in order, without duplicates. */
 export function unregistrableScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.filter((scope) => !isRegistrableScope(scope)))];
 }

@@ -8,12 +8,12 @@ import { certificate, type DelegationCert } from "./certificate.ts";
 export type WrittenCertificate = {
   value: DelegationCert;
   /**
-   * The parsed value of the certificate. The parser may return it wherever these bytes occur. Where the
-   * document has no certificate, it is an ordinary JSON value.
+   * The parsed value of the certificate. The parser may return this value wherever these bytes occur, even in
+   * a document where they are ordinary JSON and not a certificate.
    */
   source: JsonObject;
   bytes: Buffer;
-  /** The first 64 bytes, which are the lookup key. They include `cert_id` if that is the first member. */
+  /** The first 64 bytes, which are the lookup key. They include the `cert_id` member if it comes first. */
   start: string;
   /** Levels of nested objects and arrays. */
   depth: number;
@@ -29,7 +29,9 @@ const [COMMA, BRACKET, BRACE] = [0x2c, 0x5b, 0x7d];
 const [TAB, NEWLINE, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const KEY_DEPTH = 1;
 
-/** Parses a certificate again, from a copy of its part of a document. */
+/**
+ * Copies the part of a document that contains a certificate, and parses the certificate again from the copy.
+ */
 export function readWritten(part: Buffer): WrittenCertificate {
   const bytes = Buffer.from(part);
   // The certificate was within the limits of its document, which may be wider than the limits of a bundle.
@@ -42,8 +44,8 @@ export function readWritten(part: Buffer): WrittenCertificate {
 }
 
 /**
- * Returns the position of the subject's key. The key is an object of two texts that contain no brace. An
- * extension may also have a member of this name, so the content is compared too.
+ * Returns the position of the subject's key. The key is an object with two strings that contain no brace. An
+ * extension may have a member with the same name, so this function also compares the content.
  */
 function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
   const from = behind(bytes, SUBJECT_KEY);
@@ -66,9 +68,9 @@ function keyOf({ subject_pub_key: key }: JsonObject): JsonObject {
 }
 
 /**
- * Finds known certificates of a proof in a document, and the agent's key if its bytes equal the subject key
- * of the leaf. `written` returns the known certificate that begins with the given bytes. This function
- * searches for bytes only. The parser of the document checks that values are allowed at these places.
+ * Finds known certificates of a proof in a document. Also finds the agent's key, if its bytes equal the
+ * subject key of the leaf. `written` returns the known certificate that begins with the given bytes. This
+ * function searches for bytes only. The document's parser checks that values are allowed at these positions.
  */
 export function findWritten(
   document: Buffer,
@@ -98,8 +100,8 @@ function agentKey(document: Buffer, before: number, leaf: WrittenCertificate): P
 }
 
 /**
- * Returns the offset of the value of the first member with this name, or the end of the document if there is
- * none.
+ * Returns the offset at which the first member with this name has its value. Returns the end of the document
+ * if there is no such member.
  */
 function behind(document: Buffer, name: Buffer): number {
   const at = document.indexOf(name);

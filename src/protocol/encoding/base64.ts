@@ -13,8 +13,8 @@ export function encodeBase64(bytes: Uint8Array): string {
 /**
  * Decodes canonical base64: standard alphabet, padded, unused bits zero, no white space (wire format §2).
  *
- * Throws `ProtocolError` `invalid_base64` if the text is not canonical, and `wrong_length` if it is canonical
- * but has another length.
+ * Throws `ProtocolError` `invalid_base64` if the string is not canonical. Throws `wrong_length` if it is
+ * canonical but does not encode `length` bytes.
  *
  * @param length number of bytes that the result must have; any number if omitted
  */
@@ -25,8 +25,8 @@ export function decodeBase64(text: string, length?: number): Uint8Array {
 }
 
 /**
- * Checks a text as {@link decodeBase64} does, without returning the bytes. Allocates nothing for texts of
- * usual size. Not for secrets, because the bytes remain in a shared buffer.
+ * Checks a string as {@link decodeBase64} does, without returning the bytes. Allocates no memory for strings
+ * of usual size. Must not be used for secrets, because the bytes remain in a shared buffer.
  */
 export function checkBase64(text: string, length?: number): void {
   const isShort = text.length <= SCRATCH_CHARACTERS;
@@ -34,9 +34,10 @@ export function checkBase64(text: string, length?: number): void {
 }
 
 /**
- * The runtime's decoder skips characters that it does not know, and so writes fewer bytes than the length of
- * the text implies. That is how this check finds them. The decoder also accepts the URL alphabet, and it
- * reads only the low byte of characters beyond Latin-1. So both are checked separately.
+ * Checks a string for which the runtime's decoder wrote `written` bytes. The decoder skips unknown
+ * characters, and so writes fewer bytes than the length of the string implies. It also accepts the URL
+ * alphabet, and reads only the low byte of characters beyond Latin-1. This function checks for both
+ * separately.
  */
 function check(text: string, written: number, length: number | undefined): void {
   const isPlain =
@@ -50,8 +51,8 @@ function check(text: string, written: number, length: number | undefined): void 
 }
 
 /**
- * Returns the number of bytes that a text of this length and padding encodes. Returns `undefined` if length
- * and padding do not fit each other, or if unused bits are set.
+ * Returns the number of bytes that a string with this length and padding encodes. Returns `undefined` if the
+ * padding does not match the length, or if unused bits are set.
  */
 function encodedLength(text: string): number | undefined {
   if (text.length % 4 !== 0) return undefined;

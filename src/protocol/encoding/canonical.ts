@@ -2,15 +2,15 @@ import { ProtocolError } from "./errors.ts";
 
 const KEYS_BEYOND_UTF16_ORDER = /[\ud800-\uffff]/;
 
-/** More levels than any document of the format has, and few enough for the call stack. */
+/** Maximum nesting. No document of the wire format has more levels, and this many fit on the call stack. */
 const MAX_DEPTH = 64;
 const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
 /**
- * Returns the one text of `value` that is signed (wire format §3): RFC 8785, but with keys sorted by UTF-8
- * bytes at every level, and with U+2028 and U+2029 escaped. Omits members that are `undefined`, such as
- * absent optional fields.
+ * Returns the canonical JSON of `value`, which is the form that is signed (wire format §3). It follows RFC
+ * 8785, but sorts keys by UTF-8 bytes at every level, and escapes U+2028 and U+2029. Omits members that are
+ * `undefined`, such as absent optional fields.
  *
  * Throws `ProtocolError`:
  * - `unsupported_value` for values that JSON cannot represent
@@ -28,7 +28,7 @@ export function canonicalBytes(value: unknown): Uint8Array {
   return Buffer.from(canonicalJson(value), "utf8");
 }
 
-/** Compares two texts by their UTF-8 bytes. That is the order of code points, not of UTF-16 units. */
+/** Compares two strings by their UTF-8 bytes, which is the order of code points, not of UTF-16 units. */
 export function compareUtf8(left: string, right: string): number {
   if (left === right) return 0;
   if (!KEYS_BEYOND_UTF16_ORDER.test(left) || !KEYS_BEYOND_UTF16_ORDER.test(right)) {
@@ -99,7 +99,7 @@ function isSorted(keys: readonly string[]): boolean {
 }
 
 /**
- * Returns whether the runtime treats a key specially. It moves integer-like keys to the front, and
+ * Returns whether the runtime treats a key specially. The runtime moves integer-like keys to the front, and
  * `__proto__` sets the prototype.
  */
 function isOrderedByRuntime(key: string): boolean {

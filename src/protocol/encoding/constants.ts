@@ -1,10 +1,13 @@
-/** The version in every versioned object (wire format §1). */
+/** The protocol version that every versioned object contains (wire format §1). */
 export const PROTOCOL_VERSION = 1;
 
 /** Maximum number of certificates in a proof bundle's chain (wire format §1). */
 export const MAX_DELEGATION_CHAIN_DEPTH = 8;
 
-/** Seconds for which a signed challenge is fresh, both ends included (wire format §1, §8 step 7). */
+/**
+ * Seconds for which a signed challenge is fresh, including the first and the last second (wire format §1, §8
+ * step 7).
+ */
 export const CHALLENGE_WINDOW_SECONDS = 300;
 
 /** The value of `expires_at` that means "until revoked" (wire format §1). */
@@ -26,8 +29,8 @@ export const MAX_CONSTRAINTS_PER_CERT = 32;
 export const MAX_SCOPE_LENGTH_BYTES = 256;
 
 /**
- * Maximum length of one identifier, in UTF-8 bytes (wire format §1). Applies to the ids of certificate,
- * issuer, subject, agent, human, session, verifier, party, role and transaction.
+ * Maximum length of one identifier, in UTF-8 bytes (wire format §1). Applies to certificate, issuer, subject,
+ * agent, human, session, verifier, party, role and transaction ids.
  */
 export const MAX_IDENTIFIER_LENGTH_BYTES = 512;
 

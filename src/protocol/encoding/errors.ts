@@ -1,5 +1,6 @@
 /**
- * Why a document, a value or a request to issue is malformed. The protocol code throws no other code.
+ * Reasons why a document, a value or a request to issue is malformed. The protocol implementation throws no
+ * other codes.
  *
  * - `too_large`: more than 131072 bytes
  * - `invalid_utf8`: not well-formed UTF-8, or text with a lone surrogate
@@ -7,11 +8,12 @@
  * - `too_deep`: more than 16 levels of nesting
  * - `duplicate_key`, `unknown_field`, `missing_field`, `wrong_type`: the fields do not match the object's
  *   schema
- * - `invalid_integer`: fraction, exponent, leading zero, or outside ±(2^53−1) or the field's own range
+ * - `invalid_integer`: a fraction, an exponent, a leading zero, or a number outside ±(2^53−1) or the field's
+ *   range
  * - `invalid_number`: not finite, or a whole number outside ±(2^53−1)
  * - `invalid_base64`: not canonical standard base64
  * - `wrong_length`: another number of bytes than the format requires
- * - `limit_exceeded`: a count or a length over its limit
+ * - `limit_exceeded`: more items or a longer string than the format allows
  * - `empty_chain`: a bundle without certificates
  * - `unsupported_value`: a value that JSON cannot represent
  * - `invalid_key`: bytes that are not a valid key
@@ -47,7 +49,7 @@ export const PROTOCOL_ERROR_CODES = [
 export type ProtocolErrorCode = (typeof PROTOCOL_ERROR_CODES)[number];
 
 /**
- * Reports that something violates the wire format, and where. The message never contains key material or
+ * Reports which part of a value violates the wire format. The message never contains key material or
  * signatures.
  */
 export class ProtocolError extends Error {
@@ -55,8 +57,8 @@ export class ProtocolError extends Error {
   readonly code: ProtocolErrorCode;
   readonly detail: string;
   /**
-   * Member names and array positions that lead to the fault, joined by `.`. Empty if the fault is not inside
-   * a value.
+   * Path to the fault: member names and array positions, joined by `.`. Empty if the fault is not inside a
+   * value.
    */
   readonly path: string;
 

@@ -14,8 +14,8 @@ export function isIdentifier(text: string, limit: number): boolean {
 }
 
 /**
- * Converts a parsed value to type `T`. Throws {@link ProtocolError} with the path of the fault if the value
- * does not fit.
+ * Converts a parsed value to type `T`. Throws {@link ProtocolError} with the path to the fault if the value
+ * does not have this type.
  */
 export type Decoder<T> = (value: JsonValue) => T;
 
@@ -25,8 +25,8 @@ type Decoded<R extends Fields, O extends Fields> = { [K in keyof R]: ReturnType<
 };
 
 /**
- * Decodes an object with all `required` members, none of them null, any of the `optional` members, and no
- * others.
+ * Returns a decoder for objects that have all `required` members, any of the `optional` members, and no
+ * others. Required members must not be null.
  */
 export function object<R extends Fields, O extends Fields = Record<never, never>>(
   required: R,
@@ -56,18 +56,18 @@ export function object<R extends Fields, O extends Fields = Record<never, never>
   };
 }
 
-/** A decoder that can recognize the sources of values it decoded earlier, if they were kept. */
+/** A decoder that recognizes the sources of values that it decoded and kept earlier. */
 export type KeepingDecoder<T> = Decoder<T> & {
   /**
-   * Freezes `value`, which this decoder returned, and `source`, both deeply. From then on, decoding this very
-   * `source` object returns this very `value`.
+   * Deeply freezes `value`, which this decoder returned, and `source`. From then on, decoding this same
+   * `source` object returns the same `value` object.
    */
   keep(value: T, source?: JsonObject): T;
-  /** Returns whether `value` was kept. */
+  /** Returns whether `value` was passed to `keep`. */
   isKept(value: T): boolean;
 };
 
-/** Wraps `decode`. For the source of a kept value, the decoder returns the kept value. */
+/** Returns a decoder that wraps `decode`. For the source of a kept value, it returns the kept value. */
 export function keeping<T extends object>(decode: Decoder<T>): KeepingDecoder<T> {
   const kept = new WeakSet<object>();
   const bySource = new WeakMap<object, T>();
@@ -91,7 +91,7 @@ function freeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Decodes an array of at most `limit` items. */
+/** Returns a decoder for arrays of at most `limit` items. */
 export function list<T>(item: Decoder<T>, limit = Number.POSITIVE_INFINITY): Decoder<T[]> {
   return (value) => {
     if (!Array.isArray(value)) throw wrongType("an array");
@@ -102,7 +102,7 @@ export function list<T>(item: Decoder<T>, limit = Number.POSITIVE_INFINITY): Dec
   };
 }
 
-/** Decodes a text of at most `limit` UTF-8 bytes. */
+/** Returns a decoder for strings of at most `limit` UTF-8 bytes. */
 export function text(limit = Number.POSITIVE_INFINITY): Decoder<string> {
   return (value) => {
     if (typeof value !== "string") throw wrongType("a string");
@@ -111,7 +111,10 @@ export function text(limit = Number.POSITIVE_INFINITY): Decoder<string> {
   };
 }
 
-/** As `decode`, but rejects empty values. For fields that must be omitted instead of sent empty. */
+/**
+ * Returns a decoder like `decode` that rejects empty values. For fields that senders must omit instead of
+ * sending them empty.
+ */
 export function nonEmpty<T extends { length: number }>(decode: Decoder<T>): Decoder<T> {
   return (value) => {
     const decoded = decode(value);
@@ -120,10 +123,10 @@ export function nonEmpty<T extends { length: number }>(decode: Decoder<T>): Deco
   };
 }
 
-/** An identifier: a text that is not empty and has at most 512 UTF-8 bytes (wire format §1). */
+/** Decodes an identifier: a non-empty string of at most 512 UTF-8 bytes (wire format §1). */
 export const identifier: Decoder<string> = nonEmpty(text(MAX_IDENTIFIER_LENGTH_BYTES));
 
-/** Decodes a plain integer of at least `min`, inside ±(2^53−1). */
+/** Returns a decoder for plain integers of at least `min`, inside ±(2^53−1). */
 export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {
   return (value) => {
     if (value instanceof Decimal) {
@@ -137,10 +140,13 @@ export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {
   };
 }
 
-/** Unix seconds, not negative, because the challenge bytes contain them as an unsigned number. */
+/**
+ * Decodes Unix seconds. They must not be negative, because the challenge bytes contain them as an unsigned
+ * number.
+ */
 export const timestamp: Decoder<number> = integer(0);
 
-/** A number that may have a fraction or an exponent. */
+/** Decodes a number that may have a fraction or an exponent. */
 export const float: Decoder<number> = (value) => {
   const number = value instanceof Decimal ? value.value : value;
   if (typeof number !== "number") throw wrongType("a number");
@@ -149,7 +155,8 @@ export const float: Decoder<number> = (value) => {
 };
 
 /**
- * Decodes canonical base64 of exactly `length` bytes, or of any length if omitted. The result is still text.
+ * Returns a decoder for canonical base64 of exactly `length` bytes, or of any length if omitted. The decoded
+ * value is still the base64 string.
  */
 export function base64(length?: number): Decoder<string> {
   return (value) => {

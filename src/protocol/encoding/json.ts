@@ -16,7 +16,7 @@ const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_
 
 /**
  * Parses one JSON document (RFC 8259) as strictly as wire format §5 requires, in time linear to its size.
- * Values that `memo` remembers are not parsed again.
+ * Does not parse values again that `memo` remembers.
  *
  * Throws `ProtocolError` `too_large`, `invalid_utf8` (also for an escaped lone surrogate), `invalid_json`,
  * `too_deep`, `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53−1)) or `invalid_number`.
@@ -41,8 +41,9 @@ function read(document: Buffer, settings: ReaderSettings): JsonValue {
 }
 
 /**
- * Parses a document in which each known value is replaced by one placeholder character. Returns `undefined`
- * if that fails for any reason. The caller then parses the whole document, which yields the right error.
+ * Replaces each known value in a document by one placeholder character, and parses the result. Returns
+ * `undefined` if parsing fails for any reason. The caller then parses the whole document, which throws the
+ * right error.
  */
 function readAround(
   known: readonly PlacedValue[],
@@ -70,8 +71,8 @@ function readAround(
 }
 
 /**
- * Converts a document to plain values, with each {@link Decimal} as its number. For documents that are not
- * defined by the protocol.
+ * Converts a parsed value to plain JavaScript values, and each {@link Decimal} to its number. For documents
+ * that the protocol does not define.
  */
 export function plainJson(value: JsonValue): unknown {
   if (value instanceof Decimal) return value.value;

@@ -6,21 +6,21 @@ const SHORT_TEXT = 64;
 const SHORTEST_REFERENCE = 13;
 const LONGEST_NAME = 1024;
 /**
- * Minimum size in bytes of an object worth remembering. A certificate has about 9,700 bytes, and all other
- * objects in a proof are smaller.
+ * Minimum size in bytes of an object worth remembering. A certificate has about 9,700 bytes. All other
+ * objects in a proof are smaller than this minimum.
  */
 const LONG_VALUE = 8192;
 const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const NOWHERE = Number.POSITIVE_INFINITY;
 
-/** The place of an already parsed value: its offset in the text that is read. */
+/** Position of an already parsed value. `at` is its offset in the text that the reader reads. */
 export type KnownPlace = { at: number; value: JsonObject; depth: number };
 
-/** Replaces an already parsed value in the text. No JSON value starts with this character. */
+/** Character that stands for an already parsed value in the text. No JSON value starts with it. */
 export const PLACEHOLDER = Buffer.from("?");
 
-/** The maximum nesting of objects and arrays, and the memory that notes long objects. */
+/** The maximum nesting of objects and arrays, and the cache that stores long objects. */
 export type ReaderSettings = { maxDepth: number; memo: JsonMemo | undefined };
 
 /** Reads one document of well-formed UTF-8. */
@@ -140,9 +140,9 @@ export class JsonReader {
   }
 
   /**
-   * Returns part of the document. For a slice, the runtime creates a reference that keeps the whole document
-   * in memory. Texts of the length of a name may be stored for long, so they become independent strings. Keys
-   * and signatures are longer and remain references.
+   * Returns part of the document. A slice is a reference that keeps the whole document in memory. Strings as
+   * short as a name may be stored for a long time, so this function copies them. Keys and signatures are
+   * longer and remain references.
    */
   #part(start: number, end: number): string {
     const part = this.#text.slice(start, end);
@@ -223,8 +223,8 @@ function isSpace(unit: number): boolean {
 }
 
 /**
- * For long texts, one native search for each of the 32 characters is several times faster than a loop or a
- * regular expression.
+ * Checks with one native search for each of the 32 control characters. For long strings, this is several
+ * times faster than a loop or a regular expression.
  */
 function hasControlCharacter(content: string): boolean {
   if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));

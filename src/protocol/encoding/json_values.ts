@@ -1,6 +1,6 @@
 /**
- * A number that was written with a fraction, with an exponent or as `-0`. Only fields that are floats by
- * definition accept it, never integer fields.
+ * A number that was written with a fraction, with an exponent or as `-0`. Only float fields accept such a
+ * number. Integer fields never do.
  */
 export class Decimal {
   readonly value: number;
@@ -10,29 +10,30 @@ export class Decimal {
   }
 }
 
-/**
- * A value in a strictly parsed document. A plain `number` was written as a plain integer inside ±(2^53−1).
- */
+/** A value from a strictly parsed document. A `number` was written as a plain integer inside ±(2^53−1). */
 export type JsonValue = null | boolean | string | number | Decimal | JsonValue[] | JsonObject;
 
-/** An object in a strictly parsed document. It has own members only. */
+/** An object from a strictly parsed document. Every member is an own property. */
 export type JsonObject = {
   [key: string]: JsonValue;
 };
 
-/** A value between two byte offsets of a document. The same bytes were parsed before. */
+/** An already parsed value and the two byte offsets between which a document contains the same bytes. */
 export type PlacedValue = {
   start: number;
   end: number;
   value: JsonObject;
-  /** Levels of nested objects and arrays in the value, itself included. */
+  /** Levels of nested objects and arrays, counting the value itself. */
   depth: number;
 };
 
-/** A memory of long values that occur repeatedly. The values it returns must never be changed. */
+/** Cache of long values that occur repeatedly. Callers must never change the values that it returns. */
 export type JsonMemo = {
-  /** Returns the remembered values that occur in a document, in order. */
+  /** Returns the cached values that occur in a document, in order. */
   find(document: Buffer): readonly PlacedValue[];
-  /** Notes a long object that was just parsed, and the bytes of the document that it was parsed from. */
+  /**
+   * Tells the cache about a long object that was just parsed. `part` contains the bytes from which it was
+   * parsed.
+   */
   note(value: JsonObject, part: Buffer): void;
 };

@@ -8,16 +8,16 @@ export type Algorithm = {
   readonly seedBytes: number;
   readonly publicKeyBytes: number;
   readonly signatureBytes: number;
-  /** The implementation of the runtime's own library. `undefined` if the runtime lacks the algorithm. */
+  /** The implementation in the runtime's crypto library. `undefined` if the runtime lacks the algorithm. */
   readonly native: Implementation | undefined;
   /** The implementation in JavaScript. Slower than the native one and independent of it. */
   readonly reference: Implementation;
 };
 
 /**
- * The algorithms of the two halves of every hybrid key and signature. Ed25519 is strict: canonical encodings
- * only, neither A nor R of small order, s below the group order, and the equation without cofactor. ML-DSA-65
- * is FIPS 204 in pure mode with an empty context.
+ * The algorithms of the two halves of every hybrid key and signature. Ed25519 is strict: it accepts only
+ * canonical encodings, no A or R of small order and only s below the group order, and uses the equation
+ * without cofactor. ML-DSA-65 is FIPS 204 in pure mode with an empty context.
  */
 export const ALGORITHMS = {
   ed25519: {
@@ -38,5 +38,5 @@ export const ALGORITHMS = {
   },
 } as const satisfies Record<string, Algorithm>;
 
-/** The name of one half on the wire. */
+/** Algorithm name, which is also the member name of its half in keys and signatures. */
 export type AlgorithmName = keyof typeof ALGORITHMS;

@@ -1,7 +1,7 @@
 const FIELD_LOW_BYTE = 0xed;
 
 /**
- * The canonical encodings of the eight points whose order divides 8, as hex of 32 bytes (RFC 8032 §5.1.2).
+ * Canonical encodings of the eight points whose order divides 8. Each is 32 bytes in hex (RFC 8032 §5.1.2).
  */
 export const SMALL_ORDER_POINTS: readonly string[] = [
   "0100000000000000000000000000000000000000000000000000000000000000",
@@ -21,9 +21,9 @@ const NEGATIVE_ZERO_POINTS: readonly string[] = [
 ];
 
 /**
- * Returns whether strict verification accepts 32 bytes as a public key or as the first half of a signature: y
- * is below 2^255−19, and the point is neither a negative zero nor of small order. Does not check that the
- * point is on the curve, because verification fails for points that are not.
+ * Returns whether strict verification accepts 32 bytes as a public key or as the first half of a signature.
+ * The y coordinate must be below 2^255−19, and the point must be neither a negative zero nor of small order.
+ * Does not check that the point is on the curve, because verification fails for any other point.
  */
 export function isStrictPoint(encoded: Uint8Array): boolean {
   if (isBeyondField(encoded)) return false;

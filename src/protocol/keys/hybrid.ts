@@ -7,13 +7,13 @@ import { base64, type Decoder, type KeepingDecoder, keeping, object } from "../e
 import { ALGORITHMS, type AlgorithmName } from "./algorithms.ts";
 import type { Implementation, SigningKey, VerifyingKey } from "./implementation.ts";
 
-/** A public key as sent: canonical base64 of 32 and of 1952 bytes (wire format §2). */
+/** A public key on the wire: two halves of 32 and 1952 bytes in canonical base64 (wire format §2). */
 export type HybridPublicKey = {
   ed25519: string;
   ml_dsa_65: string;
 };
 
-/** A signature as sent: canonical base64 of 64 and of 3309 bytes (wire format §2). */
+/** A signature on the wire: two halves of 64 and 3309 bytes in canonical base64 (wire format §2). */
 export type HybridSignature = {
   ed25519: string;
   ml_dsa_65: string;
@@ -31,7 +31,7 @@ export type HybridPrivateKey = {
   readonly ml_dsa_65: SigningKey;
 };
 
-/** The implementation that a hybrid check uses. `reference` is for comparison. */
+/** The implementation that signs or verifies. `reference` exists for comparison. */
 export type Backend = "native" | "reference";
 
 const HALVES = ["ed25519", "ml_dsa_65"] as const;
@@ -42,8 +42,8 @@ const rememberedKeys = {
 };
 
 /**
- * Ids by the text of the ML-DSA-65 half. Texts are copied, because a parsed text keeps its whole document in
- * memory.
+ * Cache of key ids. Its keys are the ML-DSA-65 halves in base64. It stores copies of the strings, because a
+ * parsed string keeps its whole document in memory.
  */
 const rememberedIds = new LRUCache<string, { ed25519: string; id: string }>({ max: REMEMBERED_KEYS });
 
@@ -74,9 +74,9 @@ export async function generateKeys(): Promise<{ seeds: HybridSeeds; publicKey: H
 }
 
 /**
- * Returns the private key of two seeds. The caller may overwrite the seeds afterwards. With the native
- * backend no copy of them remains in JavaScript memory, but the key itself contains one until it is
- * garbage-collected.
+ * Returns the private key that two seeds define. The caller may overwrite the seeds afterwards. With the
+ * native backend, no copy of the seeds remains in JavaScript memory. The key itself contains a copy until it
+ * is garbage-collected.
  *
  * Throws `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
  */
@@ -88,7 +88,7 @@ export function importSeeds(seeds: HybridSeeds, backend: Backend = "native"): Hy
   };
 }
 
-/** Returns the public key of a private key. */
+/** Returns the public key that belongs to a private key. */
 export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
   return {
     ed25519: encodeBase64(privateKey.ed25519.publicKey),
@@ -100,7 +100,7 @@ export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
  * Returns the identifier of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex
  * digits (wire format §2).
  *
- * Throws `ProtocolError` `invalid_base64` or `wrong_length` if a half is not the text of a public key.
+ * Throws `ProtocolError` `invalid_base64` or `wrong_length` if a half is not base64 of the right length.
  */
 export function keyId(publicKey: HybridPublicKey): string {
   const remembered = rememberedIds.get(publicKey.ml_dsa_65);
@@ -114,7 +114,8 @@ export function keyId(publicKey: HybridPublicKey): string {
 }
 
 /**
- * Returns whether `id` is the identifier of a key (wire format §2). Returns false if the key is malformed.
+ * Returns whether `id` is the identifier of `publicKey` (wire format §2). Returns false if the key is
+ * malformed.
  */
 export function isIdOf(id: string, publicKey: HybridPublicKey): boolean {
   try {
@@ -125,7 +126,7 @@ export function isIdOf(id: string, publicKey: HybridPublicKey): boolean {
   }
 }
 
-/** Returns whether two public keys are equal. Their texts are canonical, so it compares the texts. */
+/** Returns whether two public keys are equal. Compares the base64 strings, which are canonical. */
 export function equalPublicKeys(left: HybridPublicKey, right: HybridPublicKey): boolean {
   return left.ed25519 === right.ed25519 && left.ml_dsa_65 === right.ml_dsa_65;
 }
@@ -140,9 +141,9 @@ export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array
 }
 
 /**
- * Signs `bytes` with both halves of two seeds. The caller may overwrite the seeds as soon as this function
- * returns, before the promise settles. After the promise settles, the runtime keeps no copy of them in
- * memory.
+ * Signs `bytes` with the private key that two seeds define. The caller may overwrite the seeds as soon as
+ * this function returns, before the promise settles. After the promise settles, the runtime keeps no copy of
+ * the seeds in memory.
  *
  * Rejects with `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
  */
@@ -159,8 +160,8 @@ export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Pro
  * Returns whether **both** halves of `signature` are valid signatures of `publicKey` over `bytes` (wire
  * format §2).
  *
- * Rejects with `ProtocolError` `invalid_base64` or `wrong_length` if a text is not a key or a signature.
- * Rejects if the crypto library fails.
+ * Rejects with `ProtocolError` `invalid_base64` or `wrong_length` if a half is not base64 of the right
+ * length. Also rejects if the crypto library fails.
  */
 export async function verifyHybrid(
   publicKey: HybridPublicKey,
@@ -172,8 +173,8 @@ export async function verifyHybrid(
 }
 
 /**
- * Returns the half that does not verify, or `undefined` if both do. If both fail, it returns `ed25519`.
- * Rejects as {@link verifyHybrid}.
+ * Returns which half of a signature is invalid, or `undefined` if both are valid. If both are invalid,
+ * returns `ed25519`. Rejects like {@link verifyHybrid}.
  */
 export async function failedHalf(
   publicKey: HybridPublicKey,
@@ -188,8 +189,8 @@ export async function failedHalf(
 }
 
 /**
- * Returns a message about an invalid signature, or `undefined` if both halves verify. Rejects as {@link
- * verifyHybrid}.
+ * Returns a message about an invalid signature, or `undefined` if both halves are valid. Rejects like
+ * {@link verifyHybrid}.
  */
 export async function signatureViolation(
   publicKey: HybridPublicKey,
@@ -235,7 +236,7 @@ function implementationOf(half: AlgorithmName, backend: Backend): Implementation
   return backend === "native" ? (algorithm.native ?? algorithm.reference) : algorithm.reference;
 }
 
-/** A hybrid public key (wire format §2). */
+/** Decodes a hybrid public key (wire format §2). */
 export const publicKey: KeepingDecoder<HybridPublicKey> = keeping(
   object({
     ed25519: base64(ALGORITHMS.ed25519.publicKeyBytes),
@@ -243,14 +244,14 @@ export const publicKey: KeepingDecoder<HybridPublicKey> = keeping(
   }),
 );
 
-/** A hybrid signature (wire format §2). */
+/** Decodes a hybrid signature (wire format §2). */
 export const signature: Decoder<HybridSignature> = object({
   ed25519: base64(ALGORITHMS.ed25519.signatureBytes),
   ml_dsa_65: base64(ALGORITHMS.ml_dsa_65.signatureBytes),
 });
 
 /**
- * Returns the fingerprint with which people compare public keys: `sha256:` and the hash of the key's
+ * Returns the fingerprint with which people compare public keys: `sha256:` followed by the hash of the key's
  * canonical JSON.
  */
 export function fingerprintOfKey(publicKey: unknown): string {

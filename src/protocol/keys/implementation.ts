@@ -1,30 +1,30 @@
-/** A private key that can sign. It never reveals its secret. */
+/** A private key that can sign. Its secret cannot be read. */
 export type SigningKey = {
   readonly publicKey: Uint8Array;
   sign(bytes: Uint8Array): Promise<Uint8Array>;
 };
 
 /**
- * A well-formed public key that checks whether a signature over `bytes` is its own. Never throws for hostile
- * input.
+ * A well-formed public key. `verify` checks whether this key made a signature over `bytes`. Never throws for
+ * hostile input.
  */
 export type VerifyingKey = {
   verify(bytes: Uint8Array, signature: Uint8Array): Promise<boolean>;
 };
 
 /**
- * An implementation of one algorithm. Both implementations of an algorithm give the same answer to every
+ * An implementation of one algorithm. Both implementations of an algorithm give the same result for every
  * input.
  */
 export type Implementation = {
   /**
-   * Returns the private key of a 32-byte seed. In the native implementation, the key contains the seed until
-   * it is garbage-collected.
+   * Returns the private key that a 32-byte seed defines. In the native implementation, the key contains the
+   * seed until it is garbage-collected.
    */
   signingKey(seed: Uint8Array): SigningKey;
   /**
    * Signs with a 32-byte seed. The caller may overwrite the seed as soon as this function returns. In the
-   * native implementation, no copy of it remains in memory after the promise settles.
+   * native implementation, no copy of the seed remains in memory after the promise settles.
    */
   signOnce(seed: Uint8Array, bytes: Uint8Array): Promise<Uint8Array>;
   /**
@@ -33,8 +33,8 @@ export type Implementation = {
    */
   generate(): Promise<{ seed: Uint8Array; publicKey: Uint8Array }>;
   /**
-   * Returns `undefined` if strict verification does not accept these bytes as a key. The bytes must have the
-   * right length.
+   * Returns the public key that these bytes encode, or `undefined` if strict verification does not accept
+   * them as a key. The caller must pass bytes of the right length.
    */
   verifyingKey(publicKey: Uint8Array): VerifyingKey | undefined;
 };

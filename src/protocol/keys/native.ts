@@ -13,14 +13,14 @@ import type { Implementation, SigningKey, VerifyingKey } from "./implementation.
 type NativeName = "ed25519" | "ml-dsa-65";
 
 const SEED_FORMATS = { ed25519: "raw-private", "ml-dsa-65": "raw-seed" } as const;
-/** Node's types know neither these formats nor a call that accepts both names. */
+/** Node's types lack these formats and an overload that accepts both algorithm names. */
 const generateKeys = promisify(generateKeyPair) as unknown as (
   name: NativeName,
   formats: { publicKeyEncoding: { format: string }; privateKeyEncoding: { format: string } },
 ) => Promise<{ publicKey: Buffer; privateKey: Buffer }>;
 
 /**
- * Ed25519 by the runtime's OpenSSL, on its thread pool. The strict rules about points do not depend on the
+ * Ed25519 in the runtime's OpenSSL, on its thread pool. The strict checks of points do not depend on the
  * OpenSSL version.
  */
 export const ed25519: Implementation = {
@@ -38,7 +38,7 @@ export const ed25519: Implementation = {
   },
 };
 
-/** ML-DSA-65 by the runtime's OpenSSL, on its thread pool. `undefined` if OpenSSL is older than 3.5. */
+/** ML-DSA-65 in the runtime's OpenSSL, on its thread pool. `undefined` if OpenSSL is older than 3.5. */
 export const mlDsa65: Implementation | undefined = supportsMlDsa()
   ? {
       signingKey: (seed) => signingKey(seed, "ml-dsa-65"),
@@ -58,14 +58,14 @@ function supportsMlDsa(): boolean {
 }
 
 /**
- * Returns a seed in the form that the runtime expects. If {@link signWith} receives it in this form, the
- * runtime parses it immediately, and overwrites and frees its copy together with the signature job.
+ * Returns a seed in the form that the runtime expects. The runtime parses a seed in this form immediately. It
+ * overwrites and frees its copy together with the signature job of {@link signWith}.
  */
 function privateKey(seed: Uint8Array, name: NativeName) {
   return { key: viewOf(seed), format: SEED_FORMATS[name], asymmetricKeyType: name };
 }
 
-/** Also rejects if the runtime throws synchronously. */
+/** Signs `bytes`. If the runtime throws synchronously, rejects instead. */
 async function signWith(key: KeyObject | ReturnType<typeof privateKey>, bytes: Uint8Array): Promise<Buffer> {
   return new Promise((resolve, reject) => sign(null, bytes, key as KeyObject, settling(resolve, reject)));
 }

@@ -24,7 +24,7 @@ export async function issueDelegation(
 /**
  * Answers a challenge with an agent's key and a chain of certificates, leaf first.
  *
- * Rejects with `ProtocolError` as `challengeSignBytes` throws it.
+ * Rejects with every `ProtocolError` that `challengeSignBytes` throws.
  */
 export async function presentProof(
   agent: HybridPrivateKey,

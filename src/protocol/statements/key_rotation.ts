@@ -28,7 +28,8 @@ export const ROTATION_REASONS = [
 export type RotationReason = (typeof ROTATION_REASONS)[number];
 
 /**
- * Declares that a new key replaces an old one, signed by both keys. The fields are those of wire format §4.
+ * Declares that a new key replaces an old key. Both keys sign the statement. Wire format §4 defines the
+ * fields.
  */
 export type KeyRotationStatement = {
   version: number;
@@ -90,9 +91,9 @@ export async function issueKeyRotation(
 }
 
 /**
- * Returns why a rotation is not valid, or `undefined` if it is. A valid rotation has version 1, two different
- * keys with their own ids, and two good signatures. The caller must check that the old key is the current
- * one.
+ * Returns why a rotation is not valid, or `undefined` if it is valid. A valid rotation has version 1, two
+ * different keys, each with its own id, and two valid signatures. The caller must check that the old key is
+ * the current key.
  */
 export async function verifyKeyRotation(
   statement: KeyRotationStatement,
@@ -118,8 +119,8 @@ export async function verifyKeyRotation(
 }
 
 /**
- * Returns the reason for refusing a rotation in the published wording. It is a sentence, except for the
- * version, where it is `<code>: <detail>`.
+ * Returns the reason for refusing a rotation, in the published wording. For a wrong version it is `<code>:
+ * <detail>`. For any other violation it is a sentence.
  */
 export function rotationReasonOf({ code, detail }: StatementViolation): string {
   return code === "version_mismatch" ? `${code}: ${detail}` : detail;

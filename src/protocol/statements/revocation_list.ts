@@ -10,7 +10,9 @@ import {
 } from "../keys/hybrid.ts";
 import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
 
-/** All certificates that an issuer has revoked until `updated_at`. The fields are those of wire format §4. */
+/**
+ * List of all certificates that an issuer has revoked until `updated_at`. Wire format §4 defines the fields.
+ */
 export type RevocationList = {
   issuer_id: string;
   /** Unix seconds. */
@@ -35,8 +37,8 @@ const decodeFields: Decoder<RevocationList> = object({
 /**
  * Parses and decodes an untrusted list strictly (wire format §5). Throws `ProtocolError`.
  *
- * @param limits `maxBytes`: maximum size of the list; the maximum size of a bundle if omitted, which is
- * enough for about 3000 certificates
+ * @param limits `maxBytes`: maximum size of the list. Defaults to the maximum size of a bundle, which is
+ *   enough for about 3,000 certificates.
  */
 export function decodeRevocationList(
   bytes: Uint8Array,
@@ -63,8 +65,8 @@ export function issueRevocationList(
 }
 
 /**
- * Returns why a list is not from `issuer`, or `undefined` if it is. The caller must judge by `updated_at`
- * whether the list is recent enough.
+ * Returns why a list is not signed by `issuer`, or `undefined` if it is. The caller must judge by
+ * `updated_at` whether the list is recent enough.
  */
 export async function verifyRevocationList(
   list: RevocationList,

@@ -10,13 +10,13 @@ import {
 } from "../keys/hybrid.ts";
 
 /**
- * Why a signed statement is refused. There are no other reasons.
+ * All reasons for refusing a signed statement.
  *
  * - `version_mismatch`: not version 1
- * - `issuer_mismatch`: names another key than the expected one
+ * - `issuer_mismatch`: names a different key than expected
  * - `bad_signature`, `bad_signature_old`, `bad_signature_new`: a hybrid signature that does not verify
  * - `seq_replay`, `seq_skip`: not the next statement of its sequence
- * - `broken_log`: does not follow the previous entry
+ * - `broken_log`: does not contain the hash of the previous entry
  * - `same_key`: a rotation from a key to itself
  */
 export type StatementViolationCode =
@@ -65,12 +65,12 @@ export async function statementSignatureViolation(
   return detail === undefined ? undefined : { code: "bad_signature", detail };
 }
 
-/** The predecessor hash in the first entry of a hash chain: 32 zero bytes, in base64. */
+/** The previous hash in the first entry of a hash chain: 32 zero bytes, in base64. */
 export const CHAIN_START = Buffer.alloc(BINDING_BYTES).toString("base64");
 
 /**
- * Returns SHA-256 of an entry's signed bytes, in base64. The next entry of a hash chain contains it as
- * predecessor hash.
+ * Returns the SHA-256 of an entry's signed bytes, in base64. The next entry of a hash chain contains it as
+ * its previous hash.
  */
 export function chainLink(signedBytes: Uint8Array): string {
   return hash("sha256", signedBytes, "base64");

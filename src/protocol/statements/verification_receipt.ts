@@ -29,8 +29,8 @@ import {
 } from "./statement.ts";
 
 /**
- * A verifier's decision about a bundle, chained to its previous decision. The fields are those of wire format
- * §4.
+ * A verifier's decision about a bundle, chained to the verifier's previous receipt. Wire format §4 defines
+ * the fields.
  */
 export type VerificationReceipt = {
   version: number;
@@ -45,7 +45,7 @@ export type VerificationReceipt = {
    * Base64 of the SHA-256 of the previous receipt's signed bytes, or of 32 zero bytes in the first receipt.
    */
   prev_hash: string;
-  /** This and the other optional fields are absent instead of empty. */
+  /** If a value is empty, this field is absent. The same is true for the other optional fields. */
   agent_id?: string;
   human_id?: string;
   error_reason?: string;
@@ -116,8 +116,8 @@ export function issueVerificationReceipt(
 }
 
 /**
- * Returns why a receipt is not from `verifier`, or `undefined` if it is. The caller supplies the trusted key.
- * The key inside the receipt proves nothing.
+ * Returns why a receipt is not signed by `verifier`, or `undefined` if it is. The caller supplies the trusted
+ * key. The key inside the receipt proves nothing.
  */
 export async function verifyVerificationReceipt(
   receipt: VerificationReceipt,
@@ -133,8 +133,8 @@ export async function verifyVerificationReceipt(
 }
 
 /**
- * As {@link verifyVerificationReceipt}, for all receipts of a verifier from the first one on. Each must be
- * chained to the previous one.
+ * Checks all receipts of a verifier, from the first receipt on, as {@link verifyVerificationReceipt} does.
+ * Each receipt must be chained to the previous one.
  */
 export async function verifyReceiptChain(
   receipts: readonly VerificationReceipt[],
@@ -152,7 +152,7 @@ export async function verifyReceiptChain(
   return undefined;
 }
 
-/** Returns the fields as they are sent: empty optional fields omitted, scopes sorted. */
+/** Returns the fields in the form that is sent, without empty optional fields and with sorted scopes. */
 function canonicalReceipt(fields: VerificationReceiptFields): VerificationReceiptFields {
   const { agent_id, human_id, error_reason, granted_scope, ...required } = fields;
   return {

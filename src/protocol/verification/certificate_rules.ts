@@ -31,7 +31,7 @@ export const VOCABULARY_RULE: CertificateRule = {
   },
 };
 
-/** The certificate has not expired. Its last second still counts as valid. */
+/** The certificate has not expired. It is still valid in its last second. */
 export const NOT_EXPIRED_RULE: CertificateRule = {
   name: "not_expired",
   kind: "permission",
@@ -39,7 +39,7 @@ export const NOT_EXPIRED_RULE: CertificateRule = {
     now <= expires_at ? undefined : violation("expired", "delegation certificate has expired", index),
 };
 
-/** The certificate is already valid. Its first second counts as valid. */
+/** The certificate is already valid. It is valid from its first second on. */
 export const ALREADY_VALID_RULE: CertificateRule = {
   name: "already_valid",
   kind: "permission",

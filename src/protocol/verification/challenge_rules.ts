@@ -24,7 +24,7 @@ export const SESSION_CONTEXT_RULE: BundleRule = {
   },
 };
 
-/** Step 3 of wire format §8: the service issued the challenge and no proof has spent it yet. */
+/** Step 3 of wire format §8: the service issued the challenge, and no proof has spent it yet. */
 export const CHALLENGE_KNOWN_RULE: BundleRule = { name: "challenge_known", kind: "evidence" };
 
 /** Step 4 of wire format §8: the proof is the next one in the verifier's stream. */
@@ -60,12 +60,12 @@ export const FRESHNESS_RULE: BundleRule = {
 };
 
 /**
- * The second half of step 7 of wire format §8: the agent's key signed the challenge, its time, the session
- * context and the stream position.
+ * The second half of step 7 of wire format §8: the agent's key signed the challenge, the challenge time, the
+ * session context and the stream position.
  */
 export const CHALLENGE_SIGNATURE_RULE: BundleRule = { name: "challenge_signature", kind: "evidence" };
 
-/** Step 8 of wire format §8: the challenge was still open when this proof spent it. */
+/** Step 8 of wire format §8: this proof spends the challenge, which was open until then. */
 export const CHALLENGE_SPENT_RULE: BundleRule = { name: "challenge_spent", kind: "evidence" };
 
 function checkTurn(

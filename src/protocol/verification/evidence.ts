@@ -9,7 +9,7 @@ import type { IdentityStatus, Violation } from "../violations.ts";
 export type ChallengeStore = {
   /** Returns whether the challenge is open. Does not spend it. */
   isKnown(challenge: string): boolean | Promise<boolean>;
-  /** Spends the challenge atomically. Returns whether it was open until now. */
+  /** Spends the challenge atomically. Returns whether the challenge was open until this call. */
   spend(challenge: string): boolean | Promise<boolean>;
 };
 
@@ -22,12 +22,12 @@ export type StreamContext = {
 };
 
 /**
- * Returns whether a certificate is revoked. If it throws, the state is unknown and verification refuses the
- * bundle.
+ * Returns whether a certificate is revoked. If the lookup throws, the state is unknown, and verification
+ * refuses the bundle.
  */
 export type RevocationLookup = (certificate: DelegationCert) => boolean | Promise<boolean>;
 
-/** The values and services that a bundle is verified with. */
+/** Values and services that verification uses. */
 export type VerifyOptions = {
   /** Unix seconds. */
   now: number;
@@ -39,16 +39,18 @@ export type VerifyOptions = {
   context?: ConstraintContext | undefined;
   /**
    * With `deferred`, the caller has already checked that the challenge is open, and spends it if the proof is
-   * genuine. If absent, no challenge is looked up or spent.
+   * genuine. If absent, verification neither looks up nor spends a challenge.
    */
   challengeStore?: ChallengeStore | "deferred" | undefined;
   /**
-   * With `deferred`, the caller looks up the revocation of {@link Verification.consulted} itself. If absent,
-   * revocation is not checked.
+   * With `deferred`, the caller checks whether the certificates in {@link Verification.consulted} are
+   * revoked. If absent, nothing checks revocation.
    */
   revocation?: RevocationLookup | "deferred" | undefined;
   certificateMemory?: CertificateMemory | undefined;
-  /** Selects the implementation of the algorithms. Defaults to native. Tests use it to compare the two. */
+  /**
+   * Selects the implementation of the algorithms. Defaults to native. Tests use this option to compare both.
+   */
   backend?: Backend | undefined;
 };
 
@@ -70,7 +72,7 @@ export type Verification = {
   /** Id of the chain's root issuer. Present on success, and when the violation is `expired` or `revoked`. */
   human_id?: string;
   agent_id?: string;
-  /** Effective scope, sorted by code point. Present on success only. */
+  /** Effective scope of the chain, sorted by code point. Present on success only. */
   granted_scope?: string[];
   identity_status: IdentityStatus;
   /** The violation in the protocol's wording. Absent on success. */
@@ -82,15 +84,15 @@ export type Verification = {
    */
   checks(): Check[];
   /**
-   * Whether all evidence is good: well-formed, linked, fresh, and every signature verified, including the
-   * challenge signature. A genuine proof spends its challenge even when it is denied. A proof that is not
-   * genuine must not spend it.
+   * Whether all evidence is good: the bundle is well-formed, linked and fresh, and every signature is valid,
+   * including the challenge signature. A genuine proof spends its challenge even when it is denied. A proof
+   * that is not genuine must not spend its challenge.
    */
   genuine: boolean;
   /**
-   * Ids of the certificates whose revocation matters, leaf first: those up to and including the first
-   * violation. With deferred revocation, if one of them is revoked, the answer is "revoked", whatever this
-   * result says.
+   * Ids of the certificates whose revocation matters, leaf first, up to and including the certificate with
+   * the first violation. With deferred revocation, if one of these certificates is revoked, the answer is
+   * "revoked", whatever this result contains.
    */
   consulted: string[];
 };

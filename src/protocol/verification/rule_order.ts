@@ -134,7 +134,7 @@ export function orderSteps(evidence: Evidence): Step[] {
   ];
 }
 
-/** Turns rules about the whole bundle into steps. */
+/** Converts rules about the whole bundle to steps. */
 export function bundleSteps(evidence: Evidence, rules: readonly BundleRule[]): Step[] {
   return rules.map(({ name, kind, check }) => ({ name, kind, check: check && (() => check(evidence)) }));
 }

@@ -5,8 +5,8 @@ import type { Violation, ViolationCode } from "../violations.ts";
 import type { Check, Evidence } from "./evidence.ts";
 
 /**
- * The question a rule answers. `evidence` means "is the evidence good?". `permission` means "does good
- * evidence allow the request?".
+ * The question that a rule answers. `evidence`: is the evidence good? `permission`: does good evidence allow
+ * the request?
  */
 export type RuleKind = "evidence" | "permission";
 
@@ -19,13 +19,14 @@ export type BundleRule = Rule & {
 };
 
 /**
- * A pure rule about one certificate and its parent, the certificate of its issuer. The root has no parent.
+ * A pure rule about one certificate and its parent. The parent is the issuer's certificate. The root
+ * certificate has no parent.
  */
 export type CertificateRule = Rule & {
   check?(evidence: Evidence, position: CertificatePosition): Violation | undefined;
 };
 
-/** A rule applied to one bundle or to one certificate of it, in the order of wire format §8. */
+/** One rule, applied to a bundle or to one certificate in it. Steps follow the order of wire format §8. */
 export type Step = Rule & {
   /** Position in the chain, 0 for the leaf. */
   certificate?: number;
@@ -38,7 +39,7 @@ type CertificatePosition = {
   parent: DelegationCert | undefined;
 };
 
-/** Creates a violation of the whole bundle, or of the certificate at a position. */
+/** Creates a violation that concerns the whole bundle, or the certificate at a position. */
 export function violation(code: ViolationCode, detail: string, certificate?: number): Violation {
   return certificate === undefined ? { code, detail } : { code, detail, certificate };
 }
@@ -55,8 +56,8 @@ export function hasBytes(text: string, length: number): boolean {
 }
 
 /**
- * Returns whether `text` has the length and the padding of base64 of `length` bytes. This is enough if the
- * caller compares the content with another text anyway.
+ * Returns whether `text` has the length and the padding of base64 for `length` bytes. This check is enough if
+ * the caller also compares `text` with a known string.
  */
 export function hasEncodedLength(text: string, length: number): boolean {
   const padding = (3 - (length % 3)) % 3;
@@ -64,30 +65,30 @@ export function hasEncodedLength(text: string, length: number): boolean {
   return text.length === Math.ceil(length / 3) * 4 && isPadded;
 }
 
-/** The results of the rules for one bundle so far. */
+/** Results so far of the rules for one bundle. */
 export type Findings = {
-  /** Returns all steps of a rule. */
+  /** Returns all steps that apply a rule. */
   of(rule: Rule): Step[];
-  /** Returns the steps of a rule that come before the first violation. */
+  /** Returns the steps that apply a rule and come before the first violation. */
   reached(rule: Rule): Step[];
   /** Records the result of a lookup for a step. */
   add(step: Step | undefined, violation: Violation | undefined): void;
-  /** Returns whether no rule of kind `evidence` is violated so far. Ignores permissions. */
+  /** Returns whether no rule of kind `evidence` is violated so far. Ignores rules of kind `permission`. */
   isSound(): boolean;
   /** Returns the first violation in the order of the steps, if any. */
   first(): Violation | undefined;
-  /** Returns the steps of a rule up to and including the first violation. */
+  /** Returns the steps that apply a rule, up to and including the first violation. */
   consulted(rule: Rule): Step[];
   /**
    * Returns every rule in order with its outcome. A rule after the first violation counts as passed only if
-   * it was evaluated anyway. This applies to evidence rules while the evidence is sound.
+   * it was evaluated. Only evidence rules are evaluated after a violation, while the evidence is sound.
    */
   checks(): Check[];
 };
 
 /**
- * Evaluates each rule that needs no lookup, once. After the first violation, it evaluates only the rules
- * about evidence. It stops as soon as an evidence rule is violated.
+ * Evaluates each rule that needs no lookup once. After the first violation, evaluates only evidence rules.
+ * Stops as soon as an evidence rule is violated.
  */
 export function evaluateRules(steps: readonly Step[]): Findings {
   let end = steps.length;

@@ -17,7 +17,7 @@ export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptio
 
 /**
  * Verifies a decoded proof bundle (wire format §8). The rules form an ordered list, and the first violated
- * rule determines the answer. Each rule is evaluated once. Lookups and signature checks run only where their
+ * rule determines the answer. Each rule is evaluated once. Lookups and signature checks run only if their
  * rule is reached. So a malformed bundle costs no signature work, and a hostile bundle costs at most nine
  * hybrid signature checks.
  *
@@ -105,8 +105,8 @@ export async function checkSignatures(findings: Findings, { bundle, options }: E
 }
 
 /**
- * As {@link signatureViolation} for a certificate's own signature, but skips the check if the memory already
- * contains this signature as good.
+ * Checks a certificate's own signature as {@link signatureViolation} does. Skips the check if the certificate
+ * memory shows that this signature is valid.
  */
 async function checkOnce(
   certificate: DelegationCert,
@@ -129,8 +129,9 @@ async function checkOnce(
 }
 
 /**
- * Returns a `ProtocolError` of `check` as a text. A bundle that was not decoded strictly may contain values
- * that have no signed bytes. That counts as a bad signature, not as a malformed call.
+ * Runs `check`, and returns its result or the message of a `ProtocolError`. A bundle that was not decoded
+ * strictly may contain values that cannot be signed. Such a value counts as a bad signature, not as a
+ * malformed call.
  */
 async function faultOf(check: () => Promise<string | undefined>): Promise<string | undefined> {
   try {
@@ -142,8 +143,8 @@ async function faultOf(check: () => Promise<string | undefined>): Promise<string
 }
 
 /**
- * Step 6 of §8: looks up revocation from leaf to root. Stops at the first certificate that is revoked, cannot
- * be looked up, or is not reached.
+ * Step 6 of §8: checks from leaf to root whether certificates are revoked. Stops at the first certificate
+ * that is revoked, cannot be looked up, or is not reached.
  */
 async function lookUpRevocation(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const lookup = options.revocation;
@@ -171,8 +172,8 @@ async function revocationOf(
 }
 
 /**
- * Step 8 of §8: spends the challenge of a proof whose evidence is all good, whether the request is allowed or
- * not.
+ * Step 8 of §8: spends the challenge if all evidence of the proof is good, even if the request is not
+ * allowed.
  */
 export async function spendChallenge(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const store = options.challengeStore;
@@ -182,8 +183,8 @@ export async function spendChallenge(findings: Findings, { bundle, options }: Ev
 }
 
 /**
- * Evaluates the constraints of each reached certificate. Stops at the first certificate whose constraints do
- * not hold.
+ * Evaluates the constraints of each reached certificate. Stops at the first certificate with a constraint
+ * that does not hold.
  */
 async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
@@ -204,7 +205,7 @@ function unknownChallenge(): Violation {
 
 type Signed = Omit<ProofBundle, "delegations">;
 
-/** Returns whether the agent named in a proof signed it. Does not check certificates, time or challenge. */
+/** Returns whether the agent that a proof names signed it. Does not check certificates, time or challenge. */
 export async function isSignedByItsAgent(proof: Signed): Promise<boolean> {
   if (!isIdOf(proof.agent_id, proof.agent_pub_key)) return false;
   try {
