@@ -33,7 +33,7 @@ const historyOf = ({ accountId }: Records) => world.db("audit_events").where({ a
 const GRANTS_READ = { receipt: expect.stringContaining('"granted_scope":["data:read"]') };
 
 describe("a decision about another account's authority", () => {
-  test("denies unless the authority is accepted, and records and charges the denial", async () => {
+  test("denies unless the verifier accepts the authority, and the denial is recorded and charged", async () => {
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
     expect(await balanceOf(shop)).toBe(9 * price);
     expect(await historyOf(shop)).toMatchObject([
@@ -41,7 +41,7 @@ describe("a decision about another account's authority", () => {
     ]);
   });
 
-  test("denies before it reads the certificates' state, and so reveals nothing of it", async () => {
+  test("denies before reading the certificates' state, so the denial reveals nothing about this state", async () => {
     await world.db("certificates").where({ cert_id: stranger.certId }).update({ status: "revoked" });
     const expected = { decision: "deny", reason: "principal_not_accepted" };
     expect(await decideOne(shown())).toMatchObject(expected);
@@ -52,7 +52,7 @@ describe("a decision about another account's authority", () => {
     expect(await decideOne(shown({ certificates }))).toMatchObject(expected);
   });
 
-  test("allows where the authority is accepted, for the accepted scopes only", async () => {
+  test("allows only the accepted scopes if the verifier accepts the authority", async () => {
     await accept({ scopes: ["data:read", "payments:send"] });
     expect(await decideOne(shown())).toMatchObject({ decision: "allow", reason: "authorized" });
     expect(await decideOne(shown({ requiredScope: "data:share" }))).toMatchObject({
@@ -61,7 +61,7 @@ describe("a decision about another account's authority", () => {
     });
   });
 
-  test("allows only at the connection that accepted, and only for the accepted root", async () => {
+  test("allows only at the connection that accepted the root, and only for that root", async () => {
     await accept();
     const other = await insertRecords(world.db, 10 * price);
     const elsewhere = { accountId: other.accountId, connectionId: other.connectionId };
@@ -70,7 +70,7 @@ describe("a decision about another account's authority", () => {
     expect(await decideOne(shown(third))).toMatchObject({ reason: "principal_not_accepted" });
   });
 
-  test("extends no acceptance to another root in the same batch", async () => {
+  test("does not apply an acceptance to another root in the same batch", async () => {
     await accept();
     const other = await insertRecords(world.db, 10 * price);
     const third = { rootAccountId: other.accountId, humanId: other.humanId };
@@ -80,20 +80,20 @@ describe("a decision about another account's authority", () => {
     ]);
   });
 
-  test("allows before the end of an acceptance, and denies from its end on", async () => {
+  test("allows until an acceptance expires, and denies from then on", async () => {
     await accept({ accepted_until: addSeconds(decidedAt, 60) });
     const at = (seconds: number) => decideOne(shown({ decidedAt: addSeconds(decidedAt, seconds) }));
     expect(await at(59.999)).toMatchObject({ decision: "allow" });
     expect(await at(60)).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
   });
 
-  test("denies a revoked certificate as revoked where its root is accepted", async () => {
+  test("denies a revoked certificate of an accepted root with the reason for revocation", async () => {
     await accept();
     await world.db("certificates").where({ cert_id: stranger.certId }).update({ status: "revoked" });
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "delegation_revoked" });
   });
 
-  test("grants in its receipt only scopes that are both granted and accepted", async () => {
+  test("lists in its receipt only scopes that are both granted and accepted", async () => {
     await accept({ scopes: ["data:read", "data:share"] });
     expect(await decideOne(shown())).toMatchObject(GRANTS_READ);
     const [row] = await historyOf(shop);
@@ -107,7 +107,7 @@ describe("a decision about another account's authority", () => {
     expect(await decideOne(shown())).toMatchObject(GRANTS_READ);
   });
 
-  test("judges each item of a batch on its own", async () => {
+  test("depends only on its own item, not on the rest of the batch", async () => {
     await accept();
     const outcomes = await Promise.all(
       [shown(), itemFor(shop), shown({ requiredScope: "data:share" }), itemFor(stranger)].map(decideOne),
@@ -121,8 +121,8 @@ describe("a decision about another account's authority", () => {
   });
 });
 
-describe("the end of an acceptance", () => {
-  test("waits for the decision that has read it, and turns the next one into a denial", async () => {
+describe("withdrawing an acceptance", () => {
+  test("waits for the decision that has read the acceptance, and makes the next decision a denial", async () => {
     await accept();
     const decided = await world.hold("select from accepted_principals where connection_id = $1 for share", [
       shop.connectionId,
@@ -142,7 +142,7 @@ describe("the end of an acceptance", () => {
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
   });
 
-  test("makes a decision wait until it is committed, and then denies it", async () => {
+  test("makes a concurrent decision wait for its commit, and that decision is then a denial", async () => {
     await accept();
     const ending = await world.hold("delete from accepted_principals where connection_id = $1", [
       shop.connectionId,
@@ -154,12 +154,12 @@ describe("the end of an acceptance", () => {
   });
 });
 
-describe("the history of an account whose authority was used elsewhere", () => {
+describe("the history of an account whose authority was used at another account", () => {
   test.each([
     ["allowed", true],
     ["denied", false],
   ])(
-    "has a row when it was %s, with the verifier's names but without receipt and charge",
+    "has a row if the decision was: %s. The row has the verifier's names, but no receipt and no charge",
     async (_, allowed) => {
       if (allowed) await accept();
       const item = shown();
@@ -190,7 +190,7 @@ describe("the history of an account whose authority was used elsewhere", () => {
     },
   );
 
-  test("names the verifier's platform that decided", async () => {
+  test("names the verifier's platform that made the decision", async () => {
     const { accountId } = shop;
     const { connectionId } = await insertRecords(world.db, 0);
     const { platform_id } = (await world.db("connections").where({ connection_id: connectionId }).first())!;
@@ -206,7 +206,7 @@ describe("the history of an account whose authority was used elsewhere", () => {
     );
   });
 
-  test("contains the account's own decisions once, and none about a root of no account", async () => {
+  test("contains the account's own decisions once, and no decision about a root that belongs to no account", async () => {
     await decideOne(itemFor(stranger));
     expect(await historyOf(stranger)).toHaveLength(1);
     const untrusted = { rootAccountId: null, decision: "deny", reason: "untrusted_root" } as const;
@@ -215,7 +215,7 @@ describe("the history of an account whose authority was used elsewhere", () => {
     expect(await historyOf(shop)).toMatchObject([{ decision_reason: "untrusted_root" }]);
   });
 
-  test("counts toward a certificate's rate once", async () => {
+  test("counts each decision once toward a certificate's rate limit", async () => {
     await accept();
     await decideOne(shown());
     await decideOne(itemFor(stranger));

@@ -31,7 +31,7 @@ function ok({ status, body, text }: HttpAnswer): Record<string, string> {
   return body as Record<string, string>;
 }
 
-test("the whole flow works with only an alias of the service word, and verify answers in the protocol's words", async () => {
+test("the whole flow works with only an alias of the service name, and verify answers in the protocol's wording", async () => {
   const { client, humanId } = await api.person();
   const { byPerson, byKey } = callsUnder(ALIAS, client);
   const { connection_id, api_key = "" } = ok(
@@ -110,7 +110,7 @@ test("the whole flow works with only an alias of the service word, and verify an
   ]);
 });
 
-test("a call may mix the service word and its alias, but not use an unknown word", async () => {
+test("a call may mix the service name and its alias, but not use an unknown name", async () => {
   const { client } = await api.person();
   const { connection_id, api_key = "" } = ok(
     await callsUnder("service", client).byPerson("POST", "platforms/personal", {
@@ -135,7 +135,7 @@ test("a call may mix the service word and its alias, but not use an unknown word
   );
 });
 
-test("an idempotency key is shared by the service word and its alias", async () => {
+test("the service name and its alias share idempotency keys", async () => {
   const { client } = await api.person();
   const headers = { "idempotency-key": randomUUID() };
   const platform = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };

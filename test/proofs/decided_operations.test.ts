@@ -11,7 +11,7 @@ async function balanceOf({ person }: Application): Promise<number> {
 }
 
 describe("an operation", () => {
-  test("returns the same decision for the same proof, a fresh one and a stale one, and is charged once", async () => {
+  test("gets the same decision for the same proof, a fresh proof and a stale proof, and is charged once", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const before = await balanceOf(app);
@@ -33,7 +33,7 @@ describe("an operation", () => {
     expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
   });
 
-  test("returns the decision to a stale proof only if it is the proof that was decided on", async () => {
+  test("gets its decision for a stale proof only if the decision was made with that proof", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const path = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}/present`;
@@ -52,7 +52,7 @@ describe("an operation", () => {
     expect((await decide(app, used, operation)).body).toEqual({ ...first.body, replayed: true });
   });
 
-  test("returns a denial again in the same words, even if it would now be allowed", async () => {
+  test("gets a denial again with the same wording, even if it would now be allowed", async () => {
     const app = await world.application(["data:read"]);
     const operation = operationOf(app);
     const denied = await decide(app, (await app.present({ operation })).body.proof_bundle, operation);
@@ -62,7 +62,7 @@ describe("an operation", () => {
     expect(again.body).toEqual({ ...denied.body, replayed: true });
   });
 
-  test("does not spend the fresh challenge of a repeated call", async () => {
+  test("leaves the fresh challenge of a repeated call unspent", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     await decide(app, await prove(app, operation), operation);
@@ -72,7 +72,7 @@ describe("an operation", () => {
     expect((await spent()).length).toBe(before);
   });
 
-  test("does not return the decision to a forged proof, nor to another stale one", async () => {
+  test("gets no decision for a forged proof, nor for another stale proof", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const [used, unused] = [await prove(app, operation), await prove(app, operation)];
@@ -91,7 +91,7 @@ describe("an operation", () => {
     ["another session", { session_id: "s-2" }, {}],
     ["another context", {}, { context: { amount: 7 } }],
   ])(
-    "answers 409 invocation_conflict to the same id with %s, and spends nothing",
+    "gets 409 invocation_conflict if a call has the same id with %s, and spends nothing",
     async (_, changes, fields) => {
       const app = await world.application();
       const operation = operationOf(app);
@@ -103,7 +103,7 @@ describe("an operation", () => {
     },
   );
 
-  test("answers 409 to the same id with another action, whatever proof the call contains", async () => {
+  test("gets 409 if a call has the same id with another action, whatever proof the call contains", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const used = await prove(app, operation);
@@ -120,7 +120,7 @@ describe("an operation", () => {
     expect(spent).toHaveLength(1);
   });
 
-  test("does not affect another application's operation under the same id", async () => {
+  test("does not affect another application's operation with the same id", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const operation = operationOf(app, { invocation_id: "same" });
     const theirs = operationOf(other, { invocation_id: "same" });
@@ -128,7 +128,7 @@ describe("an operation", () => {
     expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
   });
 
-  test("does not affect another connection of the account under the same id: decision, outcome or receipt", async () => {
+  test("does not affect decision, outcome or receipt of the same id at another connection of the account", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await world.application([SCOPE], person), await world.application([SCOPE], person)];
     const operation = operationOf(app, { invocation_id: "same" });
@@ -171,7 +171,7 @@ describe("an operation", () => {
     expect(await balanceOf(app)).toBe(0);
   });
 
-  test("answers 402 to each of 16 concurrent calls without credit", async () => {
+  test("gets 402 for each of 16 concurrent calls without credit", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     await world.api
@@ -202,7 +202,7 @@ describe("an operation", () => {
     });
   });
 
-  test("gets its own decision even if a stranger asked first, and another one for the stranger once accepted", async () => {
+  test("gets its own decision even if another account asked first, which gets its own decision once accepted", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const rightful = operationOf(shop);
     const theirs = { ...rightful, agent_id: stranger.agentId };
@@ -249,7 +249,7 @@ describe("an operation", () => {
     }
   }, 60_000);
 
-  test("gets the decision of another process that decides at the same moment, without charge", async () => {
+  test("gets the decision of another process that decides at the same time, without a second charge", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const first = await decide(app, await prove(app, operation), operation);
@@ -275,7 +275,7 @@ describe("an operation", () => {
     expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
   });
 
-  test("gets one decision under a certificate with a rate too", async () => {
+  test("gets one decision with a rate-limited certificate too", async () => {
     const app = await world.application([]);
     const { certify } = await import("./application.ts");
     await certify(app, [SCOPE], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });

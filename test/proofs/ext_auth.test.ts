@@ -57,13 +57,13 @@ describe("/v1/service/ext-auth", () => {
     expect(answer.body).toEqual({ decision: "deny", decision_reason: "delegation_revoked" });
   });
 
-  test("accepts a whole bundle in the header too", async () => {
+  test("also accepts a whole bundle in the header", async () => {
     const app = await world.application();
     const proof = Buffer.from(JSON.stringify(await app.proof())).toString("base64url");
     expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("200 allow authorized");
   });
 
-  test("refuses calls without a proof or with an invalid or spent one, because they show no authority", async () => {
+  test("refuses calls without a proof or with an invalid or spent proof, because they show no authority", async () => {
     const app = await world.application();
     expect(await ask(app, { headers: { "x-service-proof": "" } })).toBe("403 refuse proof_missing");
     expect(await ask(app, { headers: { "x-service-proof": "abc" } })).toBe("403 refuse invalid_proof");
@@ -104,7 +104,7 @@ describe("/v1/service/ext-auth", () => {
     expect(answer.headers.get("retry-after")).toBe("1");
   });
 
-  test("uses the scope of the path, and that of the header only if the path has none", async () => {
+  test("uses the scope in the path, and the scope in the header only if the path has none", async () => {
     const app = await world.application();
     const named = (scope: string) => ({ "x-service-required-scope": scope });
     expect(await ask(app, { path: "", headers: named("data:read") })).toBe("200 allow authorized");
@@ -144,7 +144,7 @@ describe("/v1/service/ext-auth", () => {
   });
 
   test.each(["two\r\nlines: 1", "naïve", "with space", `cert-${"a".repeat(300)}`])(
-    "denies without the certificate's id if a stranger chose the id %j",
+    "denies without the certificate's id if an untrusted issuer chose the id %j",
     async (cert_id) => {
       const app = await world.application();
       const { body } = await app.post("/v1/service/challenge");

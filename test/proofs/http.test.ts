@@ -29,7 +29,7 @@ describe("POST /v1/service/verify after challenge and present", () => {
     expect(answer.body.receipt).toMatchObject({ decision: "allow", verified_at: answer.body.verified_at });
   });
 
-  test("follows a proof's life as specified: spent, not delegated, revoked, no further proofs", async () => {
+  test("gives the specified answers for a spent proof, a scope that is not delegated, and a revoked certificate", async () => {
     const app = await application(["data:read"]);
     const [first, second, third] = [await app.proof(), await app.proof(), await app.proof()];
     expect((await app.verify(first)).body).toMatchObject({ decision: "allow" });
@@ -66,7 +66,7 @@ describe("POST /v1/service/verify after challenge and present", () => {
     ]);
   });
 
-  test("answers indeterminate and not valid if the certificate's state is unknown", async () => {
+  test("returns an indeterminate decision and valid false if the certificate's state is unknown", async () => {
     const app = await application();
     const proof = await app.proof();
     await world.api.db("certificates").where({ cert_id: app.certId }).delete();
@@ -82,7 +82,7 @@ describe("POST /v1/service/verify after challenge and present", () => {
     });
   });
 
-  test("counts each decision by its value, but no refused proof", async () => {
+  test("counts each decision by its value, but does not count refused proofs", async () => {
     const { metrics } = world.api;
     metrics.proofDecisions.reset();
     const app = await application(["data:read"]);
@@ -132,7 +132,7 @@ describe("POST /v1/service/verify with explain", () => {
   const outcomeOf = (answer: HttpAnswer, name: string) =>
     (answer.body.checks as { name: string; outcome: string }[]).find((check) => check.name === name)?.outcome;
 
-  test("names the rule that failed by stored state, and reports no later rule as passed", async () => {
+  test("names the rule that failed because of stored state, and reports no later rule as passed", async () => {
     const app = await application();
     const [first, second] = [await app.proof(), await app.proof()];
     const path = `/v1/service/platforms/${app.platform.platformId}`;
@@ -175,14 +175,14 @@ describe("POST /v1/service/challenge", () => {
 });
 
 describe("POST /v1/service/verify under limits", () => {
-  test("answers 400 invalid_challenge to another connection's challenge, and the proof stays valid at its own", async () => {
+  test("answers 400 invalid_challenge to another connection's challenge, and the proof stays valid at that connection", async () => {
     const [one, other] = [await application(), await application()];
     const proof = await one.proof();
     expect(errorOf(await other.verify(proof))).toBe("400 invalid_challenge");
     expect((await one.verify(proof)).body.decision).toBe("allow");
   });
 
-  test("answers 400 session_context_mismatch to a proof bound to an unnamed session, and does not spend it", async () => {
+  test("answers 400 session_context_mismatch to a proof bound to a session that the call omits, and does not spend it", async () => {
     const app = await application();
     const { body } = await app.present({ session_context: Buffer.alloc(32, 7).toString("base64") });
     expect(errorOf(await app.verify(body.proof_bundle))).toBe("400 session_context_mismatch");
@@ -205,7 +205,7 @@ describe("POST /v1/service/verify under limits", () => {
     expect(balance?.balance_micro_usd).toBe(500);
   });
 
-  test("denies with ceiling_exceeded a scope that the platform's ceiling lost", async () => {
+  test("denies with ceiling_exceeded if the scope was removed from the platform's ceiling", async () => {
     const app = await application();
     const path = `/v1/service/platforms/${app.platform.platformId}`;
     const shrunk = await app.person.client.call("PATCH", path, {

@@ -41,7 +41,7 @@ describe("a row that another transaction has locked", () => {
     expect(await waiting).toMatchObject({ decision: "allow" });
   });
 
-  test("leaves its item undecided, unspent and uncharged if it is not free in time", async () => {
+  test("leaves the item that needs it undecided, unspent and uncharged if it is not free in time", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const quick = openPool("quick", { lockMs: 20 });
     const patient = openPool("patient", { max: 2, lockMs: 100 });
@@ -53,7 +53,7 @@ describe("a row that another transaction has locked", () => {
     expect(await balanceOf(records)).toBe(10 * price);
   });
 
-  test("keeps the account's next decisions, and others about its certificate, out of the batches", async () => {
+  test("keeps the account's next decisions, and other decisions about its certificate, out of the batches", async () => {
     const [blocked, other, third] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -100,7 +100,7 @@ describe("a row that another transaction has locked", () => {
 });
 
 describe("the batcher", () => {
-  test("does not repeat a statement that was cut off, because it may have decided its items", async () => {
+  test("does not repeat a statement whose connection was lost, because it may have decided its items", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const held = await hold("select from certificates where cert_id = $1 for update", [records.certId]);
     const cut = openPool("cut", { max: 1, lockMs: 10_000 });
@@ -119,7 +119,7 @@ describe("the batcher", () => {
 });
 
 describe("a revocation", () => {
-  test("waits for a decision that has read the certificate, and applies to the next one", async () => {
+  test("waits for a decision that has read the certificate, and applies to the next decision", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const deciding = await world.pool.connect();
     await deciding.query("begin");
@@ -141,7 +141,7 @@ describe("a revocation", () => {
     expect(await decideOne(itemFor(records))).toMatchObject({ reason: "delegation_revoked" });
   });
 
-  test("makes a decision wait until it is committed, and the decision then reads it", async () => {
+  test("makes a concurrent decision wait for its commit, and the decision then sees the revocation", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const revoking = await hold("update certificates set status = 'revoked' where cert_id = $1", [
       records.certId,
@@ -158,8 +158,8 @@ describe("a decision while another transaction changes the credit", () => {
     hold("update balances set balance_micro_usd = $2 where account_id = $1", [records.accountId, balance]);
 
   test.each([
-    ["fails if the credit is gone after the commit", 5 * price, 0, "credits_exhausted", 0],
-    ["succeeds if the credit was topped up at the commit", 0, 5 * price, "decided", 4 * price],
+    ["fails if the other transaction uses up the credit", 5 * price, 0, "credits_exhausted", 0],
+    ["succeeds if the other transaction tops up the credit", 0, 5 * price, "decided", 4 * price],
   ])("%s", async (_, before, meanwhile, kind, after) => {
     const records = await insertRecords(world.db, before);
     const spending = await setBalance(records, meanwhile);
@@ -171,7 +171,7 @@ describe("a decision while another transaction changes the credit", () => {
   });
 });
 
-describe("a waiting batch has locked the rows with smaller keys than the awaited one, but none with greater keys, in", () => {
+describe("a batch that waits for a row has locked the rows with smaller keys, but no rows with greater keys, in", () => {
   // Rows are written with the greatest key first and requested in another order, so neither order determines
   // the order of the locks.
   const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);

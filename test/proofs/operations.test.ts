@@ -36,7 +36,7 @@ describe("verify with an operation-bound proof", () => {
     expect((await decide(app, proof, operation)).body.decision).toBe("allow");
   });
 
-  test("refuses a changed operation whose hash is right but that was not signed", async () => {
+  test("refuses a changed operation that has a correct hash but was not signed", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const proof = await prove(app, operation);
@@ -58,7 +58,7 @@ describe("verify with an operation-bound proof", () => {
     }
   });
 
-  test("refuses an operation that names another agent, even if the proof's agent signed exactly that", async () => {
+  test("refuses an operation that names another agent, even if the proof's agent signed exactly this operation", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const operation = { ...operationOf(app), agent_id: other.agentId };
     const context = contextOf(operation as unknown as Operation, SCOPE);
@@ -76,7 +76,7 @@ describe("verify with an operation-bound proof", () => {
     expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("403 verifier_mismatch");
   });
 
-  test("requires the name that the connection registered", async () => {
+  test("requires the verifier name that the connection registered", async () => {
     const app = await world.application();
     const path = `/v1/service/connections/${app.platform.connectionId}`;
     const name = "https://shop.example/api";
@@ -94,7 +94,7 @@ describe("verify with an operation-bound proof", () => {
     expect(body).toMatchObject({ verifier_id: name, registry_answers: false });
   });
 
-  test("gets no proof from present for another agent or scope, or together with a session context", async () => {
+  test("gets no proof from present for an operation of another agent or scope, or together with a session context", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const present = (fields: object) => app.present({ operation, required_scope: SCOPE, ...fields });
@@ -138,9 +138,9 @@ describe("verify with an operation-bound proof", () => {
     ["a profile with a space", { action_profile: "a b" }],
     ["a profile that is not ASCII", { action_profile: "é" }],
     ["a missing member", { session_id: undefined }],
-    ["an empty invocation", { invocation_id: "" }],
-    ["an invocation of 257 characters", { invocation_id: "x".repeat(257) }],
-    ["an invocation that no path can contain", { invocation_id: ".." }],
+    ["an empty invocation id", { invocation_id: "" }],
+    ["an invocation id of 257 characters", { invocation_id: "x".repeat(257) }],
+    ["an invocation id that no path can contain", { invocation_id: ".." }],
     ["U+0000", { resource_id: "a\u0000b" }],
     ["a lone surrogate", { resource_id: "\ud800" }],
     ["a malformed digest", { payload_digest: "sha256:00" }],
@@ -151,7 +151,7 @@ describe("verify with an operation-bound proof", () => {
     expect(errorOf(await decide(app, await app.proof(), operation))).toBe("400 invalid_request");
   });
 
-  test("treats digests in hex and base64 as equal, and records them in one form", async () => {
+  test("treats digests in hex and base64 as equal, and records them in the same form", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const hex = operation.request_hash?.slice(7) ?? "";

@@ -23,7 +23,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     return { app, operation, receiptId, report, receipt, decided: body };
   }
 
-  test("records one outcome, repeats its answer whatever the time, and answers 409 to a different one", async () => {
+  test("records one outcome, repeats the answer even for a report with a new time, and answers 409 to another outcome", async () => {
     const { operation, receiptId, report } = await decidedOperation();
     const first = await report({ detail: "done" });
     expect([first.status, first.body]).toEqual([
@@ -46,7 +46,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     }
   });
 
-  test("repeats its answer under one Idempotency-Key, whatever the time, and answers 409 to another outcome", async () => {
+  test("repeats the answer for one Idempotency-Key, even with a new time, and answers 409 to another outcome", async () => {
     const { report } = await decidedOperation();
     const headers = { "idempotency-key": "report-1" };
     const first = await report({}, headers);
@@ -56,7 +56,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     expect(errorOf(await report({ outcome: "failed" }, headers))).toBe("409 idempotency_conflict");
   });
 
-  test("accepts invisible characters, because nobody approves anything by them", async () => {
+  test("accepts invisible characters, because nobody approves an outcome", async () => {
     const { report } = await decidedOperation();
     const detail = "refused: \u202eabc\u200b\u00ad";
     expect((await report({ detail })).body).toMatchObject({ detail });
@@ -75,7 +75,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     expect((await report()).body).toMatchObject({ invocation_id: invocationId, outcome: "executed" });
   });
 
-  test("accepts times in years of four digits only", async () => {
+  test("accepts only times in four-digit years", async () => {
     const { report } = await decidedOperation();
     for (const occurred_at of ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"]) {
       expect(errorOf(await report({ occurred_at }))).toBe("400 invalid_request");
@@ -101,7 +101,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
   });
 
   test.each([
-    ["another word", { outcome: "done" }],
+    ["an unknown outcome", { outcome: "done" }],
     ["a detail of 501 characters", { detail: "x".repeat(501) }],
     ["no time", { occurred_at: undefined }],
     ["a malformed time", { occurred_at: "yesterday" }],
@@ -122,7 +122,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     expect((await mine.report()).status).toBe(200);
   });
 
-  test("adds the outcome to the receipt, which only its application and its person may read", async () => {
+  test("adds the outcome to the receipt, which only the receipt's application and person may read", async () => {
     const { app, receiptId, report, receipt, decided } = await decidedOperation();
     const before = (await receipt()).body;
     expect(before).toMatchObject({

@@ -28,17 +28,17 @@ async function nicenessBy(...command: string[]) {
   return { pool: of(true), others: new Set(of(false)) };
 }
 
-test("lowerPoolPriority lowers the priority of the pool's threads below the main thread's, and of no other thread", async () => {
+test("lowerPoolPriority lowers only the priority of the pool threads, below the priority of the main thread", async () => {
   const own = getPriority();
   const nicer = Math.min(19, own + 10);
   expect(await nicenessBy()).toEqual({ pool: [nicer, nicer, nicer], others: new Set([own]) });
 });
 
-test("lowerPoolPriority lowers the priority only to the system's minimum if the process's priority is already low", async () => {
+test("lowerPoolPriority stops at the system's minimum if the process already has a low priority", async () => {
   expect(await nicenessBy("nice", "-n", "15")).toMatchObject({ pool: [19, 19, 19] });
 });
 
-test("lowerPoolPriority leaves the priority unchanged on one core, which the pool shares with the main thread", async () => {
+test("lowerPoolPriority leaves the priority unchanged if pool and main thread share a single core", async () => {
   const own = getPriority();
   expect(await nicenessBy("taskset", "-c", "0")).toEqual({ pool: [own, own, own], others: new Set([own]) });
 });

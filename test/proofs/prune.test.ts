@@ -58,8 +58,8 @@ async function rows(ages: readonly number[]) {
   return () => world.api.db("invocations").where({ account_id }).orderBy("decided_at");
 }
 
-describe("a decided operation and its deletion by age", () => {
-  test("repeats its decision until the end of its time, and refuses its proof for its age after that", async () => {
+describe("a decided operation that is deleted because of its age", () => {
+  test("returns its decision again until it is deleted, and after that its proof is refused as expired", async () => {
     const { app, operation, proof, body } = await decided();
     const balance = await balanceOf(app);
     world.api.clock.advance(keptDays * DAY);
@@ -74,7 +74,7 @@ describe("a decided operation and its deletion by age", () => {
     expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
   });
 
-  test("gets a new decision, which is charged, for a fresh proof after it was deleted", async () => {
+  test("gets a new, charged decision for a fresh proof after the deletion", async () => {
     const { app, operation, body } = await decided();
     const balance = (await balanceOf(app)) ?? 0;
     world.api.clock.advance(keptDays * DAY + 1);
@@ -85,7 +85,7 @@ describe("a decided operation and its deletion by age", () => {
     expect(await balanceOf(app)).toBe(balance - 2_000);
   });
 
-  test("keeps its receipt, outcome, history and charge after it was deleted", async () => {
+  test("keeps its receipt, outcome, history and charge after the deletion", async () => {
     const { app, report, receipt } = await decided();
     const reported = await report({ detail: "done" });
     const before = await receipt();
@@ -99,7 +99,7 @@ describe("a decided operation and its deletion by age", () => {
     expect(differences.filter(({ account_id }) => account_id === app.person.accountId)).toEqual([]);
   });
 
-  test("accepts the report of its outcome, once, after it was deleted", async () => {
+  test("accepts one report of its outcome after the deletion", async () => {
     const { report, receipt, receiptId } = await decided();
     world.api.clock.advance(keptDays * DAY + 1);
     await prune();
@@ -113,7 +113,7 @@ describe("a decided operation and its deletion by age", () => {
 });
 
 describe("pruneInvocations", () => {
-  test("deletes each row past its time once, in several concurrent processes", async () => {
+  test("deletes each old row once, even if several processes run concurrently", async () => {
     await prune();
     const left = await rows([
       ...Array.from({ length: 3_500 }, (_, n) => keptDays * DAY + 0.001 + n),
@@ -141,7 +141,7 @@ describe("pruneInvocations", () => {
     expect(await left()).toEqual([]);
   });
 
-  test("does not wait for a locked row, and deletes it the next time", async () => {
+  test("does not wait for a locked row, and deletes the row in the next run", async () => {
     const left = await rows([(keptDays + 2) * DAY, (keptDays + 1) * DAY]);
     const [held] = await left();
     const other = await world.api.db.transaction();

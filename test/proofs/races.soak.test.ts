@@ -22,7 +22,7 @@ async function onReplicas(alphaCredits: number, work: (apis: Replicas) => Promis
   }
 }
 
-test(`under load no decision allows after a revocation has answered, in ${ROUNDS} rounds`, {
+test(`under load, no decision allows after the API has answered a revocation, in ${ROUNDS} rounds`, {
   timeout: TIMEOUT_MS,
 }, async () => {
   const raced = new Map<string, number>();
@@ -36,7 +36,7 @@ test(`under load no decision allows after a revocation has answered, in ${ROUNDS
   expect(raced.size, "concurrent decisions are allowed in some rounds and denied in others").toBe(2);
 });
 
-test("5,000 verifications of 64 clients with credit for 1,000: exactly 1,000 are charged", {
+test("5,000 verifications by 64 clients with credit for 1,000 cause exactly 1,000 charges", {
   timeout: TIMEOUT_MS,
 }, async () => {
   await onReplicas(1_000 * PRICE, (apis) => raceForCredit(apis, { tries: 5_000, affordable: 1_000 }));

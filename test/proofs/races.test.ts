@@ -25,18 +25,18 @@ afterAll(async () => {
 });
 
 describe("two APIs on one database", () => {
-  test("allow no decision after a revocation has answered, under load", { timeout: 120_000 }, async () => {
+  test("make no allow decision after a revocation was answered, under load", { timeout: 120_000 }, async () => {
     const raced = await raceRevocations(apis, ROUNDS);
     expect([...raced.values()].reduce((sum, count) => sum + count)).toBe(2 * ROUNDS);
   });
 
-  test("make exactly as many decisions for 64 clients as there is credit for", {
+  test("make exactly as many decisions for 64 clients as the credit pays for", {
     timeout: 120_000,
   }, async () => {
     await raceForCredit(apis, { tries: 2 * AFFORDABLE, affordable: AFFORDABLE });
   });
 
-  test("decide and charge one challenge once, however many concurrent calls both get", async () => {
+  test("decide and charge one challenge once, however many concurrent calls both APIs get", async () => {
     const application = await startApplication(apis);
     await lend(application);
     for (let round = 1; round <= 3; round += 1) {
@@ -52,7 +52,7 @@ describe("two APIs on one database", () => {
     }
   });
 
-  test("create one certificate from concurrent approvals of one request", async () => {
+  test("create one certificate for concurrent approvals of one request", async () => {
     const application = await startApplication(apis);
     const { person, platform } = application;
     const elsewhere = apis[1].client();

@@ -27,7 +27,7 @@ afterAll(async () => {
 const world = proofApi({ vault: vaultForApi(() => client) });
 const twelve = <T>(make: () => Promise<T>) => Promise.all(Array.from({ length: 12 }, make));
 
-test("present answers 429 with the vault's Retry-After, and never 503, beyond a key's rate in the vault", async () => {
+test("present answers 429 with the vault's Retry-After, and never 503, if the vault's limit for a key is reached", async () => {
   const app = await world.application();
   const refused = (await twelve(() => app.present())).filter(({ status }) => status !== 200);
   expect(new Set(refused.map(errorOf))).toEqual(new Set(["429 rate_limited"]));
@@ -42,7 +42,7 @@ describe("a trial with the real vault", () => {
       required_scope: "data:read",
     });
 
-  test("decides on what the vault has signed, and respects the rate of its keys", async () => {
+  test("decides on the proof that the vault has signed, and respects the vault's rate limit for a key", async () => {
     const app = await world.application();
     const answers = await twelve(() => attempt(app));
     const allowed = answers.filter(({ status }) => status === 200);

@@ -164,7 +164,7 @@ async function killApi(number: number): Promise<void> {
   await apis[number].ready();
 }
 
-test(`each of ${DECISIONS} answered decisions remains stored, is paid once and is final, whatever process is killed`, {
+test(`each of ${DECISIONS} answered decisions stays stored, charged once and final, whatever process is killed`, {
   timeout: 30 * 60_000,
 }, async () => {
   const seen: Seen = { decided: new Map(), lost: new Set() };

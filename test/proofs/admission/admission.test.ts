@@ -6,11 +6,11 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
 afterEach(() => void vi.useRealTimers());
 
 test.each([
-  ["64 while it is alone", 0, 64],
-  ["4 beside one call of another account", 1, 4],
-  ["6 beside six calls of another account", 6, 6],
-  ["8 beside 20 calls of another account", 20, 8],
-])("the decision queue runs this many concurrent calls of one account: %s", async (_, others, own) => {
+  ["64 while no other account calls", 0, 64],
+  ["4 while another account has one call", 1, 4],
+  ["6 while another account has six calls", 6, 6],
+  ["8 while another account has 20 calls", 20, 8],
+])("the decision queue limits the concurrent calls of one account: %s", async (_, others, own) => {
   const queue = createDecisionQueue({ registry: new Registry() });
   const { promise: end, resolve } = Promise.withResolvers<void>();
   const theirs = Array.from({ length: others }, () => queue.run("other", () => end));

@@ -9,8 +9,8 @@ import { insertRecords, itemFor, type Records } from "../records.ts";
 const world = decisionWorld();
 const { balanceOf, countOf } = world;
 
-describe("concurrent batches over several accounts", () => {
-  test("neither deadlock nor overdraw for eight connections with items in random order", async () => {
+describe("concurrent batches with several accounts", () => {
+  test("neither deadlock nor overdraw credit if eight connections send items in random order", async () => {
     const accounts = await Promise.all(Array.from({ length: 4 }, () => insertRecords(world.db, 100 * price)));
     const outcomes = await Promise.all(
       Array.from({ length: 8 }, async () => {
@@ -49,7 +49,7 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", records)).toBe(100);
   });
 
-  test("decides the neighbors of an item that the database rejects", async () => {
+  test("decides the other items in a batch if the database rejects one item", async () => {
     const records = await insertRecords(world.db, 1_000 * price);
     const decide = createBatcher(world.pool, {
       maxItems: 16,
@@ -100,7 +100,7 @@ describe("the batcher", () => {
     return { sent, first, held, decideOther: () => decide(itemFor(free)) };
   }
 
-  test("collects items during a statement into the next one, and sends only a full batch beside it", async () => {
+  test("collects items for the next statement while one is running, and sends only a full batch in parallel", async () => {
     const { sent, first, held, decideOther } = await behindHeldRow(60_000);
     const seven = Array.from({ length: 7 }, decideOther);
     await sleep(50);
@@ -116,7 +116,7 @@ describe("the batcher", () => {
     expect(sent).toHaveBeenCalledTimes(3);
   });
 
-  test("sends a batch that is not full beside a statement that takes long", async () => {
+  test("sends a batch that is not full in parallel to a statement that takes long", async () => {
     const { first, held, decideOther } = await behindHeldRow(20);
     expect(await decideOther()).toMatchObject({ decision: "allow" });
     await held.commit();

@@ -30,7 +30,7 @@ const accept = (verifier: ProofWorld, principal: ProofWorld, fields: { accepted_
 afterEach(() => service.clock.set(now));
 
 describe("a max_rate constraint", () => {
-  test("allows exactly 5 of 24 concurrent proofs at 5 an hour, and one more after the hour", async () => {
+  test("allows exactly 5 of 24 concurrent proofs with a limit of 5 per hour, and one more after the hour", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const bundles = await Promise.all(Array.from({ length: 24 }, () => rated.prove({ now })));
     const decisions = await Promise.all(bundles.map((bundle) => decisionOf(bundle, { as: rated })));
@@ -42,11 +42,11 @@ describe("a max_rate constraint", () => {
   });
 });
 
-describe("a max_rate constraint of another account's certificate", () => {
+describe("a max_rate constraint in another account's certificate", () => {
   const certificateOf = ({ certificate }: ProofWorld) => [certificate.cert_id];
   const lock = "select from certificates where cert_id = $1 for update";
 
-  test("causes no count and no wait if the verifier does not accept that account", async () => {
+  test("causes neither counting nor waiting if the verifier does not accept that account", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     const held = await service.hold(lock, certificateOf(stranger));
     expect(await shownTo(shop, stranger)).toBe("deny principal_not_accepted");
@@ -57,7 +57,7 @@ describe("a max_rate constraint of another account's certificate", () => {
     expect(await countOf("ledger_postings", shop)).toBe(2);
   });
 
-  test("causes no wait if another rule denies as well", async () => {
+  test("causes no wait if another rule also denies the proof", async () => {
     const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
     const shop = await account();
     const stranger = await account({ constraints: [amount, ...rate(1, 3600)] });
@@ -68,7 +68,7 @@ describe("a max_rate constraint of another account's certificate", () => {
     await held.commit();
   });
 
-  test("denies if the acceptance came after the lookup, because nothing was counted", async () => {
+  test("denies if the account was accepted only after the lookup, because nothing was counted", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     const isAccepted = async () => {
       await accept(shop, stranger);
@@ -81,14 +81,14 @@ describe("a max_rate constraint of another account's certificate", () => {
     expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
   });
 
-  test("counts if the account is accepted until a later moment", async () => {
+  test("causes counting if the account is accepted until a later time", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     await accept(shop, stranger, { accepted_until: addSeconds(now, 1) });
     expect(await shownTo(shop, stranger)).toBe("allow authorized");
     expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
   });
 
-  test("looks up no acceptance for the account's own certificates and for those without a rate", async () => {
+  test("needs no acceptance lookup for the account's own certificates and for certificates without a rate limit", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const isAccepted = () => Promise.reject(new Error("looked up"));
     expect(await shownTo(rated, rated, { ...service.deps, isAccepted })).toBe("allow authorized");
@@ -96,7 +96,7 @@ describe("a max_rate constraint of another account's certificate", () => {
     expect(await shownTo(shop, unrated, { ...service.deps, isAccepted })).toBe("deny principal_not_accepted");
   });
 
-  test("leaves half of the waiting places to calls of the certificate's own account", async () => {
+  test("leaves half of the queue to calls from the certificate's own account", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
@@ -121,7 +121,7 @@ describe("a max_rate constraint of another account's certificate", () => {
 });
 
 describe("counting for a max_rate constraint", () => {
-  test("includes allows only, not denials", async () => {
+  test("includes only allowed uses, not denials", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     expect(await decisionOf(await rated.prove({ now }), { as: rated, scope: "files:read" })).toBe(
       "deny not_delegated",
@@ -144,7 +144,7 @@ describe("counting for a max_rate constraint", () => {
     expect(decisions.filter(({ decision }) => decision === "allow")).toHaveLength(5);
   });
 
-  test("includes an allow that another process has made but not committed", async () => {
+  test("includes an allow that another process has not committed yet", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const other = await service.pool.connect();
     await other.query("begin");
@@ -158,7 +158,7 @@ describe("counting for a max_rate constraint", () => {
     expect(await second).toBe("deny constraint_denied");
   });
 
-  test("delays no other certificate, however many calls wait for this one", async () => {
+  test("delays no other certificate, however many calls wait for a busy certificate", async () => {
     const [busy, idle] = [
       await account({ constraints: rate(100, 3600) }),
       await account({ constraints: rate(100, 3600) }),
@@ -175,13 +175,13 @@ describe("counting for a max_rate constraint", () => {
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["allow authorized"]));
   });
 
-  test("starts in 1970 for a window that would begin earlier", async () => {
+  test("uses 1970 as the start of a window that would begin earlier", async () => {
     const rated = await account({ constraints: rate(1, Number.MAX_SAFE_INTEGER) });
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
   });
 
-  test("refuses the 65th waiting call, and accepts another once one has finished", async () => {
+  test("refuses the 65th waiting call, and accepts another call once one has finished", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const counting = {
       certificates: [{ accountId, certId: certificate.cert_id }],
@@ -213,7 +213,7 @@ describe("counting for a max_rate constraint", () => {
     await held.commit();
   });
 
-  test("records nothing for a decision that fails, and lets the next call in", async () => {
+  test("records nothing if the decision fails, and starts the next call", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const certId = rated.certificate.cert_id;
     const counting = { certificates: [{ accountId: rated.accountId, certId }], byOwner: true, now };
@@ -229,7 +229,7 @@ describe("counting for a max_rate constraint", () => {
     await next.end();
   });
 
-  test("changes nothing when a turn ends undecided", async () => {
+  test("changes nothing if a turn ends without a decision", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const certificates = [{ accountId: rated.accountId, certId: rated.certificate.cert_id }];
     const turn = await service.deps.takeTurn({ certificates, byOwner: true, now });

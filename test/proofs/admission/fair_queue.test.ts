@@ -45,7 +45,7 @@ function steeredQueue(bounds: Partial<FairQueueBounds>) {
 }
 
 describe("the fair queue", () => {
-  test("runs as many calls as there are places, and starts the next one when one ends", async () => {
+  test("runs as many calls as there are slots, and starts the next call when one finishes", async () => {
     const { queue, begun, calls, endNext } = steeredQueue({});
     const [first] = calls("a", "a", "a");
     await sleep(0);
@@ -55,14 +55,14 @@ describe("the fair queue", () => {
     expect([begun, queue.running, queue.waiting]).toEqual([["a", "a", "a"], 2, 0]);
   });
 
-  test("serves the accounts in turn, however many calls one of them has waiting", async () => {
+  test("serves the accounts in rotation, however many calls of one account wait", async () => {
     const { begun, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "a", "a", "a", "b", "b", "c");
     for (let n = 0; n < 7; n += 1) await endNext();
     expect(begun.join(" ")).toBe("a a b c a b a");
   });
 
-  test("gives one account all places while it is alone, and its share while others call", async () => {
+  test("gives an account all slots while no other account calls, and only its share while others call", async () => {
     const { queue, begun, start, endNext } = steeredQueue({ places: 4, share: just(2) });
     start("a", "a", "a", "a", "a");
     await sleep(0);
@@ -78,7 +78,7 @@ describe("the fair queue", () => {
     expect(begun.join("")).toBe("aaaabbab");
   });
 
-  test("frees the place of a call that fails", async () => {
+  test("frees the slot of a call that fails", async () => {
     const { queue, call, endNext } = steeredQueue({ places: 1, share: just(1) });
     await expect(queue.run("a", () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
     const next = call("a");
@@ -87,7 +87,7 @@ describe("the fair queue", () => {
     expect(queue.running).toBe(0);
   });
 
-  test("frees the place of a call that steps aside, only once", async () => {
+  test("frees the slot of a call that steps aside, only once", async () => {
     const { queue, begun, asides, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "b", "c");
     await sleep(0);
@@ -101,7 +101,7 @@ describe("the fair queue", () => {
     expect(begun).toEqual(["a", "b", "c"]);
   });
 
-  test("gives an account its usual share after a call that stepped aside and ended", async () => {
+  test("gives an account its usual share after one of its calls stepped aside and finished", async () => {
     const { queue, begun, asides, start, endNext } = steeredQueue({ places: 4, share: just(1) });
     start("a");
     await sleep(0);
@@ -112,7 +112,7 @@ describe("the fair queue", () => {
     expect([begun, queue.waiting]).toEqual([["a", "b", "a"], 1]);
   });
 
-  test("frees the place of a call that takes long", async () => {
+  test("frees the slot of a call that takes long", async () => {
     const { queue, begun, start } = steeredQueue({ places: 1, share: just(1), longMs: 60 });
     start("a", "b");
     await sleep(0);
@@ -131,7 +131,7 @@ describe("the fair queue with several accounts", () => {
     [3, 3],
     [9, 4],
   ])(
-    "gives an account beside %i calls of another one %i places, between the least and the most",
+    "while another account has %i calls, gives an account %i slots, between the minimum and the maximum",
     async (others, own) => {
       const { begun, start } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
       start(..."b".repeat(others), ..."a".repeat(9));
@@ -140,7 +140,7 @@ describe("the fair queue with several accounts", () => {
     },
   );
 
-  test("gives two busy accounts the most places, and a third one as many as its few calls need", async () => {
+  test("gives two busy accounts the maximum number of slots, and a third account as many as its few calls need", async () => {
     const { begun, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
     start(..."a".repeat(20), ..."b".repeat(9), ..."ccc");
     await sleep(0);
@@ -153,7 +153,7 @@ describe("the fair queue with several accounts", () => {
     ["just now", 0, 2],
     ["a fifth of a second ago", 201, 4],
     ["two seconds ago", 2_001, 9],
-  ])("after another account's call %s (%i ms), gives an account %i places", async (_, ms, own) => {
+  ])("if another account called %s (%i ms), gives an account %i slots", async (_, ms, own) => {
     const { queue, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
     start("b");
     await endNext();
@@ -163,8 +163,8 @@ describe("the fair queue with several accounts", () => {
   });
 });
 
-describe("the fair queue, with a call that gets no place,", () => {
-  test("refuses it after the waiting time without starting it", async () => {
+describe("the fair queue, for a call that gets no slot,", () => {
+  test("refuses the call after the waiting time without starting it", async () => {
     const { queue, begun, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 50 });
     const since = performance.now();
     const [, second, third] = calls("a", "a", "b");
@@ -191,7 +191,7 @@ describe("the fair queue, with a call that gets no place,", () => {
     beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "performance"] }));
     afterEach(() => void vi.useRealTimers());
 
-    test("does not start it after the waiting time, even if a place becomes free before the refusal", async () => {
+    test("does not start the call after the waiting time, even if a slot becomes free before the refusal", async () => {
       const { queue, begun, refusals, calls, endNext } = steeredQueue({
         places: 1,
         share: just(1),
@@ -231,15 +231,15 @@ describe("the fair queue, with a call that gets no place,", () => {
     }
 
     test.each([
-      ["of one account", () => "a"],
-      ["of an account each", (_: unknown, n: number) => `account ${n}`],
-    ])("refuses thousands %s within two thirds of a second, 64 at a time", async (_, accountOf) => {
+      ["from one account", () => "a"],
+      ["from different accounts", (_: unknown, n: number) => `account ${n}`],
+    ])("refuses thousands of such calls %s within two thirds of a second, 64 at a time", async (_, accountOf) => {
       const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, accountOf));
       expect(ms).toBeLessThan(1_667);
       expect([most > 8, most <= 64]).toEqual([true, true]);
     });
 
-    test("refuses it without waiting for the refusals of an account with more calls", async () => {
+    test("refuses the call without waiting for the refusals of an account with more calls", async () => {
       const { queue, calls, start } = steeredQueue({ places: 1, share: just(1), waitMs: 1_000, most: 4_096 });
       start(...Array.from({ length: 4_000 }, () => "a"));
       const [other] = calls("b");
@@ -249,14 +249,14 @@ describe("the fair queue, with a call that gets no place,", () => {
     });
   });
 
-  test("refuses it immediately if the queue is full and its account has the most waiting calls", async () => {
+  test("refuses the call immediately if the queue is full and the call's account has the most waiting calls", async () => {
     const { queue, refusals, call, start } = steeredQueue({ places: 1, share: just(1), most: 3 });
     start("a", "a", "a", "b");
     expect(await call("a")).toBe("unavailable 1");
     expect([refusals, queue.waiting]).toEqual([["full"], 3]);
   });
 
-  test("refuses the newest call of the account with the most calls, for a call of an account with fewer", async () => {
+  test("makes room for the call by refusing the newest call of the account with the most calls", async () => {
     const { begun, refusals, call, calls, endNext } = steeredQueue({ places: 1, share: just(1), most: 3 });
     const [, , , newest] = calls("a", "a", "a", "a");
     const other = call("b");
@@ -266,7 +266,7 @@ describe("the fair queue, with a call that gets no place,", () => {
     expect([begun.join(""), refusals]).toEqual(["aaba", ["full"]]);
   });
 
-  test("refuses no other call if its account would then have the most calls", async () => {
+  test("refuses no other call if the call's account would then have the most calls", async () => {
     const { queue, refusals, call, start } = steeredQueue({ places: 1, share: just(1), most: 3 });
     start("x", "a", "a", "b");
     expect(await call("b")).toBe("unavailable 1");
@@ -274,7 +274,7 @@ describe("the fair queue, with a call that gets no place,", () => {
   });
 });
 
-test("the fair queue loses no call and no place while calls end, fail and step aside", async () => {
+test("the fair queue loses no call and no slot while calls finish, fail and step aside", async () => {
   const places = 5;
   let [most, running] = [0, 0];
   const queue = createFairQueue({

@@ -44,7 +44,7 @@ async function balanceOf({ person }: Application): Promise<unknown> {
     ?.balance_micro_usd;
 }
 
-describe("while the decision queue has no free place", () => {
+describe("while the decision queue has no free slot", () => {
   test.each(Object.keys(FORMS))("%s gets 503 with Retry-After, and its proof remains valid", async (form) => {
     const app = await world.application();
     const proof = await app.proof();
@@ -59,7 +59,7 @@ describe("while the decision queue has no free place", () => {
     expect(await balanceOf(app)).not.toBe(before);
   });
 
-  test("each item of one AuthZEN call is refused separately", async () => {
+  test("the API refuses each item in an AuthZEN batch separately", async () => {
     const app = await world.application();
     const proofs = [await app.proof(), await app.proof()];
     const ask = () =>
@@ -74,7 +74,7 @@ describe("while the decision queue has no free place", () => {
     expect((await ask()).body).toMatchObject({ evaluations: [{ decision: true }, { decision: true }] });
   });
 
-  test("calls that need no decision are answered", async () => {
+  test("the API answers calls that need no decision", async () => {
     const app = await world.application();
     const giveBack = await takeAllPlaces();
     expect((await app.present()).status).toBe(200);
@@ -83,7 +83,7 @@ describe("while the decision queue has no free place", () => {
   });
 });
 
-test("an account gives up its place while it waits for a locked certificate", async () => {
+test("a call frees its queue slot while it waits for a locked certificate", async () => {
   const [held, other] = [await world.application(), await world.application()];
   const [proof, another] = [await held.proof(), await other.proof()];
   const lock = await world.api.db.transaction();

@@ -41,7 +41,7 @@ async function turnOf({ owner = "verifier", isAccepted = async () => true, const
   return { ...deps, turn, stepAside, rateTurn: createRateTurn(deps, { call, bundle, root, now }) };
 }
 
-test("createRateTurn takes one turn for all certificates of the chain with a rate, however many counts are read", async () => {
+test("createRateTurn takes one turn for all rate-limited certificates in a chain, however many counts are read", async () => {
   const { rateTurn, takeTurn, isAccepted, turn } = await turnOf();
   expect(await rateTurn.countAllows("cert-0", 3600)).toBe(3);
   expect(await rateTurn.countAllows("cert-2", 60)).toBe(3);
@@ -54,7 +54,7 @@ test("createRateTurn takes one turn for all certificates of the chain with a rat
   expect(isAccepted).not.toHaveBeenCalled();
 });
 
-test("createRateTurn looks up another account's root once, and waits as a call from another account", async () => {
+test("createRateTurn looks up another account's root once, and its turn counts as a call from another account", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "another" });
   await rateTurn.countAllows("cert-0", 3600);
   await rateTurn.countAllows("cert-2", 3600);
@@ -63,7 +63,7 @@ test("createRateTurn looks up another account's root once, and waits as a call f
   expect(takeTurn.mock.calls).toMatchObject([[{ byOwner: false }]]);
 });
 
-test("createRateTurn never counts for a root that was not accepted at the lookup", async () => {
+test("createRateTurn never counts uses for a root that was not accepted when it was looked up", async () => {
   let isAccepted = false;
   const accepting = async () => {
     const before = isAccepted;
@@ -77,7 +77,7 @@ test("createRateTurn never counts for a root that was not accepted at the lookup
   expect(takeTurn).not.toHaveBeenCalled();
 });
 
-test("createRateTurn neither looks up nor counts for a root of no account", async () => {
+test("createRateTurn neither looks up nor counts anything for a root that belongs to no account", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "nobody" });
   expect(await rateTurn.countAllows("cert-0", 3600)).toBe(0);
   expect(await rateTurn.isAccepted()).toBe(true);
@@ -104,7 +104,7 @@ test("createRateTurn decides in the transaction that counted, or immediately if 
   ]);
 });
 
-test("createRateTurn gives up the call's place before it waits, and keeps it if there is nothing to wait for", async () => {
+test("createRateTurn frees the call's queue slot before it waits, and keeps the slot if it need not wait", async () => {
   const { rateTurn, stepAside, takeTurn } = await turnOf();
   expect(stepAside).not.toHaveBeenCalled();
   await rateTurn.countAllows("cert-0", 3600);

@@ -16,7 +16,7 @@ function mostAfter(noted: readonly [ms: number, account: string, calls: number][
 }
 
 test.each<[string, [number, string, number][], number, number]>([
-  ["if nobody calls", [], 0, 0],
+  ["if no account calls", [], 0, 0],
   [
     "if no other account calls",
     [
@@ -28,7 +28,7 @@ test.each<[string, [number, string, number][], number, number]>([
     0,
   ],
   [
-    "just after another one called",
+    "just after another account called",
     [
       [0, "a", 7],
       [1, "b", 2],
@@ -37,7 +37,7 @@ test.each<[string, [number, string, number][], number, number]>([
     2,
   ],
   [
-    "if another account has fewer than before",
+    "if another account has fewer calls than before",
     [
       [0, "b", 5],
       [10, "b", 1],
@@ -46,7 +46,7 @@ test.each<[string, [number, string, number][], number, number]>([
     5,
   ],
   [
-    "if a third account has the most, though fewer than the account itself",
+    "if a third account has the most calls, but fewer than the account itself",
     [
       [0, "b", 3],
       [0, "a", 9],
@@ -57,7 +57,7 @@ test.each<[string, [number, string, number][], number, number]>([
     4,
   ],
   [
-    "if an account first had fewer than two others, and then the most",
+    "if an account first had fewer calls than two others, and then the most",
     [
       [0, "b", 3],
       [0, "c", 4],
@@ -89,6 +89,6 @@ test.each<[string, [number, string, number][], number, number]>([
     0,
   ],
   ["after a long time without calls", [[0, "b", 3]], 5_000, 0],
-])("mostOfOthers returns the most concurrent calls of any other account, %s", (_, noted, at, expected) => {
+])("mostOfOthers returns the largest number of concurrent calls of any other account, %s", (_, noted, at, expected) => {
   expect(mostAfter(noted, at)).toBe(expected);
 });

@@ -24,7 +24,7 @@ function guarded(perMinute: number) {
 }
 
 test.each(["unavailable", "internal", "rate_limited"] as const)(
-  "a proof that ends with %s does not count as refused",
+  "a proof that fails with %s does not count as refused",
   async (code) => {
     const { refuse } = guarded(1);
     expect([await refuse(code), await refuse(code)]).toEqual([code, code]);
@@ -47,7 +47,7 @@ test("at most as many proofs run at a time as may still be refused", async () =>
   expect([new Set(results), most]).toEqual([new Set(["denied"]), 2]);
 });
 
-test("a thousand proofs wait under one rate, and the next one is rate limited", async () => {
+test("up to a thousand proofs wait under one rate limit, and the next proof gets rate_limited", async () => {
   const { run } = guarded(1);
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   const work = async () => {
@@ -69,14 +69,14 @@ async function times(count: number, call: (n: number) => Promise<string>): Promi
   return counts;
 }
 
-test("a known agent's proofs are verified, however many forged proofs name it within the rate of signature checks", async () => {
+test("a known agent's proofs are verified, however many forged proofs name it within the signature check limit", async () => {
   const { refuse, allow } = guarded(10);
   await allow();
   expect(await times(40, () => refuse("invalid_proof"))).toEqual({ invalid_proof: 1, rate_limited: 39 });
   expect(await times(20, () => allow("agent", true))).toEqual({ allowed: 20 });
 });
 
-test("no signature is checked beyond four times the rate, until part of the rate is available again", async () => {
+test("signature checks stop at four times the refusal limit, until part of the limit is available again", async () => {
   const { clock, refuse, allow } = guarded(10);
   await allow();
   await times(41, () => refuse("invalid_proof"));
@@ -85,7 +85,7 @@ test("no signature is checked beyond four times the rate, until part of the rate
   expect(await allow("agent", true)).toBe("allowed");
 });
 
-test("concurrent forged proofs cannot exceed the rate of signature checks, and a signed proof among them is verified", async () => {
+test("concurrent forged proofs cannot exceed the signature check limit, and a signed proof among them is verified", async () => {
   const { refuse, allow } = guarded(10);
   await allow();
   await times(38, () => refuse("invalid_proof"));
@@ -96,7 +96,7 @@ test("concurrent forged proofs cannot exceed the rate of signature checks, and a
   expect(answers).toEqual(["allowed", ...Array.from({ length: 30 }, () => "rate_limited")]);
 });
 
-test("refused proofs that a known agent signed have a separate rate, so repeating them adds no work", async () => {
+test("refused proofs that a known agent signed have a separate rate limit, so repeating them adds no work", async () => {
   const { refuse, allow } = guarded(20);
   await allow();
   expect(await times(9, () => refuse("invalid_challenge", "agent", true))).toEqual({

@@ -26,8 +26,8 @@ function recorded({ accountId, connectionId }: Records, id: string) {
   return createRecordedFinder(world.db)(caller, id);
 }
 
-describe("the decision on an invocation id", () => {
-  test("goes to the first item of a batch, and the others' challenges stay unspent", async () => {
+describe("a decision on an invocation id", () => {
+  test("belongs to the first item in a batch, and the challenges of the other items stay unspent", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const items = ["a", "b", "a", "b", "a"].map((id) => boundItem(records, id));
     const taken = "invocation_taken";
@@ -36,14 +36,14 @@ describe("the decision on an invocation id", () => {
     expect(await countOf("audit_events", records)).toBe(2);
   });
 
-  test("does not delay items without an invocation in the same batch", async () => {
+  test("does not affect items without an invocation in the same batch", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const items = [itemFor(records), boundItem(records, "a"), itemFor(records), boundItem(records, "a")];
     expect(await kindsOf(items)).toEqual(["decided", "decided", "decided", "invocation_taken"]);
     expect(await balanceOf(records)).toBe(7 * price);
   });
 
-  test("does not count for the same id at another connection of the account, in one batch or later", async () => {
+  test("does not apply to the same id at another connection of the account, in one batch or later", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const others = [1, 2].map(() => ({ ...records, connectionId: randomUUID() }));
     const [second, third] = others as [Records, Records];
@@ -63,7 +63,7 @@ describe("the decision on an invocation id", () => {
     expect([await spentOf(records), await balanceOf(records)]).toEqual([2, 8 * price]);
   });
 
-  test("goes to the next proof if the first one's challenge is spent", async () => {
+  test("belongs to the next proof if the first proof's challenge is spent", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const challenge = randomBytes(32);
     await decideOne(itemFor(records, { challenge }));
@@ -73,7 +73,7 @@ describe("the decision on an invocation id", () => {
     expect(await decideOne(items[1] as DecisionItem)).toMatchObject({ kind: "decided" });
   });
 
-  test("fails without credit for all concurrent items of that account, but not for other accounts", async () => {
+  test("fails for all concurrent items of an account without credit, but not for other accounts", async () => {
     const [poor, rich] = [await insertRecords(world.db, price - 1), await insertRecords(world.db, 2 * price)];
     await decideOne(boundItem(rich, "a"));
     const items = [boundItem(poor, "a"), boundItem(rich, "a"), boundItem(poor, "a"), boundItem(rich, "b")];
@@ -83,7 +83,7 @@ describe("the decision on an invocation id", () => {
     expect(await recorded(poor, "a")).toBeUndefined();
   });
 
-  test("stays open after an indeterminate outcome", async () => {
+  test("stays possible after an indeterminate decision", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const unknown = [{ accountId: records.accountId, certId: `cert-${randomUUID()}` }];
     expect(await decideOne(boundItem(records, "a", { certificates: unknown }))).toMatchObject({
@@ -123,7 +123,7 @@ describe("the decision on an invocation id", () => {
     expect(await balanceOf(shop)).toBe(6 * price);
   });
 
-  test("occurs once if two accepted roots ask for it concurrently", async () => {
+  test("occurs once if two accepted roots request it concurrently", async () => {
     const [shop, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -148,7 +148,7 @@ describe("the decision on an invocation id", () => {
     expect(await balanceOf(shop)).toBe(9 * price);
   });
 
-  test("keeps the rules' words as the reason if they decided, otherwise the reason from stored state", async () => {
+  test("keeps the wording of the pure rules as the reason if they decided, otherwise the reason from stored state", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const refused = { decision: "deny", reason: "not_delegated", errorReason: "scope_denied: x" } as const;
     await decideOne(boundItem(records, "allowed"));
@@ -162,7 +162,7 @@ describe("the decision on an invocation id", () => {
   });
 
   test.each(["NULL", "null", "\\", '"', "{a,b}", "a b", "é", "e\u0301", "漢".repeat(256)])(
-    "stores the id unchanged: %s",
+    "stores this id unchanged: %s",
     async (id) => {
       const records = await insertRecords(world.db, 10 * price);
       const ids = ["a", id, "z"];

@@ -14,8 +14,8 @@ function countingOf({ accountId, certificate }: ProofWorld) {
   return { certificates: [{ accountId, certId: certificate.cert_id }], byOwner: true, now };
 }
 
-describe("a turn at a certificate", () => {
-  test("ends when its connection is lost, and the next call starts on another one", async () => {
+describe("a turn with a certificate", () => {
+  test("ends when its database connection is lost, and the next call starts on another connection", async () => {
     const rated = await ratedAccount();
     const takeTurn = createTurns(service.openPool("lost", { max: 1 }));
     const turn = await takeTurn(countingOf(rated));
@@ -31,7 +31,7 @@ describe("a turn at a certificate", () => {
     await next.end();
   });
 
-  test("lets the next call in when there is no connection for it", async () => {
+  test("fails if no database connection is available, and the next call starts", async () => {
     const rated = await ratedAccount();
     const pool = service.openPool("none", { max: 1 });
     vi.spyOn(pool, "connect").mockImplementationOnce(() => Promise.reject(new Error("no connection")));
@@ -41,7 +41,7 @@ describe("a turn at a certificate", () => {
     await (await waiting).end();
   });
 
-  test("returns its connection and lets the next call in when the certificate is locked for too long", async () => {
+  test("returns its database connection if the certificate is locked for too long, and the next call starts", async () => {
     const rated = await ratedAccount();
     const takeTurn = createTurns(service.openPool("held", { max: 1, lockMs: 50 }));
     const text = "select from certificates where cert_id = $1 for update";
@@ -51,7 +51,7 @@ describe("a turn at a certificate", () => {
     await (await takeTurn(countingOf(rated))).end();
   });
 
-  test("removes its connection from the pool when the rollback fails", async () => {
+  test("removes its database connection from the pool if the rollback fails", async () => {
     const failure = new Error("not undone");
     const query = async (text: unknown) => {
       if (text === "rollback") throw failure;
@@ -63,7 +63,7 @@ describe("a turn at a certificate", () => {
     expect(release.mock.calls).toEqual([[failure]]);
   });
 
-  test("returns its connection before the next turn takes one", async () => {
+  test("returns its database connection before the next turn takes one", async () => {
     let taken = 0;
     let most = 0;
     const query = () => new Promise((resolve) => setImmediate(resolve));
@@ -81,7 +81,7 @@ describe("a turn at a certificate", () => {
     expect([most, taken]).toEqual([1, 0]);
   });
 
-  test.each(["countAllows", "decide"] as const)("ends when its %s fails", async (part) => {
+  test.each(["countAllows", "decide"] as const)("ends if its %s fails", async (part) => {
     const rated = await ratedAccount();
     const parts = { countAllows: async () => 0, decide: service.deps.decide, end: vi.fn(async () => {}) };
     const turn = { ...parts, [part]: () => Promise.reject(new Error("cut off")) };

@@ -44,7 +44,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(again.body).toEqual({ decision: false, context: { reason: "invalid_challenge" } });
   });
 
-  test("may contain a reference, and returns a denial as false with the verifier's reason", async () => {
+  test("may contain a proof reference, and gets false with the verifier's reason for a denial", async () => {
     const app = await world.application();
     const { proof_ref } = (await app.present()).body;
     const denied = await ask(app, question(app, { action: { name: "data:share" }, context: { proof_ref } }));
@@ -54,7 +54,7 @@ describe("an AuthZEN question with a proof", () => {
     });
   });
 
-  test("compares the constraints with the question's context", async () => {
+  test("provides the context against which constraints are evaluated", async () => {
     const app = await world.application([]);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
@@ -69,7 +69,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
   });
 
-  test("gets the newest certificate's reason if it has no proof and no certificate allows it", async () => {
+  test("without a proof gets the newest certificate's reason if no certificate allows the action", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
@@ -83,7 +83,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(await reason({ amount: 10, currency: "USD" })).toBe("authorized");
   });
 
-  test("may name an operation, and returns false when it repeats an allowed one", async () => {
+  test("may name an operation, and gets false if the operation was already allowed", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const action = { name: BOUND_SCOPE };
@@ -127,7 +127,7 @@ describe("an AuthZEN question with a proof", () => {
     });
   });
 
-  test("returns invocation_conflict if its fresh proof is for another operation under the same invocation", async () => {
+  test("gets invocation_conflict if its fresh proof is for another operation with the same invocation id", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const action = { name: BOUND_SCOPE };
@@ -141,7 +141,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(await reasonOf(operationOf(app, other))).toBe("invocation_conflict");
   });
 
-  test("returns false and spends nothing if it names another agent", async () => {
+  test("gets false and spends nothing if it names another agent than the proof", async () => {
     const app = await world.application();
     const proof_bundle = await app.proof();
     const other = question(app, {
@@ -164,7 +164,7 @@ describe("an AuthZEN question with a proof", () => {
 });
 
 describe("an AuthZEN question", () => {
-  test("returns false for unknown types and for another account's connection", async () => {
+  test("gets false for unknown types and for another account's connection", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const reason = async (changes: object) => (await ask(app, question(app, changes as never))).body;
     expect(await reason({ subject: { type: "user", id: app.agentId } })).toEqual({
@@ -207,7 +207,7 @@ describe("an AuthZEN question", () => {
     });
   });
 
-  test("gets 400 for another content type and 401 without a key, and returns its X-Request-ID", async () => {
+  test("gets 400 for another content type and 401 without a key, and the answer repeats its X-Request-ID", async () => {
     const app = await world.application();
     const wrong = await ask(app, JSON.stringify(question(app)), { "content-type": "text/plain" });
     expect(errorOf(wrong)).toBe("400 invalid_request");
@@ -217,7 +217,7 @@ describe("an AuthZEN question", () => {
     expect(answer.headers.get("x-request-id")).toBe("bfe9eb29-ab87-4ca3-be83-a1d5d8305716");
   });
 
-  test("may have unknown properties and members", async () => {
+  test("may contain unknown properties and members", async () => {
     const app = await registryApplication(world);
     const properties = { department: "sales", nested: { list: [1, 2.5, null] } };
     const body = question(app, {
@@ -238,7 +238,7 @@ describe("the API with a path in its base URL", () => {
   };
 
   test.each([
-    ["at AuthZEN's place between host and path", "/.well-known/authzen-configuration/eu/pdp"],
+    ["at AuthZEN's standard location between host and path", "/.well-known/authzen-configuration/eu/pdp"],
     ["behind a proxy that strips the path", "/.well-known/authzen-configuration"],
     ["behind a proxy that keeps the path", "/eu/pdp/.well-known/authzen-configuration"],
   ])("serves the AuthZEN metadata %s", async (_, path) => {
@@ -272,7 +272,7 @@ describe("the API with a path in its base URL", () => {
   });
 });
 
-test("the AuthZEN metadata contain the configured base URL exactly as written, whatever the request's host", async () => {
+test("the AuthZEN metadata contains the configured base URL exactly as written, whatever the request's host", async () => {
   const answer = await world.api.client().get("/.well-known/authzen-configuration", {
     headers: { host: "evil.example", "x-forwarded-host": "evil.example" },
   });

@@ -12,7 +12,7 @@ describe("an AuthZEN call with several questions", () => {
   const decisions = ({ body }: HttpAnswer) =>
     (body.evaluations as { decision: boolean }[]).map(({ decision }) => decision);
 
-  test("fills in shared members, and answers in order", async () => {
+  test("applies shared members to each question, and gets answers in order", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const { subject, resource } = question(app);
@@ -29,7 +29,7 @@ describe("an AuthZEN call with several questions", () => {
     expect([answer.status, decisions(answer)]).toEqual([200, [true, false, false, true]]);
   });
 
-  test("answers each invalid question with false, in a 200", async () => {
+  test("gets 200 with false for each invalid question", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const proof_bundle = await app.proof();
@@ -73,7 +73,7 @@ describe("an AuthZEN call with several questions", () => {
     expect(decisions(await askAll(app, { ...question(app), evaluations: [{}] }))).toEqual([true]);
   });
 
-  test("counts a proof once if two questions contain it", async () => {
+  test("causes one charge if two questions contain the same proof", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const item = { context: { proof_bundle: await app.proof() } };
@@ -86,7 +86,7 @@ describe("an AuthZEN call with several questions", () => {
     ["execute_all", [true, false, true]],
     ["deny_on_first_deny", [true, false]],
     ["permit_on_first_permit", [true]],
-  ])("stops as %s requires", async (evaluations_semantic, expected) => {
+  ])("stops where the semantic %s requires", async (evaluations_semantic, expected) => {
     const app = await world.application();
     await answerFromRegistry(app);
     const scopes = ["data:read", "data:share", "payments:send"];
@@ -98,14 +98,14 @@ describe("an AuthZEN call with several questions", () => {
     expect(decisions(answer)).toEqual(expected);
   });
 
-  test.each([[undefined], [[]]])("counts as a single question if it lists none", async (evaluations) => {
+  test.each([[undefined], [[]]])("counts as a single question if its list is absent or empty", async (evaluations) => {
     const app = await world.application();
     await answerFromRegistry(app);
     const answer = await askAll(app, { ...question(app), evaluations });
     expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
   });
 
-  test("gets 400 for a list that is not one, for more than 100 items and for an unknown semantic", async () => {
+  test("gets 400 for evaluations that are not a list, for more than 100 items and for an unknown semantic", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const many = (count: number) => Array.from({ length: count }, () => ({}));

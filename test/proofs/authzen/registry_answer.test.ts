@@ -67,7 +67,7 @@ async function constrain(app: Application, constraint: object, amount?: number):
 }
 
 describe("an AuthZEN question without a proof", () => {
-  test("returns false unless the connection has enabled registry answers", async () => {
+  test("gets false unless the connection has enabled registry answers", async () => {
     const app = await world.application();
     const required = { decision: false, context: { reason: "proof_required" } };
     expect((await ask(app, question(app))).body).toEqual(required);
@@ -90,7 +90,7 @@ describe("an AuthZEN question without a proof", () => {
   });
 
   test.each(Object.entries(ARRANGED).flatMap(([reason, arrange]) => (arrange ? [{ reason, arrange }] : [])))(
-    "returns false where a proof would be denied as $reason",
+    "gets false if a proof would be denied as $reason",
     async ({ reason, arrange }) => {
       const app = await registryApplication(world);
       const { body } = await ask(app, question(app, await arrange(app)));
@@ -100,7 +100,7 @@ describe("an AuthZEN question without a proof", () => {
     },
   );
 
-  test("returns true up to the last second of a certificate", async () => {
+  test("gets true up to the last second of a certificate", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], { expires_in: 60 });
     world.api.clock.advance(60);
@@ -109,7 +109,7 @@ describe("an AuthZEN question without a proof", () => {
     expect((await ask(app, question(app))).body.decision).toBe(false);
   });
 
-  test("returns false for an unknown scope, an unknown agent and a deleted agent", async () => {
+  test("gets false for an unknown scope, an unknown agent and a deleted agent", async () => {
     const app = await registryApplication(world);
     const answer = async (changes = {}) => (await ask(app, question(app, changes))).body;
     const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
@@ -120,7 +120,7 @@ describe("an AuthZEN question without a proof", () => {
     expect(await answer()).toEqual(denied);
   });
 
-  test("returns false for an agent of another connection, even if the agent is allowed there", async () => {
+  test("gets false for an agent of another connection, even if the agent is allowed at that connection", async () => {
     const [app, other] = [await registryApplication(world), await registryApplication(world)];
     const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
     const foreign = question(app, { subject: { type: "agent", id: other.agentId } });
@@ -128,7 +128,7 @@ describe("an AuthZEN question without a proof", () => {
     expect((await ask(app, foreign)).body).toEqual(denied);
   });
 
-  test("uses the newest certificate whose constraints are met", async () => {
+  test("gets the id of the newest certificate whose constraints are met", async () => {
     const app = await registryApplication(world, []);
     const limit = (max_amount: number) => [{ type: "max_amount", max_amount, currency: "USD" }];
     await certify(app, ["data:read"], { constraints: limit(100) });
@@ -145,7 +145,7 @@ describe("an AuthZEN question without a proof", () => {
     });
   });
 
-  test("counts the allows of a certificate with a rate", async () => {
+  test("considers earlier uses of a certificate with a rate limit", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
     expect((await ask(app, question(app))).body.decision).toBe(true);

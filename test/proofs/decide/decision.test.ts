@@ -9,7 +9,7 @@ const world = decisionWorld();
 const { decideOne, balanceOf, countOf, spentOf } = world;
 
 describe("one decision", () => {
-  test("writes one audit row and one posting, charges once and spends the challenge", async () => {
+  test("writes one audit row and one ledger posting, charges once and spends the challenge", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const item = itemFor(records);
     expect(await decideOne(item)).toMatchObject({ kind: "decided", decision: "allow", reason: "authorized" });
@@ -45,7 +45,7 @@ describe("one decision", () => {
     expect(row?.receipt).toContain('"granted_scope":[]');
   });
 
-  test("prefers a revoked certificate over an allow and over a later violation", async () => {
+  test("reports a revoked certificate instead of an allow or a later violation", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const revoked = { decision: "deny", reason: "delegation_revoked" };
@@ -55,14 +55,14 @@ describe("one decision", () => {
     );
   });
 
-  test("keeps a violation that precedes the check of the certificates' state", async () => {
+  test("reports a violation that comes before the check of the certificates' state", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const expired = itemFor(records, { decision: "deny", reason: "delegation_expired", certificates: [] });
     expect(await decideOne(expired)).toMatchObject({ decision: "deny", reason: "delegation_expired" });
   });
 
-  test("becomes indeterminate, recorded and free if a certificate's state is unknown", async () => {
+  test("becomes indeterminate, and is recorded but not charged, if a certificate's state is unknown", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const certificates = [{ accountId: records.accountId, certId: `cert-${randomUUID()}` }];
     expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({
@@ -83,7 +83,7 @@ describe("one decision", () => {
     expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({ decision: "indeterminate" });
   });
 
-  test("denies a scope that the ceiling lost after the approval", async () => {
+  test("denies a scope that was removed from the ceiling after the approval", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world
       .db("certificates")
@@ -100,7 +100,7 @@ describe("one decision", () => {
     });
   });
 
-  test("denies as not delegated a scope that neither the chain nor the ceiling grants", async () => {
+  test("denies a scope as not delegated if neither the chain nor the ceiling grants it", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world
       .db("certificates")
@@ -110,7 +110,7 @@ describe("one decision", () => {
     expect(await decideOne(denied)).toMatchObject({ decision: "deny", reason: "not_delegated" });
   });
 
-  test("denies as revoked if one certificate of the chain is revoked and another unknown", async () => {
+  test("denies with the reason for revocation if one certificate in the chain is revoked and another is unknown", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const certificates = [`cert-${randomUUID()}`, records.certId].map((certId) => ({
@@ -123,7 +123,7 @@ describe("one decision", () => {
     });
   });
 
-  test("checks the last certificate of a chain like the first: unknown, revoked or over the ceiling", async () => {
+  test("checks the last certificate in a chain like the first one: unknown, revoked or over the ceiling", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const second = `cert-${randomUUID()}`;
     const certificates = [records.certId, second].map((certId) => ({ accountId: records.accountId, certId }));
@@ -136,7 +136,7 @@ describe("one decision", () => {
     expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({ reason: "ceiling_exceeded" });
   });
 
-  test("denies if one certificate of the chain is revoked", async () => {
+  test("denies if one certificate in the chain is revoked", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const second = `cert-${randomUUID()}`;
     await insertCertificate(world.db, records, second);
@@ -150,7 +150,7 @@ describe("one decision", () => {
 });
 
 describe("a challenge in the deciding statement", () => {
-  test("decides once, and a second use is refused, free and not recorded", async () => {
+  test("can be used once, and a second use is refused, not charged and not recorded", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const item = itemFor(records);
     await decideOne(item);
@@ -159,7 +159,7 @@ describe("a challenge in the deciding statement", () => {
     expect(await countOf("audit_events", records)).toBe(1);
   });
 
-  test("decides once if one batch contains it twice", async () => {
+  test("can be used once if one batch contains it twice", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const item = itemFor(records);
     const outcomes = await decideBatch(world.pool, [item, { ...item, eventId: randomUUID() }]);
@@ -167,7 +167,7 @@ describe("a challenge in the deciding statement", () => {
     expect(await balanceOf(records)).toBe(9 * price);
   });
 
-  test("decides once for 32 callers in separate statements", async () => {
+  test("can be used once by 32 callers in separate statements", async () => {
     const records = await insertRecords(world.db, 100 * price);
     const item = itemFor(records);
     const outcomes = await Promise.all(
@@ -190,7 +190,7 @@ describe("a challenge in the deciding statement", () => {
 });
 
 describe("credit", () => {
-  test("pays for the last affordable decision, and the next one is refused and not recorded", async () => {
+  test("pays for the last affordable decision, and the next item is refused and not recorded", async () => {
     const records = await insertRecords(world.db, 2 * price + (price - 1));
     const outcomes = await decideBatch(world.pool, [itemFor(records), itemFor(records), itemFor(records)]);
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(["decided", "decided", "credits_exhausted"]);
@@ -199,7 +199,7 @@ describe("credit", () => {
     expect(await countOf("ledger_postings", records)).toBe(2);
   });
 
-  test("if missing, leaves the challenge unspent, so the proof can be decided on once after a top-up", async () => {
+  test("leaves the challenge unspent if it is missing, so the proof can be decided on once after a top-up", async () => {
     const records = await insertRecords(world.db, price - 1);
     const item = itemFor(records);
     expect(await decideOne(item)).toEqual({ kind: "credits_exhausted" });
@@ -213,7 +213,7 @@ describe("credit", () => {
     expect(await balanceOf(records)).toBe(price);
   });
 
-  test("if missing, leaves a challenge unspent that one batch contains twice", async () => {
+  test("leaves a challenge unspent if it is missing, even if one batch contains the challenge twice", async () => {
     const records = await insertRecords(world.db, 0);
     const item = itemFor(records);
     const outcomes = await decideBatch(world.pool, [item, { ...item, eventId: randomUUID() }]);

@@ -80,7 +80,7 @@ test("mendDefaultPartitions moves all rows of a default partition to the partiti
   expect(await mend(addSeconds(first.to, 3_600))).toEqual([]);
 });
 
-test("mendDefaultPartitions gives a moved month the same keys, checks and indexes as other partitions, and accepts new rows", async () => {
+test("mendDefaultPartitions creates partitions with the same keys, checks and indexes as others, which accept new rows", async () => {
   const indexes = async (table: string) =>
     (
       await world.pool.query<{ on: string }>(
@@ -102,7 +102,7 @@ test("mendDefaultPartitions gives a moved month the same keys, checks and indexe
   await world.db("ledger_postings").where({ posting_id: late.posting_id }).delete();
 });
 
-test("mendDefaultPartitions keeps a grant's reference to its posting when the month is moved", async () => {
+test("mendDefaultPartitions keeps a grant's reference to its posting when it moves a month", async () => {
   const { accountId } = await insertRecords(world.db, 0);
   const at = monthOf(first.from, 4).from;
   const grant = {
@@ -127,7 +127,7 @@ test("mendDefaultPartitions keeps a grant's reference to its posting when the mo
   await expect(world.db("credit_grants").insert(other)).rejects.toMatchObject({ code: "23503" });
 });
 
-test("mendDefaultPartitions lets decisions continue, loses none, and shows each exactly once at every moment", async () => {
+test("mendDefaultPartitions lets decisions continue, loses none of them, and shows each exactly once at all times", async () => {
   const records = await insertRecords(world.db, 1_000_000_000);
   const start = monthOf(first.from, 5).from;
   let decided = 0;
@@ -161,7 +161,7 @@ test("mendDefaultPartitions lets decisions continue, loses none, and shows each 
   }
 });
 
-test("mendDefaultPartitions leaves a table in use unchanged after half a second, and moves its rows when it is free", async () => {
+test("mendDefaultPartitions gives up on a table in use after half a second, and moves its rows once it is free", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const time = monthOf(first.from, 7).from;
   await decide(records, time);
@@ -179,7 +179,7 @@ test("mendDefaultPartitions leaves a table in use unchanged after half a second,
   expect((await placesOf("audit_events"))[`audit_events_${suffix(7)}`]).toBe(1);
 });
 
-test("mendDefaultPartitions leaves rows that cannot be moved within the budget where they are, once", async () => {
+test("mendDefaultPartitions does not move or duplicate rows that cannot be moved within the budget", async () => {
   const time = monthOf(first.from, 9).from;
   const account = randomUUID();
   await world.pool.query(
@@ -196,7 +196,7 @@ test("mendDefaultPartitions leaves rows that cannot be moved within the budget w
   expect(await world.countOf("audit_events", { accountId: account })).toBe(20_000);
 });
 
-test("mendDefaultPartitions does not touch a table that has a month's name but is no partition", async () => {
+test("mendDefaultPartitions does not touch a table that has the name of a partition but is not a partition", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const time = monthOf(first.from, 11).from;
   const name = `audit_events_${suffix(11)}`;

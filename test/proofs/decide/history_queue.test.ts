@@ -16,7 +16,7 @@ const queued = ({ accountId }: Records) =>
 beforeEach(() => take("kafka"));
 afterEach(() => take("embedded"));
 
-test("a decision queues the history of both accounts involved, with its trace", async () => {
+test("a decision queues history rows for both accounts involved, with its trace", async () => {
   const verifier = await insertRecords(world.db, 1e9);
   const prover = await insertRecords(world.db, 0);
   await acceptPrincipal(world.db, verifier, prover, { created_at: new Date() });
@@ -40,7 +40,7 @@ test("a decision on the verifier's own authority is queued once, and a refused p
   expect((await queued(records)).map(({ event_id }) => event_id)).toEqual([item.eventId]);
 });
 
-test("a decision about a root of no account is queued for the verifier only", async () => {
+test("a decision about a root that belongs to no account is queued for the verifier only", async () => {
   const records = await insertRecords(world.db, 1e9);
   await decideBatch(world.pool, [
     itemFor(records, { rootAccountId: null, decision: "deny", reason: "untrusted_root", certificates: [] }),

@@ -35,7 +35,7 @@ async function announced({ accountId }: Records): Promise<string[]> {
   });
 }
 
-test("credits.low is announced once when the balance reaches its mark, and not again below it", async () => {
+test("credits.low is sent once when the balance reaches its mark, and not again below the mark", async () => {
   const records = await account(10, 2);
   await decide(records, 7);
   expect(await announced(records)).toEqual([]);
@@ -45,7 +45,7 @@ test("credits.low is announced once when the balance reaches its mark, and not a
   expect(await announced(records)).toEqual(["low 2"]);
 });
 
-test("credits.low is announced for the last affordable decision, but not for refusals after it", async () => {
+test("credits.low is sent for the last affordable decision, but not for refusals after it", async () => {
   const records = await account(10, 2);
   await decide(records, 9);
   await decide(records, 1);
@@ -55,7 +55,7 @@ test("credits.low is announced for the last affordable decision, but not for ref
   expect(await announced(records)).toEqual(["low 1", "exhausted 0"]);
 });
 
-test("credits.low reports the more serious level if a batch takes the balance past both marks", async () => {
+test("credits.low reports the lower mark if a batch takes the balance past both marks", async () => {
   const records = await account(10, 2);
   const outcomes = await decide(records, 12);
   expect(outcomes.filter(({ kind }) => kind === "decided")).toHaveLength(10);
@@ -69,7 +69,7 @@ test("credits.low reports a remainder below the price as exhausted", async () =>
   expect(await announced(records)).toEqual([`exhausted ${(price - 1) / price}`]);
 });
 
-test("credits.low counts denials, which are charged, but not indeterminate or repeated proofs", async () => {
+test("credits.low is caused by denials, which are charged, but not by indeterminate or repeated proofs", async () => {
   const records = await account(3, 2);
   const unknown = { accountId: records.accountId, certId: "cert-unknown" };
   await decideBatch(world.pool, [itemFor(records, { certificates: [unknown] })]);
@@ -125,7 +125,7 @@ test("credits.low is not sent for a statement that is rolled back, and the next 
   expect(await announced(records)).toEqual(["low 1"]);
 });
 
-test("credits.low is announced once for each mark of each account under many concurrent statements", async () => {
+test("credits.low is sent once for each mark of each account under many concurrent statements", async () => {
   const accounts = await Promise.all(Array.from({ length: 4 }, () => account(40, 8)));
   await Promise.all(
     Array.from({ length: 60 }, (_, n) => {

@@ -37,7 +37,7 @@ async function spend(expiresAt: Date): Promise<string> {
   return rows[0]?.name ?? "";
 }
 
-test("maintainPartitions creates partitions for this and the next hours, and for this and the next month, across the new year", async () => {
+test("maintainPartitions creates partitions for this and the next hours and months, also across the new year", async () => {
   await maintainPartitions(pool, now);
   expect(await partitionsOf("spent_challenges")).toEqual([
     "spent_challenges_2026_12_31_23",
@@ -55,7 +55,7 @@ test("maintainPartitions creates partitions for this and the next hours, and for
   expect(await spend(now)).toBe("spent_challenges_2026_12_31_23");
 });
 
-test("maintainPartitions creates monthly partitions of postings from the end of the former table on, without overlap", async () => {
+test("maintainPartitions creates monthly postings partitions that start where the former table ends, without overlap", async () => {
   const end = monthOf(new Date(), 2);
   await maintainPartitions(pool, addSeconds(end.from, -1));
   const [before, ...others] = await readPartitions(pool, "ledger_postings");
@@ -71,14 +71,14 @@ test("maintainPartitions may run again, and in several processes concurrently", 
   expect(await partitionsOf("spent_challenges")).toHaveLength(5);
 });
 
-test("maintainPartitions drops the challenges of an hour two hours after its end, not earlier", async () => {
+test("maintainPartitions drops an hour's challenges two hours after that hour, not earlier", async () => {
   await maintainPartitions(pool, new Date("2027-01-01T01:59:59.000Z"));
   expect(await partitionsOf("spent_challenges")).toContain("spent_challenges_2026_12_31_23");
   await maintainPartitions(pool, new Date("2027-01-01T02:00:00.000Z"));
   expect(await partitionsOf("spent_challenges")).not.toContain("spent_challenges_2026_12_31_23");
 });
 
-test("a challenge in the default partition stays spent until two hours after its end", async () => {
+test("a spent challenge in the default partition is kept until two hours after it expires", async () => {
   const end = new Date("2027-05-01T10:30:00.000Z");
   expect(await spend(end)).toBe("spent_challenges_other");
   const spentAfter = async (seconds: number) => {
@@ -90,7 +90,7 @@ test("a challenge in the default partition stays spent until two hours after its
   expect(await spentAfter(2 * 3600 + 1)).toBe(0);
 });
 
-test("rows in the default partition stay usable, and are deleted in time", async () => {
+test("rows in the default partition stay usable, and are deleted when they are too old", async () => {
   const late = new Date("2027-06-01T10:30:00.000Z");
   expect(await spend(late)).toBe("spent_challenges_other");
   await maintainPartitions(pool, late);

@@ -120,7 +120,7 @@ describe("the decision on a proof with several faults", () => {
     "not_yet_valid",
     "delegation_not_authorized",
     "constraint_denied",
-  ] as const)("explains %s by the rule that fails in the protocol too", async (fault) => {
+  ] as const)("explains %s by the same rule that fails in the protocol", async (fault) => {
     const { bundle } = await proofWith(FAULTS.slice(FAULTS.indexOf(fault)));
     const { checks, genuine } = await verifyBundle(bundle, {
       now: unixSeconds(now),
@@ -145,7 +145,7 @@ describe("the decision on a proof without a fault", () => {
     ["constraint_unverifiable", TOO_DEAR],
     ["constraint_unknown", { type: "moon_phase" } as unknown as Constraint],
   ])(
-    "denies as %s, by the rule of constraints, if a constraint cannot be evaluated",
+    "denies as %s if a constraint cannot be evaluated, and reports the constraints rule as failed",
     async (reason, constraint) => {
       const { bundle, verifier } = await proofWith([], [constraint]);
       expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe(`deny ${reason}`);
@@ -153,7 +153,7 @@ describe("the decision on a proof without a fault", () => {
     },
   );
 
-  test("stays indeterminate, by the rule of revocation, if the certificate's state is unknown", async () => {
+  test("stays indeterminate if the certificate's state is unknown, and reports the revocation rule as failed", async () => {
     const { bundle, verifier, leaf } = await proofWith([]);
     await leaf.clone().delete();
     expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe(
@@ -173,7 +173,7 @@ describe("the list of decision reasons", () => {
 });
 
 describe("the list of decision rules", () => {
-  test("contains every reason of a decision once, and every rule of the protocol in its order", async () => {
+  test("contains every decision reason once, and every protocol rule in the protocol's order", async () => {
     const reasons = decisionRules.flatMap((rule) => rule.reasons);
     expect(reasons.toSorted()).toEqual(
       [...decisionReasons.deny, ...decisionReasons.indeterminate].toSorted(),
@@ -191,7 +191,7 @@ describe("the list of decision rules", () => {
     expect(others).toEqual(["root_trusted", "principal_accepted", "within_ceiling"]);
   });
 
-  test("contains evidence rules without reasons first, and then a reason for each permission rule", () => {
+  test("starts with evidence rules, which have no reasons, and has a reason for each permission rule", () => {
     const first = decisionRules.findIndex(({ kind }) => kind === "permission");
     expect(decisionRules.slice(0, first).every(({ reasons }) => reasons.length === 0)).toBe(true);
     expect(

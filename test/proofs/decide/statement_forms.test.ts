@@ -90,7 +90,7 @@ async function effectOf(text: string, items: readonly DecisionItem[]): Promise<u
 }
 
 describe("a batch without operations and without another account's root", () => {
-  test("has the same result with the short statement as with the whole one", async () => {
+  test("has the same result with the short statement as with the whole statement", async () => {
     const accounts = await Promise.all([100, 3, 1].map((credit) => insertRecords(world.db, credit * price)));
     for (const records of accounts) await insertStates(records);
     const challenges = Array.from({ length: 10 }, () => randomBytes(32));

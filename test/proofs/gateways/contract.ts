@@ -168,8 +168,8 @@ export function describeGateway({ name, missing, start }: Gateway): void {
     ["x-service-receipt-id", expect.stringMatching(/^[0-9a-f-]{36}$/)],
   ];
 
-  describe.skipIf(missing !== undefined)(`${name} with the text of docs/gateways.md`, () => {
-    test("lets a request with a valid proof pass once, and names its authority", async () => {
+  describe.skipIf(missing !== undefined)(`${name} with the configuration in docs/gateways.md`, () => {
+    test("forwards a request with a valid proof once, with the ids of its authority", async () => {
       const proof = await proofRef();
       expect(await ask({ proof })).toEqual({ status: 200, text: "the application's own" });
       expect(ofService()).toEqual(known());
@@ -179,12 +179,12 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       expect(lines()).toEqual(["GET /orders/7"]);
     });
 
-    test("accepts the proof under the alias too", async () => {
+    test("also accepts the proof in a header with the alias of the service name", async () => {
       expect(await statusOf({ headers: [["X-Ratify-Proof", await proofRef()]] })).toBe(200);
       expect(lines()).toEqual(["GET /orders/7"]);
     });
 
-    test("lets requests with a body and any method pass, and leaves the application's answer unchanged", async () => {
+    test("forwards requests with a body and any method, and leaves the application's answer unchanged", async () => {
       const methods = ["POST", "PUT", "PATCH", "DELETE"];
       for (const method of methods) expect(await statusOf({ method, proof: await proofRef() })).toBe(200);
       expect(lines()).toEqual(methods.map((method) => `${method} /orders/7`));
@@ -194,7 +194,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       }
     });
 
-    test("stops a denied request, and one without a proof or with a forged or foreign one, with 403", async () => {
+    test("answers 403 to a denied request, and to requests with no proof, a forged proof or another service's proof", async () => {
       expect(await statusOf({ path: "/refunds/7", method: "POST", proof: await proofRef() })).toBe(403);
       expect(await statusOf({})).toBe(403);
       expect(await statusOf({ proof: "abc" })).toBe(403);
@@ -214,7 +214,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       expect(resolved.filter((path) => !path.startsWith("/orders/"))).toEqual([]);
     });
 
-    test.each(SET_BY_GATEWAY)("removes every X-Service-%s that the client sends", async (named) => {
+    test.each(SET_BY_GATEWAY)("removes every X-Service-%s header that the client sends", async (named) => {
       const spellings = WORDS.flatMap((word) => {
         const header = `X-${word}-${named}`;
         const upper = header.toUpperCase();
@@ -256,14 +256,14 @@ export function describeGateway({ name, missing, start }: Gateway): void {
     });
 
     test.each(["nobody", "mute", "wrongKey"] as const)(
-      "stops every request with 503 if there is no decision (%s)",
+      "answers 503 to every request if there is no decision (%s)",
       async (at) => {
         expect(await statusOf({ at, proof: await proofRef() })).toBe(503);
         expect(lines()).toEqual([]);
       },
     );
 
-    test("stops every request with 503 while the account has no credit", async () => {
+    test("answers 503 to every request while the account has no credit", async () => {
       const balance = world.api.db("balances").where({ account_id: app.person.accountId });
       await balance.clone().update({ balance_micro_usd: 0 });
       expect(await statusOf({ proof: await proofRef() })).toBe(503);
@@ -272,7 +272,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       expect(lines()).toEqual(["GET /orders/7"]);
     });
 
-    test("stops a request with 403 once the delegation is revoked", async () => {
+    test("answers 403 once the delegation is revoked", async () => {
       const proof = await proofRef();
       await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
       expect(await statusOf({ proof })).toBe(403);

@@ -11,13 +11,13 @@ const now = new Date("2026-03-04T23:59:59.500Z");
 const key = { day: challengeDay(now), secret: randomBytes(32) };
 const connectionId = randomUUID();
 
-test("a challenge has 32 bytes and contains its end, 300 whole seconds after the second of its issue", () => {
+test("a challenge has 32 bytes and contains its expiry, 300 whole seconds after the second in which it was issued", () => {
   const challenge = issueChallenge(key, connectionId, now);
   expect(challenge).toHaveLength(32);
   expect(readChallenge(challenge)?.expiresAt.toISOString()).toBe("2026-03-05T00:04:59.000Z");
 });
 
-test("a challenge contains the day of its issue, even if it ends on the next day", () => {
+test("a challenge contains the day on which it was issued, even if it expires on the next day", () => {
   expect(readChallenge(issueChallenge(key, connectionId, now))?.day).toBe(key.day);
 });
 
@@ -37,13 +37,13 @@ test("a challenge with any flipped bit is not recognized", () => {
   }
 });
 
-test("a challenge of another length or version is not read", () => {
+test("a challenge of another length or version is rejected", () => {
   const challenge = issueChallenge(key, connectionId, now);
   expect(readChallenge(challenge.subarray(0, 31))).toBeUndefined();
   expect(readChallenge(Buffer.concat([challenge, Buffer.of(0)]))).toBeUndefined();
   expect(readChallenge(Buffer.concat([Buffer.of(2), challenge.subarray(1)]))).toBeUndefined();
 });
 
-test("a challenge differs from others of the same second", () => {
+test("challenges issued in the same second differ", () => {
   expect(issueChallenge(key, connectionId, now).equals(issueChallenge(key, connectionId, now))).toBe(false);
 });

@@ -7,7 +7,7 @@ import { decisionWorld } from "../decision_world.ts";
 const world = decisionWorld();
 const now = new Date("2026-05-01T00:00:00.000Z");
 
-test("replicas that start a new day at the same moment issue challenges with one key and keep it", async () => {
+test("replicas that start a new day at the same time issue challenges with the same key and keep that key", async () => {
   const secretBox = createSecretBox(randomBytes(32));
   const replica = () => createChallengeKeys({ db: world.db, secretBox });
   const replicas = Array.from({ length: 4 }, replica);

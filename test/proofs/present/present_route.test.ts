@@ -14,7 +14,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(errorOf(await app.present())).toBe("404 no_active_delegation");
   });
 
-  test("presents the newest certificate, the named one, or the newest that grants the scope", async () => {
+  test("presents the newest certificate, the requested one, or the newest that grants the scope", async () => {
     const app = await application(["data:read"]);
     world.api.clock.advance(1);
     const newest = await certify(app, ["payments:send"]);
@@ -24,7 +24,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(errorOf(await app.present({ required_scope: "files:read" }))).toBe("404 no_active_delegation");
   });
 
-  test("never presents a revoked certificate, named or not", async () => {
+  test("never presents a revoked certificate, even if its id is requested", async () => {
     const app = await application(["data:read"]);
     const path = `/v1/service/delegations/${app.certId}/revoke`;
     expect((await app.person.client.post(path)).status).toBe(200);
@@ -46,7 +46,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(await world.api.db("audit_events").where(recorded)).toHaveLength(1);
   });
 
-  test("finds the certificate that grants the scope behind a hundred newer ones, respecting wildcards and ceilings", async () => {
+  test("finds the certificate that grants the scope among a hundred newer ones, respecting wildcards and ceilings", async () => {
     const app = await application(["data:read"]);
     await addRevoked(world.api.db, app.certId, 100);
     const newer = {
@@ -97,7 +97,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(await world.api.db("audit_events").where({ account_id: app.person.accountId })).toHaveLength(0);
   });
 
-  test("answers 400 invalid_challenge to a challenge of another format and to one that has ended", async () => {
+  test("answers 400 invalid_challenge to a challenge with an unknown format and to an expired challenge", async () => {
     const app = await application();
     for (const challenge of ["", "AAAA", "not base64!", Buffer.alloc(32, 9).toString("base64")]) {
       expect(errorOf(await app.present({ challenge }))).toBe("400 invalid_challenge");
@@ -130,7 +130,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect((await app.present()).status).toBe(200);
   });
 
-  test("puts a bound session context into the proof, and refuses one of 31 bytes", async () => {
+  test("binds the proof to a session context, and refuses a context of 31 bytes", async () => {
     const app = await application();
     const context = Buffer.alloc(32, 7).toString("base64");
     expect((await app.present({ session_context: context })).body.proof_bundle).toMatchObject({
@@ -140,7 +140,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(errorOf(await app.present({ session_context: short }))).toBe("400 invalid_request");
   });
 
-  test("presents a certificate in its last second, but not an expired one", async () => {
+  test("presents a certificate in its last second, but not after it expires", async () => {
     const app = await application([]);
     await certify(app, ["data:read"], { expires_in: 60 });
     const { expires_at } =

@@ -36,8 +36,8 @@ function bundle(depth: number, withContext: boolean): ProofBundle {
 
 describe("the resolver of proof references", () => {
   test.each([
-    ["reads usual certificates once", 0, 20],
-    ["forgets certificates that need much memory", 9_000, 40],
+    ["reads certificates of usual size once", 0, 20],
+    ["evicts certificates that need much memory", 9_000, 40],
   ])("%s", async (_, objects, reads) => {
     const own = await certify(ROOT, AGENT, {
       constraints: [
@@ -64,7 +64,7 @@ describe("decodeProofRef", () => {
     [1, false, 4_576],
     [1, true, 4_619],
     [8, true, MAX_PROOF_REF_LENGTH],
-  ])("returns what was encoded: depth %d, context %s, %d characters", (depth, withContext, length) => {
+  ])("decodes what encodeProofRef encoded: depth %d, context %s, %d characters", (depth, withContext, length) => {
     const proof = bundle(depth, withContext);
     const text = encodeProofRef(proof);
     expect(text).toMatch(/^[A-Za-z0-9_-]+$/);
@@ -87,7 +87,7 @@ describe("decodeProofRef", () => {
     expect(decodeProofRef(bytes.toString("base64url"))).toBeUndefined();
   });
 
-  test("rejects a reference unless every byte is in its place", () => {
+  test("rejects a reference if any byte is missing, added or changed", () => {
     const bytes = Buffer.from(encodeProofRef(bundle(2, true)), "base64url");
     const changed = (at: number, value: number) => {
       const copy = Buffer.from(bytes);
@@ -129,7 +129,7 @@ describe("verify with a proof reference", () => {
   const byRef = (app: Application, ref: unknown, fields = {}) =>
     app.verify(undefined, { proof_ref: ref, ...fields });
 
-  test("decides as with the bundle, and its receipt has the same bundle hash", async () => {
+  test("gives the same decision as with the whole bundle, and the same bundle hash in its receipt", async () => {
     const app = await world.application();
     const { body } = await app.present();
     const decided = await byRef(app, body.proof_ref);
@@ -146,7 +146,7 @@ describe("verify with a proof reference", () => {
     ]);
   });
 
-  test("reads the reference from the header too", async () => {
+  test("also reads the reference from the header", async () => {
     const app = await world.application();
     const { body } = await app.present();
     const answer = await world.api.client().post(
@@ -170,7 +170,7 @@ describe("verify with a proof reference", () => {
     });
   });
 
-  test("answers invalid_proof to a malformed, forged, unknown or foreign reference, and spends nothing", async () => {
+  test("answers invalid_proof to a malformed, forged or unknown reference or another account's, and spends nothing", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const { body } = await app.present();
     const bytes = Buffer.from(String(body.proof_ref), "base64url");

@@ -43,7 +43,7 @@ async function constrained(...constraints: Record<string, unknown>[]): Promise<A
 }
 
 describe("POST …/agents/{agent_id}/try", () => {
-  test("makes the three calls of an application, and its decision is like any other", async () => {
+  test("makes the three calls of an application, and its decision is recorded and charged like any other", async () => {
     const app = await application();
     const before = await balanceOf(app);
     const answer = await attempt(app, { cert_id: app.certId });
@@ -74,7 +74,7 @@ describe("POST …/agents/{agent_id}/try", () => {
     expect(receipt.body.receipt).toEqual(verify?.answer.receipt);
   });
 
-  test("answers each call with the same members as the calls with an API key", async () => {
+  test("returns the same members for each call as the calls with an API key", async () => {
     const app = await application();
     const [challenge, present, verify] = callsOf(await attempt(app, { cert_id: app.certId }));
     const own = [await app.post("/v1/service/challenge"), await app.present({ cert_id: app.certId })];
@@ -93,7 +93,7 @@ describe("POST …/agents/{agent_id}/try", () => {
     expect(await balanceOf(app)).toBe(before - 2_000);
   });
 
-  test("compares constraints with the given context", async () => {
+  test("evaluates constraints against the given context", async () => {
     const app = await constrained({ type: "max_amount", max_amount: 10, currency: "EUR" });
     const of = async (context?: object) => {
       const answer = await attempt(app, context && { context });
@@ -104,14 +104,14 @@ describe("POST …/agents/{agent_id}/try", () => {
     expect(await of()).toEqual(["deny constraint_unverifiable", "constraints"]);
   });
 
-  test("counts toward a certificate's rate", async () => {
+  test("counts toward a certificate's rate limit", async () => {
     const app = await constrained({ type: "max_rate", count: 2, window_s: 60 });
     const answers = [await attempt(app), await attempt(app), await attempt(app)].map(decided);
     expect(answers).toEqual(["allow authorized", "allow authorized", "deny constraint_denied"]);
     expect((await app.verify(await app.proof())).body.decision_reason).toBe("constraint_denied");
   });
 
-  test("decides and charges once under one idempotency key", async () => {
+  test("decides and charges once for one idempotency key", async () => {
     const app = await application();
     const headers = { "idempotency-key": "once" };
     const [first, second] = [await attempt(app, {}, headers), await attempt(app, {}, headers)];
@@ -125,7 +125,7 @@ describe("POST …/agents/{agent_id}/try", () => {
     expect(errorOf(await app.verify(present?.answer.proof_bundle))).toBe("400 invalid_challenge");
   });
 
-  test("adds an entry to the organization's activity with the person and the tried scope", async () => {
+  test("adds an activity entry with the person and the tried scope to the organization", async () => {
     const owner = await world.api.person({ organization_name: "Engines" });
     const app = await application(["data:read"], owner);
     const developer = await addMember(world.api, owner.accountId, "developer");
@@ -158,7 +158,7 @@ describe("the shell lines of a trial", () => {
   test.each([
     ["data:read", "allow"],
     ["payments:send", "deny"],
-  ])("ask for %s and get the same answer: %s", async (required_scope, decision) => {
+  ])("request the scope %s and get the same answer as the trial: %s", async (required_scope, decision) => {
     const app = await application(["data:read"]);
     const answer = await attempt(app, { cert_id: app.certId, required_scope });
     const verified = callsOf(answer)[2]?.answer ?? {};
@@ -169,7 +169,7 @@ describe("the shell lines of a trial", () => {
     }
   });
 
-  test("contain text that a shell would interpret, and no API key", async () => {
+  test("quote characters that a shell would interpret, and contain no API key", async () => {
     const resource = 'it\'s "quoted" $HOME `id` $(id) \\ %s & é 🙂 ; #';
     const app = await constrained({ type: "resource_path", resource_id: resource, path_prefix: "/a b" });
     const of = async (context: object) => {
@@ -197,7 +197,7 @@ describe("POST …/agents/{agent_id}/try without a decision", () => {
     );
   };
 
-  test("ends without charge at a revoked or expired delegation", async () => {
+  test("stops without charge if the delegation is revoked or expired", async () => {
     const revoked = await application();
     await revoked.person.client.post(`/v1/service/delegations/${revoked.certId}/revoke`);
     expect(await ended(revoked)).toEqual(["200", "404 no_active_delegation"]);
@@ -207,7 +207,7 @@ describe("POST …/agents/{agent_id}/try without a decision", () => {
     expect(await ended({ ...over, certId })).toEqual(["200", "404 no_active_delegation"]);
   });
 
-  test("ends without charge at an agent without a delegation", async () => {
+  test("stops without charge if the agent has no delegation", async () => {
     const app = await application();
     const second = await createAgent(world.api.client(), app.platform);
     expect(await ended({ ...app, agentId: second }, { cert_id: undefined })).toEqual([
@@ -216,7 +216,7 @@ describe("POST …/agents/{agent_id}/try without a decision", () => {
     ]);
   });
 
-  test("ends without charge at missing credit, and decides once there is credit again", async () => {
+  test("stops without charge if there is no credit, and decides once there is credit again", async () => {
     const app = await application();
     const balances = world.api.db("balances").where({ account_id: app.person.accountId });
     await balances.clone().update({ balance_micro_usd: 1_999 });
@@ -227,7 +227,7 @@ describe("POST …/agents/{agent_id}/try without a decision", () => {
 });
 
 describe("POST …/agents/{agent_id}/try refuses", () => {
-  test("anything of another account, whichever part of it is named", async () => {
+  test("another account's connections and agents, and unknown ones", async () => {
     const [app, stranger] = [await application(), await application()];
     const mixed = [
       stranger,
@@ -260,7 +260,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(await decisionsOf(world, app)).toBe(0);
   });
 
-  test("a removed platform, and finds nothing to present for a deleted agent", async () => {
+  test("a removed platform, and finds no certificate to present for a deleted agent", async () => {
     const app = await application();
     const agent = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}`;
     expect((await app.person.client.call("DELETE", agent)).status).toBe(200);
@@ -270,7 +270,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(errorOf(await attempt(app))).toBe("404 not_found");
   });
 
-  test("an agent whose key is not in the vault, with an error that says so", async () => {
+  test("an agent whose key is not in the vault, with an error that gives this reason", async () => {
     const app = await application();
     await world.api.db("agents").where({ agent_id: app.agentId }).update({ vault_key_id: null });
     const answer = await attempt(app);
@@ -284,7 +284,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(await decisionsOf(world, app)).toBe(0);
   });
 
-  test("a member whose role may have no API key", async () => {
+  test("a member whose role does not permit API keys", async () => {
     const owner = await world.api.person({ organization_name: "Engines" });
     const app = await application(["data:read"], owner);
     for (const role of ["approver", "auditor"] as const) {
@@ -306,10 +306,10 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
   });
 });
 
-describe("the rate of a connection's proofs", () => {
+describe("a connection's rate limit for proofs", () => {
   const rated = proofApi({ limits: { presentPerMinute: 3 } });
 
-  test("covers trials by persons and presents by the application together", async () => {
+  test("counts trials by people and present calls by the application together", async () => {
     const [app, other] = [await rated.application(), await rated.application()];
     expect((await app.present()).status).toBe(200);
     expect([(await attempt(app)).status, (await attempt(app)).status]).toEqual([200, 200]);

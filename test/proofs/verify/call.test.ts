@@ -39,7 +39,7 @@ describe("reading a verify call", () => {
     expect(refusal(call(body))).toBe(expected);
   });
 
-  test("accepts the bundle as object, base64, base64url or in the header", async () => {
+  test("accepts the bundle as an object, as base64 or base64url, or in the header", async () => {
     const bundle = await prove();
     const text = JSON.stringify(bundle);
     const body = (proof: unknown) => JSON.stringify({ required_scope: "data:read", proof_bundle: proof });
@@ -53,7 +53,7 @@ describe("reading a verify call", () => {
     for (const reading of readings) expect(reading.proof).toEqual({ bundle });
   });
 
-  test("throws invalid_proof for an id with U+0000 in every form that hides it from the check of the body", async () => {
+  test("throws invalid_proof for an id with U+0000, also in encoded proofs that the check of the body cannot see", async () => {
     const bundle = await prove();
     const [certificate] = bundle.delegations;
     const forged = [

@@ -37,7 +37,7 @@ function decidingAfter(times: number, fail: () => Promise<DecisionOutcome>) {
 const taken = async () => ({ kind: "invocation_taken" }) as const;
 const collided = () => Promise.reject(Object.assign(new Error("duplicate key"), { code: "23505" }));
 
-describe("verifyProof, when other calls decide on the same operation,", () => {
+describe("verifyProof, if other calls decide on the same operation,", () => {
   test.each([
     [1, taken],
     [2, taken],
@@ -56,7 +56,7 @@ describe("verifyProof, when other calls decide on the same operation,", () => {
     expect(deciding.tries).toBe(3);
   });
 
-  test("returns the decision to the same proof, but not if the recorded bundle hash differs", async () => {
+  test("returns the decision for the same proof, but not if the recorded bundle hash differs", async () => {
     const { bundle, call } = await boundCall();
     const decided = await verifyProof(service.deps, call);
     expect(decided.receipt.bundle_hash).toBe(Buffer.from(bundleHash(bundle)).toString("hex"));

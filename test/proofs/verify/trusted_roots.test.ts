@@ -25,7 +25,7 @@ beforeEach(() => {
   asked = 0;
 });
 
-test("a found root is read once, however many concurrent and later lookups there are", async () => {
+test("a root that was found is read from the database once, however many concurrent and later lookups there are", async () => {
   const { humanId, accountId } = await insertRecords(world.db, 0);
   asked = 0;
   const found = await Promise.all(Array.from({ length: 8 }, () => findRoot(humanId)));
@@ -34,12 +34,12 @@ test("a found root is read once, however many concurrent and later lookups there
   expect(asked).toBe(1);
 });
 
-test("a root is not found for a chain with another key under the root's id", async () => {
+test("a lookup does not find a root if the chain contains the root's id with another key", async () => {
   const { humanId } = await insertRecords(world.db, 0);
   expect(await findRoot(humanId, { ...ROOT_KEY, ml_dsa_65: "another" })).toBeUndefined();
 });
 
-test("an unknown root is found as soon as an account has it", async () => {
+test("a lookup finds an unknown root as soon as an account has its key", async () => {
   const humanId = randomBytes(16).toString("hex");
   expect(await findRoot(humanId)).toBeUndefined();
   const { accountId } = await insertRecords(world.db, 0, { humanId });

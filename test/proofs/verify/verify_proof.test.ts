@@ -27,7 +27,7 @@ async function challengeAt(issued: Date): Promise<Uint8Array> {
 }
 
 describe("verifyProof", () => {
-  test("allows a proof once, and throws invalid_challenge for a repetition", async () => {
+  test("allows a proof once, and throws invalid_challenge if the proof is repeated", async () => {
     const bundle = await person.prove({ now });
     expect(await decisionOf(bundle, { as: person })).toBe("allow authorized");
     expect(await codeOf(verify(bundle, { as: person }))).toBe("invalid_challenge");
@@ -39,7 +39,7 @@ describe("verifyProof", () => {
     expect(await codeOf(verify(bundle, { as: person }))).toBe("invalid_challenge");
   });
 
-  test("denies if the certificate was revoked meanwhile, with a receipt that grants nothing", async () => {
+  test("denies if the certificate has been revoked, with a receipt that grants nothing", async () => {
     const revoked = await account();
     const bundle = await revoked.prove({ now });
     await service
@@ -53,7 +53,7 @@ describe("verifyProof", () => {
     });
   });
 
-  test("allows in the certificate's last second, and denies as expired after that, revoked or not", async () => {
+  test("allows in the certificate's last second, and denies as expired after that, even if it is revoked", async () => {
     const ended = await account({ expiresAt: addSeconds(now, 60) });
     const decide = async (seconds: number) => {
       const at = addSeconds(now, seconds);
@@ -70,7 +70,7 @@ describe("verifyProof", () => {
     expect(await decide(61)).toBe("deny delegation_expired");
   });
 
-  test("denies a root that no account has, whatever else is wrong with the proof", async () => {
+  test("denies as untrusted_root if no account has the root, whatever else is wrong with the proof", async () => {
     const stranger = await account();
     const challenge = await challengeAt(now);
     const bundle = await stranger.prove({ now, challenge });
@@ -86,7 +86,7 @@ describe("verifyProof", () => {
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "denies a root with the account's id but another %s key",
+    "denies a root that has the account's id but another %s key",
     async (algorithm) => {
       const [owner, other] = [await account(), await account()];
       const { issuer_pub_key: own } = owner.certificate;
@@ -144,8 +144,8 @@ describe("verifyProof", () => {
   });
 });
 
-describe("verifyProof with a challenge", () => {
-  test("allows in its last second but not in the next", async () => {
+describe("verifyProof, for a challenge,", () => {
+  test("allows in the challenge's last second but not in the next", async () => {
     const [first, second] = [await person.prove({ now }), await person.prove({ now })];
     const end = (unixSeconds(now) + 300) * 1000;
     service.clock.set(new Date(end));
@@ -154,7 +154,7 @@ describe("verifyProof with a challenge", () => {
     expect(await codeOf(verify(second, { as: person }))).toBe("invalid_challenge");
   });
 
-  test("allows if a clock that runs ahead made it end at most 30 seconds too late", async () => {
+  test("allows if a clock that runs ahead set the expiry at most 30 seconds too late", async () => {
     const issued = (seconds: number) => addSeconds(new Date(unixSeconds(now) * 1000), seconds);
     const [first, second] = [await challengeAt(issued(30)), await challengeAt(issued(31))];
     service.clock.set(issued(0));
@@ -163,7 +163,7 @@ describe("verifyProof with a challenge", () => {
     expect(await codeOf(verify(await proof(second), { as: person }))).toBe("invalid_challenge");
   });
 
-  test("throws invalid_challenge for an unknown key, before any signature work", async () => {
+  test("throws invalid_challenge if its key is unknown, before any signature work", async () => {
     const challenge = issueChallenge(
       { day: challengeDay(now), secret: randomBytes(32) },
       person.connectionId,
@@ -191,7 +191,7 @@ describe("verifyProof with a challenge", () => {
 });
 
 describe("verifyProof with a forged bundle", () => {
-  test("throws for any one of 200 flipped bits, and leaves the challenge unspent", async () => {
+  test("throws for each of 200 single flipped bits, and leaves the challenge unspent", async () => {
     const bundle = await person.prove({ now });
     const text = JSON.stringify(bundle);
     const before = await countOf("audit_events", person);
@@ -222,7 +222,7 @@ describe("verifyProof with a forged bundle", () => {
 });
 
 describe("verifyProof with a forged challenge signature", () => {
-  test("throws invalid_proof even under an expired certificate, and charges nothing", async () => {
+  test("throws invalid_proof even if the certificate has expired, and charges nothing", async () => {
     const ended = await account({ expiresAt: addSeconds(now, 60) });
     const at = addSeconds(now, 61);
     service.clock.set(at);
@@ -244,7 +244,7 @@ describe("verifyProof without a valid scope", () => {
 });
 
 describe("verifyProof with constraints", () => {
-  test("compares them with the context of the call", async () => {
+  test("evaluates them against the context of the call", async () => {
     const limited = await account({
       constraints: [{ type: "max_amount", max_amount: 10.5, currency: "EUR" }],
     });
