@@ -29,7 +29,7 @@ describe("approving a request", () => {
     });
   });
 
-  test("creates a certificate that the owner's root key signed, for exactly what was approved", async () => {
+  test("creates a certificate for exactly what was approved, signed by the owner's root key", async () => {
     const constraints = [{ type: "max_amount", max_amount: 5, currency: "EUR" }];
     const { person, agentId, requestId } = await requested(api, { constraints });
     const { body } = await approve(person, requestId, ["payments:send", "data:read"]);
@@ -71,7 +71,7 @@ describe("approving a request", () => {
     ]);
   });
 
-  test("shows the approval on the request", async () => {
+  test("adds the approval to the request's state", async () => {
     const { person, requestId } = await requested(api);
     const { body } = await approve(person, requestId, ["data:read"]);
     const shown = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
@@ -86,8 +86,8 @@ describe("approving a request", () => {
 
   test.each([
     ["all requested scopes", ["data:read", "data:share", "payments:send", "custom:orders:refund"]],
-    ["some scopes in another order", ["payments:send", "data:read"]],
-    ["a wildcard over scopes that were requested by name", ["data:*"]],
+    ["some of the requested scopes in another order", ["payments:send", "data:read"]],
+    ["a wildcard if its scopes were requested by name", ["data:*"]],
     ["a scope twice", ["data:read", "data:read"]],
   ])("may grant %s", async (_, scope) => {
     const { person, requestId } = await requested(api);
@@ -99,7 +99,7 @@ describe("approving a request", () => {
     ["nothing", []],
     ["more than was requested", ["data:read", "data:write"]],
     ["an unknown scope", ["nope"]],
-    ["a wildcard over more", ["payments:*"]],
+    ["a wildcard that covers more", ["payments:*"]],
   ])("may not grant %s", async (_, scope) => {
     const { person, requestId } = await requested(api);
     const answer = await approve(person, requestId, scope);
@@ -123,7 +123,7 @@ describe("approving a request", () => {
     expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
   });
 
-  test("respects a ceiling that shrinks while the vault signs", async () => {
+  test("respects a ceiling that is reduced while the vault signs", async () => {
     const { person, platform, requestId } = await requested(api);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ describe("approving a request", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
   });
 
-  test("leaves the request pending if the vault is unavailable or refuses, and can be repeated", async () => {
+  test("leaves the request pending if the vault is unavailable or refuses, so the approval can be repeated", async () => {
     const { person, platform, requestId } = await requested(api);
     for (const failure of [
       new VaultUnavailable("unreachable", "away"),
@@ -163,7 +163,7 @@ describe("approving a request", () => {
     expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
   });
 
-  test("rejects a certificate that differs from the one it asked the vault for", async () => {
+  test("rejects a certificate from the vault that differs from the requested certificate", async () => {
     const { person, requestId } = await requested(api);
     const sign = api.vault.signDelegation;
     api.vault.signDelegation = async (key, certificate, approval) =>
@@ -174,7 +174,7 @@ describe("approving a request", () => {
     expect(await statusOf(requestId)).toBe("pending");
   });
 
-  test("adds the approver's constraints to the requested ones, each once", async () => {
+  test("adds the approver's constraints to the requested constraints, without duplicates", async () => {
     const speed = { type: "max_speed_mps", max_mps: 3 };
     const rate = { type: "max_rate", count: 1, window_s: 60 };
     const { person, requestId } = await requested(api, { constraints: [speed] });
@@ -190,7 +190,7 @@ describe("approving a request", () => {
       { min_alt_m: -3.5, max_alt_m: 0 },
       { min_alt_m: -3.5, max_alt_m: 0 },
     ],
-  ])("signs a box requested with %j in the form that every verifier expects", async (given, signed) => {
+  ])("signs a box requested with %j in the canonical form that every verifier expects", async (given, signed) => {
     const corners = { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1 };
     const { person, requestId } = await requested(api, { constraints: [{ ...corners, ...given }] });
     const { body } = await approve(person, requestId, ["data:read"]);
@@ -198,7 +198,7 @@ describe("approving a request", () => {
     expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([{ ...corners, ...signed }]);
   });
 
-  test("refuses a box with only one altitude, because it would leave no space between that and 0", async () => {
+  test("refuses a box with only one altitude, because no altitude between this bound and 0 would satisfy it", async () => {
     const constraints = [{ type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1, min_alt_m: 5 }];
     const { person, requestId } = await requested(api);
     const answer = await approve(person, requestId, ["data:read"], { constraints });
@@ -217,12 +217,12 @@ describe("approving a request", () => {
   });
 });
 
-describe("the end of a certificate", () => {
+describe("the expiry of a certificate", () => {
   const hour = 3600;
   const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
   const nowSeconds = () => unixSeconds(api.clock.now());
 
-  test("counts from the approval if it was requested in seconds", async () => {
+  test("counts from the approval if it was requested as a number of seconds", async () => {
     const { person, requestId } = await requested(api, { expires_in: hour });
     api.clock.advance(60);
     const { body } = await approve(person, requestId, ["data:read"]);
@@ -235,7 +235,7 @@ describe("the end of a certificate", () => {
     expect(row!.expires_at).toEqual(new Date((nowSeconds() + hour) * 1000));
   });
 
-  test("equals the requested moment, to the second", async () => {
+  test("equals the requested time, to the second", async () => {
     const end = nowSeconds() + hour;
     const { person, requestId } = await requested(api, {
       expires_at: new Date(end * 1000 + 999).toISOString(),

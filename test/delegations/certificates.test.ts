@@ -23,7 +23,7 @@ async function countWaiting(): Promise<number> {
 }
 
 describe("revoking a certificate", () => {
-  test("answers revoked each time, keeps the first reason and reports it once", async () => {
+  test("answers revoked each time, keeps the first reason and sends one event", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const answers = [
       await revoke(person, certId, { reason: "done" }),
@@ -59,7 +59,7 @@ describe("revoking a certificate", () => {
     );
   });
 
-  test.each([2, 16])("reports the revocation once when %i calls race", async (count) => {
+  test.each([2, 16])("sends one event if %i calls race", async (count) => {
     for (let round = 0; round < 3; round += 1) {
       const { person, platform, certId } = await delegated(api);
       const answers = await Promise.all(
@@ -75,7 +75,7 @@ describe("revoking a certificate", () => {
     }
   });
 
-  test("succeeds after the connection was removed and after the certificate's end", async () => {
+  test("succeeds after the connection was removed and after the certificate expired", async () => {
     const { person, platform, requestId, certId } = await delegated(api);
     await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
     expect((await revoke(person, certId)).body).toEqual({ cert_id: certId, status: "revoked" });
@@ -88,7 +88,7 @@ describe("revoking a certificate", () => {
     expect((await revoke(next.person, short)).body.status).toBe("revoked");
   });
 
-  test("waits for a decision that has read the certificate", async () => {
+  test("waits for a running decision that has read the certificate", async () => {
     const { person, certId } = await delegated(api);
     const order: string[] = [];
     let revoking: Promise<unknown> | undefined;
@@ -112,7 +112,7 @@ describe("revoking a certificate", () => {
 });
 
 describe("another account's certificate", () => {
-  test("answers not_found to every call, and stays approved", async () => {
+  test("gets not_found in every call, and stays approved", async () => {
     const { person, certId } = await delegated(api);
     const stranger = await api.person();
     for (const id of [certId, `cert-${crypto.randomUUID()}`, "nonsense", "cert-%00"]) {
@@ -130,7 +130,7 @@ describe("another account's certificate", () => {
 });
 
 describe("reading certificates", () => {
-  test("shows who approved what, when and where, and the certificate itself", async () => {
+  test("returns who approved what, when and where, and the certificate itself", async () => {
     const { person, platform, agentId, requestId, certId, answer } = await delegated(api);
     const { status, body } = await person.client.get(`/v1/service/delegations/${certId}`);
     expect(status).toBe(200);
@@ -165,7 +165,7 @@ describe("reading certificates", () => {
     expect(listed.body).toEqual({ items: [body], next_cursor: null });
   });
 
-  test("pages through certificates newest first, also within one second, and filters them", async () => {
+  test("returns pages of certificates, newest first, also within one second, and filters them", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const ids = [certId];
     for (let n = 0; n < 4; n += 1) {
@@ -193,7 +193,7 @@ describe("reading certificates", () => {
   });
 });
 
-test("changes of many certificates never deadlock with decisions about them", async () => {
+test("changes to many certificates never deadlock with decisions about these certificates", async () => {
   const { person, platform, certId } = await delegated(api);
   const ids = [certId];
   for (let n = 0; n < 9; n += 1) {

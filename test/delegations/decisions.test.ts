@@ -8,7 +8,7 @@ const statusOf = async (requestId: string) =>
   (await api.db("delegation_requests").where({ request_id: requestId }).first())!.status;
 
 describe("racing decisions on one request", () => {
-  test.each([2, 16])("create one certificate from %i approvals", async (count) => {
+  test.each([2, 16])("create one certificate if %i approvals race", async (count) => {
     for (let round = 0; round < 3; round += 1) {
       const { person, platform, requestId } = await requested(api);
       const answers = await Promise.all(
@@ -26,7 +26,7 @@ describe("racing decisions on one request", () => {
     }
   });
 
-  test("create one certificate even if all approvals got a signature", async () => {
+  test("create one certificate even if the vault signed for every approval", async () => {
     const { person, requestId } = await requested(api);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     let signed = 0;
@@ -46,7 +46,7 @@ describe("racing decisions on one request", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toHaveLength(1);
   });
 
-  test("refuse an approval whose request ends while the vault signs", async () => {
+  test("refuse an approval if the request expires while the vault signs", async () => {
     const { person, requestId } = await requested(api);
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
     const sign = api.vault.signDelegation;
@@ -82,7 +82,7 @@ describe("racing decisions on one request", () => {
     }
   });
 
-  test("apply a smaller ceiling to a certificate that is approved at the same time", async () => {
+  test("apply a reduced ceiling to a certificate that is approved at the same time", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { person, platform, requestId } = await requested(api);
       await Promise.all([
@@ -99,7 +99,7 @@ describe("racing decisions on one request", () => {
 });
 
 describe("denying a request", () => {
-  test("ends the request with a reason, and reports that once", async () => {
+  test("closes the request with a reason, and sends one event", async () => {
     const { person, platform, agentId, requestId } = await requested(api);
     const path = `/v1/service/delegations/requests/${requestId}/deny`;
     const { status, body } = await person.client.post(path, { reason: "not now" });
@@ -137,7 +137,7 @@ describe("denying a request", () => {
     expect((await deny("r".repeat(500))).status).toBe(200);
   });
 
-  test("succeeds in the last moment of a request, but not at its end", async () => {
+  test("succeeds in the last millisecond of a request, but not once it has expired", async () => {
     const { person, requestId } = await requested(api);
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
     const other = await requested(api);
@@ -156,7 +156,7 @@ describe("denying a request", () => {
 });
 
 describe("another account's request", () => {
-  test("answers not_found to every call, and stays pending", async () => {
+  test("gets not_found in every call, and stays pending", async () => {
     const { requestId } = await requested(api);
     const stranger = await api.person();
     for (const id of [requestId, `req-${crypto.randomUUID()}`, "nonsense"]) {

@@ -53,7 +53,7 @@ const revokedOf = (accountId: string): Promise<string[]> =>
     .orderBy("cert_id")
     .pluck("cert_id");
 
-test("a revocation list contains all revoked certificates up to the maximum, signed once each, and then fails", {
+test("a revocation list contains every revoked certificate up to the maximum, and fails beyond the maximum", {
   timeout: 180_000,
 }, async () => {
   const { person, certId } = await delegated(api);
@@ -91,7 +91,7 @@ test("a revocation list contains all revoked certificates up to the maximum, sig
   expect(list.revoked_certs).toEqual((await revokedOf(accountId)).filter((id) => id !== ended));
 });
 
-test("a cached revocation list is replaced if the stored one was altered or another certificate was revoked", async () => {
+test("a cached revocation list is replaced if the stored list was altered or another certificate was revoked", async () => {
   const { person, certId } = await delegated(api);
   await addRevoked(api.db, certId, 2);
   const first = await read(person.humanId);

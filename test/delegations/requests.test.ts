@@ -27,7 +27,7 @@ async function ready() {
 }
 
 describe("requesting a delegation", () => {
-  test("asks for the whole ceiling and the only agent by default", async () => {
+  test("requests the whole ceiling for the only agent by default", async () => {
     const { ask, agentId, person, platform } = await ready();
     const { status, body } = await ask();
     expect(status).toBe(201);
@@ -68,7 +68,7 @@ describe("requesting a delegation", () => {
     });
   });
 
-  test("keeps the requested scopes, constraints and end", async () => {
+  test("keeps the requested scopes, constraints and expiry", async () => {
     const { ask, person } = await ready();
     const constraints = [
       { type: "max_amount", max_amount: 10.5, currency: "EUR" },
@@ -80,14 +80,14 @@ describe("requesting a delegation", () => {
     expect(shown.body).toMatchObject({ constraints, requested_expires_in: 3600, requested_expires_at: null });
   });
 
-  test("needs an agent", async () => {
+  test("fails without an agent", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const answer = await person.client.post(path, { connection_id: connectionId });
     expect([answer.status, errorCode(answer)]).toEqual([409, "no_agent"]);
   });
 
-  test("needs the id of one of several agents, and ignores deleted ones", async () => {
+  test("requires an agent id if there are several agents, and ignores deleted agents", async () => {
     const { ask, platform, agentId } = await ready();
     const other = await createAgent(api.client(), platform);
     const answer = await ask();
@@ -116,10 +116,10 @@ describe("requesting a delegation", () => {
     ["an unknown scope", { requested_scope: ["nope"] }, "invalid_scopes"],
     ["no scope", { requested_scope: [] }, "invalid_request"],
     ["65 scopes", { requested_scope: Array(65).fill("data:read") }, "invalid_request"],
-    ["two forms of the end", { expires_in: 60, expires_at: "2999-01-01T00:00:00Z" }, "invalid_expiry"],
+    ["two forms of the expiry", { expires_in: 60, expires_at: "2999-01-01T00:00:00Z" }, "invalid_expiry"],
     ["zero seconds", { expires_in: 0 }, "invalid_request"],
     ["half a second", { expires_in: 0.5 }, "invalid_request"],
-    ["a malformed end", { expires_at: "tomorrow" }, "invalid_request"],
+    ["a malformed expiry", { expires_at: "tomorrow" }, "invalid_request"],
     ["a constraint without a type", { constraints: [{}] }, "invalid_constraints"],
     ["a constraint of another type", { constraints: ["x"] }, "invalid_request"],
     [
@@ -187,7 +187,7 @@ describe("requesting a delegation", () => {
     expect((await ask({ requested_scope: Array(64).fill("data:read") })).status).toBe(201);
   });
 
-  test("accepts an end one second from now, but not now", async () => {
+  test("accepts an expiry one second from now, but no immediate expiry", async () => {
     const { ask } = await ready();
     const now = api.clock.now();
     const second = Math.floor(now.getTime() / 1000);
@@ -196,7 +196,7 @@ describe("requesting a delegation", () => {
     expect((await ask({ expires_at: at(second + 1) })).status).toBe(201);
   });
 
-  test("accepts the last second before the wire format's value for no end, but not that value", async () => {
+  test("accepts the last second before the wire format's value for no expiry, but not this value", async () => {
     const { ask } = await ready();
     const at = (seconds: number) => new Date(seconds * 1000).toISOString();
     expect(errorCode(await ask({ expires_at: at(NO_EXPIRY_SENTINEL) }))).toBe("invalid_expiry");
@@ -224,7 +224,7 @@ describe("requesting a delegation", () => {
 });
 
 describe("a pending request", () => {
-  test("can be approved in the last moment of its 7 days, and is shown as expired after that", async () => {
+  test("can be approved in the last millisecond of its 7 days, and is shown as expired after that", async () => {
     const { person, platform } = await ready();
     const [first, second] = [
       await selfRequest(person, platform.connectionId),
@@ -246,7 +246,7 @@ describe("a pending request", () => {
     );
   });
 
-  test("expires in lists too, and is found there by that status", async () => {
+  test("is listed as expired, and the filter for this status finds it", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);
@@ -256,7 +256,7 @@ describe("a pending request", () => {
     expect((await list("expired")).body.items).toMatchObject([{ request_id: id, status: "expired" }]);
   });
 
-  test("expires in answers without waiting for a decision that has locked it", async () => {
+  test("is returned as expired without waiting for a decision that has locked it", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);

@@ -44,7 +44,7 @@ async function another({ person, platform }: { person: Person; platform: TestPla
 }
 
 describe("a root identity's revocation list", () => {
-  test("has a signature of its root key, and is empty until something is revoked", async () => {
+  test("has a signature by the root key, and is empty before the first revocation", async () => {
     const { person } = await delegated(api);
     const answer = await read(person.humanId);
     expect([answer.status, answer.body]).toMatchObject([
@@ -63,7 +63,7 @@ describe("a root identity's revocation list", () => {
     expect(await verifyRevocationList(other, key)).toMatchObject({ code: "bad_signature" });
   });
 
-  test("contains every revoked certificate of the person, whatever revoked it, and no other", async () => {
+  test("contains every revoked certificate of the person, whatever caused the revocation, and no other certificate", async () => {
     const given = await delegated(api);
     const { person, platform, certId } = given;
     const kept = await another(given);
@@ -112,7 +112,7 @@ describe("a root identity's revocation list", () => {
     expect([waiting, signatures() - before]).toEqual([1, 1]);
   });
 
-  test("contains what was revoked while the previous list was being signed", async () => {
+  test("contains a certificate that was revoked while the vault was signing the previous list", async () => {
     const given = await delegated(api);
     const second = await another(given);
     await revoke(given.person, given.certId);
@@ -134,7 +134,7 @@ describe("a root identity's revocation list", () => {
     }
   });
 
-  test("contains a revoked certificate until a day after its end, and drops it with the next signature", async () => {
+  test("contains a revoked certificate until a day after it expires, and omits it in the next signed list", async () => {
     const given = await delegated(api);
     const ending = await another(given, { expires_in: 60 });
     await revoke(given.person, ending);
@@ -150,7 +150,7 @@ describe("a root identity's revocation list", () => {
     expect((await listOf(humanId)).revoked_certs).not.toContain(ending);
   });
 
-  test("may be cached for a minute, and is not sent again to a client that has it", async () => {
+  test("may be cached for a minute, and is not sent again to a client that already has it", async () => {
     const { person, certId } = await delegated(api);
     const first = await read(person.humanId);
     expect(first.headers.get("cache-control")).toBe("public, max-age=60");
@@ -177,14 +177,14 @@ describe("a root identity's revocation list", () => {
 describe("while the vault is unavailable", () => {
   const away = new VaultUnavailable("unreachable", "away");
 
-  test("the last revocation list is returned if nothing was revoked since", async () => {
+  test("the last revocation list is returned if nothing was revoked since then", async () => {
     const { person } = await delegated(api);
     const first = await read(person.humanId);
     api.vault.failure = away;
     expect((await read(person.humanId, replica)).text).toBe(first.text);
   });
 
-  test("a revocation list that would lack a certificate is not returned until the vault is back", async () => {
+  test("an incomplete revocation list is not returned until the vault is back", async () => {
     const { person, certId } = await delegated(api);
     await read(person.humanId);
     await revoke(person, certId);
@@ -203,7 +203,7 @@ describe("while the vault is unavailable", () => {
     expect(errorCode(await read(person.humanId))).toBe("vault_unavailable");
   });
 
-  test("a process that died during the signature of a list delays others by at most 10 seconds", async () => {
+  test("a process that died while the vault signed its list delays other processes by at most 10 seconds", async () => {
     const { person, certId } = await delegated(api);
     await revoke(person, certId);
     await api.db("revocation_lists").insert({
@@ -216,7 +216,7 @@ describe("while the vault is unavailable", () => {
   });
 });
 
-test("a revocation list that the vault signed with other content is rejected", async () => {
+test("a revocation list from the vault is rejected if its content differs from the request", async () => {
   const { person, certId } = await delegated(api);
   await revoke(person, certId);
   const { revocationList } = api.vault.statements;

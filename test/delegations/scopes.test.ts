@@ -11,7 +11,7 @@ import {
 
 const api = platformApi();
 
-test("the vocabulary is public: 54 scopes, 14 wildcards, and what each of them grants", async () => {
+test("the scope vocabulary is public: 54 scopes, 14 wildcards, and what each of them grants", async () => {
   const { status, body } = await api.client().get("/v1/service/scopes");
   expect(status).toBe(200);
   const { scopes, sensitive, wildcards, words, version } = body as {
@@ -43,7 +43,7 @@ async function asked(scope: string[]) {
   return { person, requestId };
 }
 
-test("an approval above the account's ceiling fails with the scope's name and without a call to the vault", async () => {
+test("an approval above the account's ceiling fails without a call to the vault, and the error contains the scope", async () => {
   const { person, requestId } = await asked(["data:read", "payments:send"]);
   const narrow = { root_ceiling: ["data:*", "custom:*"] };
   await api.db("accounts").where({ account_id: person.accountId }).update(narrow);

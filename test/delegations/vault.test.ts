@@ -44,7 +44,7 @@ function connect(): void {
   if (api !== undefined) vault.clock.at = api.clock.now();
 }
 
-test("a certificate is signed in the vault with the key that was created at onboarding", async () => {
+test("the vault signs a certificate with the key that was created at onboarding", async () => {
   const { person, agentId, certId } = await delegated(api);
   const { body } = await person.client.get(`/v1/service/delegations/${certId}`);
   const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
@@ -55,7 +55,7 @@ test("a certificate is signed in the vault with the key that was created at onbo
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a revocation list is signed in the vault with the root key, again for every revocation", async () => {
+test("the vault signs a new revocation list with the root key for every revocation", async () => {
   const { person, certId } = await delegated(api);
   const root = await client.getKey({ tenant: person.accountId, keyId: person.humanId });
   const path = `/v1/service/revocations/${person.humanId}`;
@@ -77,7 +77,7 @@ test("a revocation list is signed in the vault with the root key, again for ever
   expect(signed).toHaveLength(2);
 });
 
-test("a smaller ceiling and the deletion of an agent reach its key in the vault", async () => {
+test("a reduced ceiling and the deletion of an agent change the agent's key in the vault", async () => {
   const { person, platform, agentId } = await delegated(api);
   const key = { tenant: person.accountId, keyId: agentId };
   expect(await client.getKey(key)).toMatchObject({
@@ -97,7 +97,7 @@ test("a smaller ceiling and the deletion of an agent reach its key in the vault"
   expect(await api.db("agents").whereNotNull("vault_due_at")).toEqual([]);
 });
 
-test("the vault compares an approval with the agent's own ceiling, even if the API does not", async () => {
+test("the vault checks an approval against the agent's own ceiling, even if the API does not", async () => {
   const { person, platform, agentId } = await delegated(api);
   const requestId = await selfRequest(person, platform.connectionId);
   await client.shrinkCeiling({ tenant: person.accountId, keyId: agentId }, ["data:read"]);
@@ -106,7 +106,7 @@ test("the vault compares an approval with the agent's own ceiling, even if the A
   expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
 });
 
-test("one idempotency key creates one key in the vault, whatever happens to the first answer", async () => {
+test("repeated calls with one idempotency key create one key in the vault, even if the first answer is lost", async () => {
   const platform = await registerPlatform(await api.person());
   const create = () =>
     api
@@ -122,7 +122,7 @@ test("one idempotency key creates one key in the vault, whatever happens to the 
   expect(again.body).toEqual(first.body);
 });
 
-test("a stopped vault prevents approvals and new agents, and learns of deleted agents afterwards", async () => {
+test("an unavailable vault prevents approvals and new agents, and disables keys of deleted agents once it is back", async () => {
   const { person, platform, agentId } = await delegated(api);
   const requestId = await selfRequest(person, platform.connectionId);
   const doomed = await createAgent(api.client(), platform);

@@ -30,7 +30,7 @@ test("an application reads its connection's requests and certificates", async ()
   expect((await get(platform.apiKey, `/v1/service/delegations/requests/${requestId}`)).status).toBe(200);
 });
 
-test("an application sees nothing of another connection, even of its own account", async () => {
+test("an application sees nothing of another connection, even in its own account", async () => {
   const { shop, bank } = await twoPlatforms();
   for (const list of ["/v1/service/delegations", "/v1/service/delegations/requests"]) {
     expect((await get(bank.apiKey, list)).body.items).toEqual([]);
@@ -55,7 +55,7 @@ test("an application cannot decide or revoke", async () => {
   }
 });
 
-test("a person manages the agents of their own connections only", async () => {
+test("a person can manage only the agents of their own connections", async () => {
   const { person, shop, bank } = await twoPlatforms();
   const path = `/v1/service/connections/${bank.connectionId}/agents`;
   const agentId = await createAgent(api.client(), bank);
@@ -70,7 +70,7 @@ test("a person manages the agents of their own connections only", async () => {
   expect(deleted.body).toMatchObject({ agent_id: agentId, disabled_at: expect.any(String) });
 });
 
-test("a change of an agent needs the CSRF header from a person, but not from an application", async () => {
+test("a change to an agent requires the CSRF header from a person, but not from an application", async () => {
   const { person, platform, agentId } = await delegated(api);
   const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
   expect(errorCode(await person.client.call("DELETE", path, { csrf: false }))).toBe("csrf_failed");

@@ -30,7 +30,7 @@ describe("a challenge store", () => {
     expect(store.log).toEqual(["isKnown"]);
   });
 
-  test("answers after the session check and before the stream check, as in §8", async () => {
+  test("decides after the session check and before the stream check, as in §8", async () => {
     const store = () => memoryStore(bytes32(9));
     const stream = { stream_id: bytes32(2), last_seen_seq: 0 };
     expect(await code(await proof(), { challengeStore: store(), stream })).toBe("unknown_challenge");
@@ -42,7 +42,7 @@ describe("a challenge store", () => {
     );
   });
 
-  test("receives no request for a malformed bundle", async () => {
+  test("receives no calls for a malformed bundle", async () => {
     const store = memoryStore(bytes32(7));
     await verifyBundle({ ...(await proof()), delegations: [] }, options({ challengeStore: store }));
     expect(store.log).toEqual([]);
@@ -73,7 +73,7 @@ describe("a challenge store", () => {
       },
     ],
     ["a stale proof", () => prove([{}], { challenge_at: NOW - 301 })],
-    ["a foreign agent's proof", async () => ({ ...(await proof()), agent_id: "someone" })],
+    ["another agent's proof", async () => ({ ...(await proof()), agent_id: "someone" })],
     [
       "an expired certificate with a forged signature",
       async () => {
@@ -108,7 +108,7 @@ describe("a challenge store", () => {
     },
   );
 
-  test("moves the constraints after the challenge; without a store they come before the next certificate", async () => {
+  test("moves all constraints after the challenge rules, instead of before the next certificate's rules", async () => {
     const unknown = { constraints: [{ type: "acme:x" }] };
     const bundle = await prove([unknown, { expires_at: NOW - 1 }]);
     expect(await code(bundle)).toBe("constraint_unknown");
@@ -120,7 +120,7 @@ describe("a challenge store", () => {
     expect(names.indexOf("constraints")).toBeGreaterThan(names.indexOf("challenge_spent"));
   });
 
-  test("makes the call fail, and does not refuse the proof, if it throws", async () => {
+  test("makes verification fail, instead of refusing the proof, if the store throws", async () => {
     const broken = { isKnown: () => Promise.reject(new Error("down")), spend: () => true };
     await expect(verifyBundle(await proof(), options({ challengeStore: broken }))).rejects.toThrow("down");
   });

@@ -21,7 +21,7 @@ function optionsFor(bundle: ProofBundle): VerifyOptions {
 }
 
 describe("any valid proof", () => {
-  test("passes decoding and verification, with equal results of both implementations", async () => {
+  test("passes decoding and verification, with the same result from both implementations", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(certificates, { minLength: 1, maxLength: 3 }),
@@ -84,7 +84,7 @@ describe("a simple proof", () => {
     );
   });
 
-  test("gets equal results of both implementations after a change of any byte of a key or signature", async () => {
+  test("gets the same result from both implementations after a change of any bit of a key or signature", async () => {
     const texts = [
       ...Buffer.from(document)
         .toString("latin1")
@@ -106,7 +106,7 @@ describe("a simple proof", () => {
     );
   });
 
-  test("fails with a protocol error or a violation if pieces of it are cut, doubled or moved", async () => {
+  test("fails with a protocol error or a violation if pieces of it are cut, duplicated or moved", async () => {
     const position = fc.nat(document.length);
     await fc.assert(
       fc.asyncProperty(position, position, position, async (a, b, c) => {

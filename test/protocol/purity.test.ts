@@ -18,7 +18,7 @@ const sources = readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
 const isOwn = (source: string, from: string) =>
   /^\.{1,2}\//.test(from) && !relative(FOLDER, resolve(FOLDER, dirname(source), from)).startsWith("..");
 
-test("the protocol does not import access to files, networks, databases or clocks", () => {
+test("the protocol code imports no modules for files, networks, databases or clocks", () => {
   expect(sources.length).toBeGreaterThan(30);
   for (const { name, text } of sources) {
     const imported = [...text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)].map(
@@ -31,7 +31,7 @@ test("the protocol does not import access to files, networks, databases or clock
   }
 });
 
-test("the protocol does not read a clock or the environment", () => {
+test("the protocol code does not read a clock or the environment", () => {
   for (const { name, text } of sources) expect(IMPURE.exec(text)?.[0], name).toBeUndefined();
 });
 

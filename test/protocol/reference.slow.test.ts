@@ -73,7 +73,7 @@ describe.skipIf(!isThere)("compared with the published Python SDK", () => {
     expect(differing(compared.filter(isRead).filter(isAlike), answer)).toEqual([]);
   });
 
-  test("the SDK also refuses every case that is listed with another reason", () => {
+  test("the SDK also refuses every case for which this test lists a different reason", () => {
     const others = compared.filter((each) => !isAlike(each));
     expect(others).toHaveLength(7);
     for (const { question, own, theirs } of others) {

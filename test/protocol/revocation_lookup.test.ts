@@ -26,7 +26,7 @@ describe("the revocation lookup", () => {
     expect(asked).toEqual(["cert-0", "cert-1"]);
   });
 
-  test("refuses the proof if the state is unknown", async () => {
+  test("makes verification refuse the proof if the state is unknown", async () => {
     const result = await verifyBundle(
       await prove(),
       options({
@@ -42,7 +42,7 @@ describe("the revocation lookup", () => {
     });
   });
 
-  test("takes precedence over the certificate's signature", async () => {
+  test("takes precedence over the check of the certificate's signature", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     leaf.signature = { ...leaf.signature, ed25519: tamper(leaf.signature.ed25519) };

@@ -18,14 +18,14 @@ describe("a revocation list", () => {
   const issue = (revoked_certs = ["a", "b"]) =>
     issueRevocationList({ issuer_id: ROOT.id, updated_at: NOW, revoked_certs }, ROOT.privateKey);
 
-  test("verifies with its issuer's key after encoding and decoding, also if it is empty", async () => {
+  test("verifies with its issuer's key after encoding and decoding, even if the list is empty", async () => {
     for (const list of [await issue(), await issue([])]) {
       expect(decodeRevocationList(encode(list))).toEqual(list);
       expect(await verifyRevocationList(list, ROOT.publicKey)).toBeUndefined();
     }
   });
 
-  test("fails verification with another key, even with the key that signed it", async () => {
+  test("fails verification with any other key, even if that key signed the list", async () => {
     expect(await verifyRevocationList(await issue(), AGENT.publicKey)).toMatchObject({
       code: "issuer_mismatch",
     });
@@ -64,7 +64,7 @@ describe("a revocation list", () => {
     expect(() => decodeRevocationList(long, { maxBytes: long.length - 1 })).toThrow(refuses("too_large"));
   });
 
-  test("rejects unknown, missing and mistyped members", async () => {
+  test("fails decoding with unknown, missing and mistyped members", async () => {
     const list = await issue();
     expect(() => decodeRevocationList(encode({ ...list, extra: 1 }))).toThrow(refuses("unknown_field"));
     expect(() => decodeRevocationList(encode({ ...list, revoked_certs: null }))).toThrow(
@@ -87,11 +87,11 @@ describe("a revocation push", () => {
     [1, 7, "seq_replay"],
     [9, 7, "seq_skip"],
     [9, undefined, undefined],
-  ])("number %d after %s: %s", async (seqNo, last, expected) => {
+  ])("with sequence number %d after %s gives: %s", async (seqNo, last, expected) => {
     expect((await verifyRevocationPush(await issue(seqNo), ROOT.publicKey, last))?.code).toBe(expected);
   });
 
-  test("fails verification if it is forged, whatever its number", async () => {
+  test("fails verification if it is forged, whatever its sequence number", async () => {
     const push = { ...(await issue(9)), entries: ["a", "b"] };
     expect(await verifyRevocationPush(push, ROOT.publicKey, 7)).toMatchObject({ code: "bad_signature" });
     expect(await verifyRevocationPush(await issue(1), AGENT.publicKey, 0)).toMatchObject({
@@ -99,7 +99,7 @@ describe("a revocation push", () => {
     });
   });
 
-  test("survives encoding and decoding, and requires entries and a number from 1 on", async () => {
+  test("stays the same after encoding and decoding, and requires entries and a sequence number of at least 1", async () => {
     const push = await issue(1);
     expect(decodeRevocationPush(encode(push))).toEqual(push);
     expect(decodeRevocationPush(encode({ ...push, entries: [] })).entries).toEqual([]);

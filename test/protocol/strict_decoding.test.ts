@@ -43,13 +43,13 @@ describe.each(KINDS)("%s", (kind) => {
   const textOf = () => Buffer.from(genuine[kind][0] ?? Buffer.alloc(0)).toString("utf8");
   const parsed = (): Record<string, unknown> => JSON.parse(textOf());
 
-  test("decodes to the content of the document", () => {
+  test("has the content of its document after decoding", () => {
     for (const document of genuine[kind]) {
       expect(decode(document)).toEqual(JSON.parse(Buffer.from(document).toString("utf8")));
     }
   });
 
-  test("rejects a missing or null member, unless it is optional", () => {
+  test("requires all members that are not optional, and rejects null", () => {
     const required = Object.keys(parsed()).filter((name) => !OPTIONAL[kind]?.includes(name));
     expect(required.length).toBeGreaterThanOrEqual(3);
     for (const name of required) {
@@ -59,7 +59,7 @@ describe.each(KINDS)("%s", (kind) => {
     }
   });
 
-  test("rejects a member of another type", () => {
+  test("rejects a member of the wrong type", () => {
     for (const name of Object.keys(parsed())) {
       for (const value of [true, { a: 1 }, [[]]]) {
         expect(() => decode(encode({ ...parsed(), [name]: value })), name).toThrow(
@@ -74,7 +74,7 @@ describe.each(KINDS)("%s", (kind) => {
     ["a member named __proto__", (text: string) => text.replace("{", '{"__proto__":{},'), "unknown_field"],
     ["a duplicate member", (text: string) => text.replace(/^\{("\w+":)/, '{$1"x",$1'), "duplicate_key"],
     ["a byte-order mark", (text: string) => `\ufeff${text}`, "invalid_json"],
-    ["content after it", (text: string) => `${text}0`, "invalid_json"],
+    ["trailing content", (text: string) => `${text}0`, "invalid_json"],
     ["no content", () => "", "invalid_json"],
     [
       "17 levels of nesting",
@@ -100,7 +100,7 @@ describe.each(KINDS)("%s", (kind) => {
     expect(decode(largest)).toEqual(members);
   });
 
-  test("rejects a document with one byte that is not UTF-8", () => {
+  test("rejects a document that contains one byte that is not UTF-8", () => {
     const document = Buffer.from(textOf());
     document[document.length - 2] = 0xff;
     expect(() => decode(document)).toThrow(refuses("invalid_utf8"));

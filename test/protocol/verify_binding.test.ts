@@ -9,13 +9,13 @@ describe("the session context", () => {
     ["different", bytes32(1), bytes32(2), "session_context_mismatch"],
     ["missing in the bundle", undefined, bytes32(1), "missing_session_context"],
     ["unknown to the verifier", bytes32(1), undefined, "session_context_unverifiable"],
-    ["of another length at the verifier", bytes32(1), bytes32(1).slice(0, 24), "invalid_session_context"],
+    ["with the wrong length at the verifier", bytes32(1), bytes32(1).slice(0, 24), "invalid_session_context"],
   ])("%s", async (_, presented, own, expected) => {
     const bundle = await prove([{}], presented === undefined ? {} : { session_context: presented });
     expect(await code(bundle, { session_context: own })).toBe(expected);
   });
 
-  test("with another length in the bundle causes invalid_session_context", async () => {
+  test("causes invalid_session_context if it has the wrong length in the bundle", async () => {
     const bundle = { ...(await prove()), session_context: "AAAA" };
     expect(await code(bundle, { session_context: bytes32(1) })).toBe("invalid_session_context");
   });
@@ -49,11 +49,11 @@ describe("the stream", () => {
     [-1, -2, "invalid_stream_seq"],
     [2 ** 53 - 1, 2 ** 53 - 2, "valid"],
     [2 ** 53 - 1, 2 ** 53 - 1, "stream_seq_replay"],
-  ])("turn %d after %d: %s", async (seq, last, expected) => {
+  ])("with sequence number %d after %d gives: %s", async (seq, last, expected) => {
     expect(await code(await turn(seq), stream(last))).toBe(expected);
   });
 
-  test("must be the verifier's stream, and must be present on both sides or on neither", async () => {
+  test("must be the verifier's stream, and must be present on both sides or absent on both sides", async () => {
     expect(await code(await turn(1), stream(0, 6))).toBe("stream_id_mismatch");
     expect(await code(await turn(1))).toBe("stream_context_unverifiable");
     expect(await code(await prove(), stream(0))).toBe("missing_stream_context");
@@ -71,11 +71,11 @@ describe("the challenge", () => {
     [300, "valid"],
     [301, "stale_challenge"],
     [-1, "stale_challenge"],
-  ])("signed %d seconds ago: %s", async (age, expected) => {
+  ])("with an age of %d seconds gives: %s", async (age, expected) => {
     expect(await code(await prove(), { now: NOW + age })).toBe(expected);
   });
 
-  test.each(["ed25519", "ml_dsa_65"] as const)("needs a good %s signature", async (half) => {
+  test.each(["ed25519", "ml_dsa_65"] as const)("needs a valid %s signature", async (half) => {
     const bundle = await prove();
     const challenge_sig = { ...bundle.challenge_sig, [half]: tamper(bundle.challenge_sig[half]) };
     expect(await code({ ...bundle, challenge_sig })).toBe("bad_challenge_sig");

@@ -9,7 +9,7 @@ import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../s
 const proveOne = (change: Partial<DelegationFields>) => prove([change]);
 
 describe("the agent", () => {
-  test("must be the subject of the leaf, by key and by id", async () => {
+  test("must be the subject of the leaf certificate, by key and by id", async () => {
     const bundle = await prove();
     expect(await code({ ...bundle, agent_pub_key: ROOT.publicKey })).toBe("key_mismatch");
     expect(await code({ ...bundle, agent_id: ROOT.id })).toBe("id_mismatch");
@@ -35,7 +35,7 @@ describe("the agent", () => {
     },
   );
 
-  test("must have the id of its own key, even if the issuer wrote another", async () => {
+  test("must have the id of its own key, even if the issuer wrote another id", async () => {
     const victim = testKey(67).id;
     const bundle = await proveOne({ subject_id: victim });
     expect(await code({ ...bundle, agent_id: victim })).toBe("id_mismatch");
@@ -58,7 +58,7 @@ describe("each certificate", () => {
     expect(await code(await proveOne({ version: 0 }))).toBe("version_mismatch");
   });
 
-  test("must contain only scopes of the vocabulary", async () => {
+  test("must contain only scopes in the vocabulary", async () => {
     expect(await code(await proveOne({ scope: ["meeting:attend", "urn:x"] }))).toBe("invalid_scope");
   });
 
@@ -70,14 +70,14 @@ describe("each certificate", () => {
     expect(await code(await bundle(NOW + 11), { now: NOW + 11 })).toBe("expired");
   });
 
-  test("may have no end, and then holds until the last second that the format can express", async () => {
+  test("may have no expiry, and is then valid until the last second that the format can express", async () => {
     const last = NO_EXPIRY_SENTINEL;
     const bundle = (challenge_at: number) => prove([{ expires_at: last }], { challenge_at });
     expect(await code(await bundle(last), { now: last })).toBe("valid");
     expect(await code(await bundle(last + 1), { now: last + 1 })).toBe("expired");
   });
 
-  test("reports expiry in the published wording, with human and agent", async () => {
+  test("causes an answer with human, agent and the published wording if it has expired", async () => {
     const result = await verifyBundle(await proveOne({ expires_at: NOW - 1 }), options());
     expect(result).toMatchObject({
       identity_status: "expired",
@@ -87,7 +87,7 @@ describe("each certificate", () => {
     });
   });
 
-  test("reports revocation in the published wording, with human and agent", async () => {
+  test("causes an answer with human, agent and the published wording if it is revoked", async () => {
     const revocation = ({ cert_id }: DelegationCert) => cert_id === "cert-1";
     const result = await verifyBundle(await prove([{}, {}]), options({ revocation }));
     expect(result).toMatchObject({
@@ -99,7 +99,7 @@ describe("each certificate", () => {
     });
   });
 
-  test.each([0, 3, 7])("must have a good signature, also at position %d of 8", async (index) => {
+  test.each([0, 3, 7])("must have a valid signature, also at position %d of 8", async (index) => {
     const bundle = await prove(Array.from({ length: 8 }, () => ({})));
     const certificate = bundle.delegations[index] as DelegationCert;
     certificate.signature = { ...certificate.signature, ml_dsa_65: tamper(certificate.signature.ml_dsa_65) };
@@ -109,7 +109,7 @@ describe("each certificate", () => {
     });
   });
 
-  test.each(["ed25519", "ml_dsa_65"] as const)("must have a good %s signature", async (half) => {
+  test.each(["ed25519", "ml_dsa_65"] as const)("must have a valid %s signature", async (half) => {
     const bundle = await prove([{}, {}]);
     const root = bundle.delegations[1] as DelegationCert;
     root.signature = { ...root.signature, [half]: tamper(root.signature[half]) };
@@ -141,7 +141,7 @@ describe("each certificate", () => {
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "must be linked to the next by the %s half of its issuer's key",
+    "must be linked to the next certificate by the %s half of its issuer's key",
     async (half) => {
       const [leaf] = (await prove([{}, {}])).delegations as [DelegationCert];
       const publicKey = { ...leaf.issuer_pub_key, [half]: testKey(77).publicKey[half] };
@@ -156,7 +156,7 @@ describe("each certificate", () => {
     },
   );
 
-  test("must be linked to the next by id and by key", async () => {
+  test("must be linked to the next certificate by id and by key", async () => {
     const stranger = testKey(77);
     const [leaf, root] = (await prove([{}, {}])).delegations as [DelegationCert, DelegationCert];
     const other = await certify(ROOT, stranger, { scope: ["meeting:attend", "identity:delegate"] });
@@ -179,7 +179,7 @@ describe("each certificate", () => {
     expect(await code(await prove([{}, { issuer_id: victim }]))).toBe("broken_chain");
   });
 
-  test("must be issued by a subject that may delegate by name", async () => {
+  test("must be issued by a subject that has the delegate scope by name", async () => {
     expect(await code(await prove([{}, { scope: ["meeting:attend", "identity:prove"] }]))).toBe(
       "delegation_not_authorized",
     );

@@ -41,7 +41,7 @@ async function certificate(
 }
 
 describe("GET /v1/service/delegations", () => {
-  test("searches names, scopes and whole ids, and does not interpret wildcards in the text", async () => {
+  test("searches names, scopes and whole ids, and does not interpret wildcards in the search string", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person, { name: "Corner Shop" });
     const clerk = await certificate(person, platform, { name: "Clerk 100%", scope: "custom:orders:refund" });
@@ -60,7 +60,7 @@ describe("GET /v1/service/delegations", () => {
     expect(errorCode(wrong)).toBe("invalid_request");
   });
 
-  test("filters active, expired and revoked certificates, to the last second", async () => {
+  test("filters active, expired and revoked certificates, precise to the second", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const forever = await certificate(person, platform, { name: "forever" });
@@ -77,7 +77,7 @@ describe("GET /v1/service/delegations", () => {
     expect(await found(person, "status=approved")).toEqual([short.certId, forever.certId]);
   });
 
-  test("orders by the next end, page by page, with certificates without an end last", async () => {
+  test("sorts all pages by expiry, earliest first, with certificates that do not expire last", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const ids: string[] = [];
@@ -107,7 +107,7 @@ describe("GET /v1/service/delegations/{cert_id}/chain", () => {
   const chainOf = async ({ client }: Person, certId: string) =>
     (await client.get(`/v1/service/delegations/${certId}/chain`)).body;
 
-  test("connects the account's root key to the agent's key with a valid signature", async () => {
+  test("shows that a valid signature connects the account's root key to the agent's key", async () => {
     const { person, certId, agentId } = await delegated(api);
     const { client } = person;
     const { body } = await client.get(`/v1/service/delegations/${certId}`);
@@ -135,7 +135,7 @@ describe("GET /v1/service/delegations/{cert_id}/chain", () => {
     );
   });
 
-  test("names the invalid half of a changed certificate, and keys that differ from the registered ones", async () => {
+  test("reports the invalid signature half of a changed certificate, and keys that differ from the registered keys", async () => {
     const { person, certId, agentId } = await delegated(api);
     const row = await api.db("certificates").where({ cert_id: certId }).first("cert_json");
     const original = row?.cert_json ?? "";
@@ -165,7 +165,7 @@ describe("GET /v1/service/delegations/{cert_id}/chain", () => {
     });
   });
 
-  test("reports a revoked certificate as listed until a day after its end", async () => {
+  test("reports a revoked certificate as listed until a day after it expires", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const { certId } = await certificate(person, platform, { name: "short", seconds: 60 });

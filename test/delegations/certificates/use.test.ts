@@ -26,7 +26,7 @@ async function decide(given: Awaited<ReturnType<typeof delegated>>, certId: stri
 }
 
 describe("GET /v1/service/delegations/{cert_id}/use", () => {
-  test("counts a certificate's decisions of seven days by scope, including those at other accounts", async () => {
+  test("counts a certificate's decisions in the last seven days by scope, including decisions at other accounts", async () => {
     const given = await delegated(api, ["data:read", "payments:send"]);
     const { person, platform, certId, agentId } = given;
     const request = await selfRequest(person, platform.connectionId, { agent_id: agentId });
@@ -60,7 +60,7 @@ describe("GET /v1/service/delegations/{cert_id}/use", () => {
     expect(await use()).toMatchObject({ other_active: 0 });
   });
 
-  test("returns zeros at first, and stops counting at 10,000", async () => {
+  test("returns zeros before the first use, and stops counting at 10,000", async () => {
     const given = await delegated(api);
     const path = `/v1/service/delegations/${given.certId}/use`;
     const nothing = { allowed: 0, denied: 0, more: false, last_allowed_at: null, by_scope: [] };

@@ -82,7 +82,7 @@ describe("a decision in a cluster", () => {
   const change = (changes: object) => Object.assign(live.status?.approval ?? {}, changes);
   const stored = async () => api.db("delegation_requests").where({ external_id: id }).first();
 
-  test("issues what the person approved, and records the person, the cluster and the policies", async () => {
+  test("issues exactly what the person approved, and records the person, the cluster and the policies", async () => {
     const answer = await decide();
     expect(answer).toMatchObject({
       status: 200,
@@ -107,13 +107,13 @@ describe("a decision in a cluster", () => {
     });
   });
 
-  test("results in one certificate, however many calls there are", async () => {
+  test("creates one certificate, however many calls there are", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => decide()));
     expect(new Set(answers.map(({ body }) => body.cert_id)).size).toBe(1);
     expect((await decide()).body.cert_id).toBe(answers[0]?.body.cert_id);
   });
 
-  test("denies with the person's message", async () => {
+  test("denies the request with the person's message", async () => {
     change({ decision: "Denied", approvedScopes: [], message: "not this month" });
     expect(await decide()).toMatchObject({
       status: 200,
@@ -126,13 +126,13 @@ describe("a decision in a cluster", () => {
     expect(await decide()).toMatchObject({ status: 200, body: { status: "pending" } });
   });
 
-  test("changes nothing after a decision in the product", async () => {
+  test("changes nothing if a signed-in person has already decided the request", async () => {
     const { request_id } = (await decide({ ...OBJECT })).body;
     change({ decision: "Denied", approvedScopes: [] });
     expect((await decide()).body).toMatchObject({ request_id, status: "approved" });
   });
 
-  test("returns a recorded decision while the cluster is unavailable, only to its own operator", async () => {
+  test("returns a recorded decision even while the cluster is unavailable, but only to the cluster's own operator", async () => {
     await decide();
     api.clusters.isAway = true;
     expect(await decide()).toMatchObject({ status: 200, body: { status: "approved" } });
@@ -147,7 +147,7 @@ describe("a decision in a cluster", () => {
       return errorCode(answer);
     }
 
-    test("from a user whom the account does not link, or links only in another cluster", async () => {
+    test("from a user who is not linked to the account, or is linked only in another cluster", async () => {
       change({ approver: { username: "bob@example.test" } });
       expect(await refused()).toBe("approver_not_linked");
       const elsewhere = { cluster: "c2", username: "bob@example.test" };
@@ -155,7 +155,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("approver_not_linked");
     });
 
-    test("from a user whom another account links", async () => {
+    test("from a user who is linked to another account", async () => {
       const stranger = await api.person();
       const bob = { cluster: "c1", username: "bob@example.test" };
       await stranger.client.post("/v1/service/cluster-approvers", bob);
@@ -163,7 +163,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("approver_not_linked");
     });
 
-    test("from a service account, even if it was linked", async () => {
+    test("from a service account, even if it is linked", async () => {
       const username = "system:serviceaccount:shop:bot";
       await api.db("cluster_approvers").insert({
         approver_id: randomUUID(),
@@ -176,7 +176,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("approver_not_linked");
     });
 
-    test("from the person who asked, or from anyone if four eyes are required and no person asked", async () => {
+    test("from the requester, or from anyone if four eyes are required and no requester is known", async () => {
       Object.assign(live.spec, { requestedBy: ANN });
       expect(await refused()).toBe("four_eyes_required");
       delete live.spec.requestedBy;
@@ -187,7 +187,7 @@ describe("a decision in a cluster", () => {
       expect((await decide()).body.status).toBe("approved");
     });
 
-    test("if it is wider than the request, or than what the owner now accepts of the namespace", async () => {
+    test("if it is wider than the request, or than the scopes that the owner now accepts for the namespace", async () => {
       change({ approvedScopes: ["data:read", "data:share"] });
       expect(await refused()).toBe("scope_not_requested");
       change({ approvedScopes: ["payments:send"] });
@@ -196,7 +196,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("ceiling_exceeded");
     });
 
-    test("after the owner no longer accepts the namespace", async () => {
+    test("once the owner no longer accepts the namespace", async () => {
       await person.client.call("DELETE", "/v1/service/namespace-bindings/c1/default");
       expect(await refused()).toBe("namespace_not_bound");
     });
@@ -225,7 +225,7 @@ describe("a decision in a cluster", () => {
         },
         "ceiling_exceeded",
       ],
-    ])("if %s while the vault signed", async (_, meanwhile, code) => {
+    ])("if %s while the vault was signing", async (_, meanwhile, code) => {
       let isFirst = true;
       api.vault.pause = async () => {
         if (isFirst) await meanwhile();
@@ -244,7 +244,7 @@ describe("a decision in a cluster", () => {
       },
     );
 
-    test("for a Delegation older than the policies, because nothing guarded the decision", async () => {
+    test("for a Delegation older than the policies, because no policy guarded the decision", async () => {
       api.clusters.policiesSince = "2026-01-01T00:00:00Z";
       expect(await refused()).toBe("approval_policy_missing");
       live.metadata.creationTimestamp = "2026-01-01T00:00:09Z";
@@ -258,7 +258,7 @@ describe("a decision in a cluster", () => {
       ["another agent", ({ spec }) => Object.assign(spec, { agentRef: { name: "other" } })],
       ["another platform", ({ spec }) => Object.assign(spec, { platformRef: { name: "other" } })],
       ["another ttl", ({ spec }) => Object.assign(spec, { ttl: "25h" })],
-      ["an end", ({ spec }) => Object.assign(spec, { expiresAt: "2030-01-01T00:00:00Z" })],
+      ["an expiry", ({ spec }) => Object.assign(spec, { expiresAt: "2030-01-01T00:00:00Z" })],
       [
         "constraints",
         ({ spec }) => Object.assign(spec, { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] }),
@@ -275,14 +275,14 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("external_conflict");
     });
 
-    test("for another object: another uid, another name, or none", async () => {
+    test("for an object with another uid, an object with another name, or no object", async () => {
       live.metadata.uid = randomUUID();
       expect(await refused()).toBe("not_found");
       expect(errorCode(await decide({ namespace: "default", name: "none" }))).toBe("not_found");
       expect(errorCode(await decide({ namespace: "other", name: "help" }))).toBe("not_found");
     });
 
-    test("for the object itself if it is in another namespace than the filed request", async () => {
+    test("for an object that is not in the namespace of the filed request", async () => {
       await person.client.call("PUT", "/v1/service/namespace-bindings/c1/other", { body: {} });
       api.clusters.delegations.set("other/help", live);
       expect(errorCode(await decide({ namespace: "other", name: "help" }))).toBe("external_conflict");

@@ -54,7 +54,7 @@ describe("POST /internal/v1/delegations", () => {
     };
   }
 
-  test("lists pending and active delegations with their objects' places, and no others", async () => {
+  test("lists only pending and active delegations, with the namespaces and names of their objects", async () => {
     const { person, cluster, declare, list } = await ready();
     const waiting = await declare("waiting");
     const active = await declare("active");
@@ -80,7 +80,7 @@ describe("POST /internal/v1/delegations", () => {
     expect((await other.list()).delegations).toEqual([]);
   });
 
-  test("omits delegations after their end", async () => {
+  test("omits expired delegations", async () => {
     const { person, declare, list } = await ready();
     const short = await declare("short", { expires_in: 60 });
     await approve(person, short.requestId, ["data:read"]);
@@ -91,7 +91,7 @@ describe("POST /internal/v1/delegations", () => {
     expect((await list()).delegations).toEqual([]);
   });
 
-  test("returns pages that omit none", async () => {
+  test("returns pages that together contain every delegation", async () => {
     const { person, declare, list } = await ready();
     const { requestId } = await declare("first");
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();

@@ -47,7 +47,7 @@ async function ready() {
 }
 
 describe("declaring a delegation", () => {
-  test("files a request that its owner sees and approves in part", async () => {
+  test("files a request that the owner can see and approve in part", async () => {
     const { person, declare, agentId } = await ready();
     const id = newUid();
     const filed = await declare({ expires_in: 3600, requested_by: "ada@cluster" }, id);
@@ -92,7 +92,7 @@ describe("declaring a delegation", () => {
     });
   });
 
-  test("files one request when 8 calls race, and never another one", async () => {
+  test("files one request if 8 calls race, and never a second request", async () => {
     const { declare, connectionId } = await ready();
     const id = newUid();
     const answers = await Promise.all(Array.from({ length: 8 }, () => declare({}, id)));
@@ -102,7 +102,7 @@ describe("declaring a delegation", () => {
     expect(await api.db("delegation_requests").where({ connection_id: connectionId })).toHaveLength(1);
   });
 
-  test("returns the same answer after the requested end has passed", async () => {
+  test("returns the same answer after the requested expiry has passed", async () => {
     const { declare } = await ready();
     const id = newUid();
     const expires_at = new Date(api.clock.now().getTime() + 60_000).toISOString();
@@ -112,7 +112,7 @@ describe("declaring a delegation", () => {
     expect(errorCode(await declare({ expires_at }))).toBe("invalid_expiry");
   });
 
-  test("refuses any other content for an object that has a request", async () => {
+  test("refuses changed content for an object that already has a request", async () => {
     const { declare, platform } = await ready();
     const id = newUid();
     const constraints = [{ type: "max_speed_mps", max_mps: 3 }];
@@ -143,7 +143,7 @@ describe("declaring a delegation", () => {
     expect((await declare(reordered, id)).status).toBe(200);
   });
 
-  test("follows the rules of requests by people", async () => {
+  test("follows the same rules as requests by people", async () => {
     const { declare, agent } = await ready();
     const refused = async (fields: Record<string, unknown>) => errorCode(await declare(fields));
     expect(await refused({ requested_scope: ["data:delete"] })).toBe("ceiling_exceeded");
@@ -207,7 +207,7 @@ describe("ending a declared delegation", () => {
     expect((await end(late)).body).toMatchObject({ status: "expired", reason: null });
   });
 
-  test("leaves nothing active when it races with an approval", async () => {
+  test("leaves no active certificate if it races with an approval", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { person, declare, end } = await ready();
       const id = newUid();

@@ -77,7 +77,7 @@ const ways: [string, (constraint: unknown) => Promise<HttpAnswer>][] = [
   ],
 ];
 
-describe.each(ways)("constraints that a person %s", (_, send) => {
+describe.each(ways)("a constraint that a person %s", (_, send) => {
   test.each(hiding)("must not hide text: %s", async (_, member, constraint) => {
     const { status, body } = await send(constraint);
     expect(status).toBe(400);

@@ -9,7 +9,7 @@ const pathOf = (requestId: string, asked: Record<string, string> = {}) =>
   `/v1/service/delegations/requests/${requestId}/preview?${new URLSearchParams(asked)}`;
 
 describe("the preview of an approval", () => {
-  test("returns the content of the later certificate, and stores nothing", async () => {
+  test("returns the content of the certificate that the approval would create, and stores nothing", async () => {
     const { person, requestId } = await requested(api, {
       requested_scope: ["data:read", "payments:send"],
       constraints: [EURO(100)],
@@ -38,7 +38,7 @@ describe("the preview of an approval", () => {
     expect((await person.client.get(pathOf(requestId))).status).toBe(409);
   });
 
-  test("covers everything that was requested if nothing is named", async () => {
+  test("covers everything that was requested if the call has no parameters", async () => {
     const { person, requestId } = await requested(api, { requested_scope: ["data:read", "payments:send"] });
     const { body } = await person.client.get(pathOf(requestId));
     expect(body).toMatchObject({
@@ -57,7 +57,7 @@ describe("the preview of an approval", () => {
     ["constraint_widened", { constraints: JSON.stringify([EURO(101)]) }],
     ["invalid_request", { constraints: "[" }],
     ["invalid_request", { expires_in: "soon" }],
-  ])("refuses what the approval refuses: %s for %j", async (code, asked) => {
+  ])("gives the same error as the approval: %s for %j", async (code, asked) => {
     const { person, requestId } = await requested(api, {
       requested_scope: ["data:read"],
       constraints: [EURO(100)],
@@ -76,7 +76,7 @@ describe("the preview of an approval", () => {
   });
 });
 
-test("an approver's constraint that allows more than the requested one is refused", async () => {
+test("an approval is refused if an added constraint allows more than a requested constraint", async () => {
   const { person, requestId } = await requested(api, { constraints: [EURO(100)] });
   const wider = await approve(person, requestId, ["data:read"], { constraints: [EURO(10), EURO(101)] });
   expect([wider.status, errorCode(wider)]).toEqual([400, "constraint_widened"]);

@@ -46,7 +46,7 @@ describe("evaluateConstraints", () => {
 
   test("accepts a certificate without constraints", async () => expect(await outcome([])).toBe("holds"));
 
-  test("requires all constraints to hold, and reports the first that does not", async () => {
+  test("requires all constraints to hold, and reports the first constraint that does not hold", async () => {
     const context = { speed_mps: 1 };
     expect(await outcome([holds, { type: "acme:x" }, { ...holds, max_mps: 0 }], context)).toBe(
       "constraint_unknown",

@@ -34,11 +34,11 @@ describe("geo_circle", () => {
     ["a position that is not a number", at(Number.NaN, 0)],
     ["a latitude over 90", at(90.5, 0)],
     ["an infinite longitude", at(0, Number.POSITIVE_INFINITY)],
-  ])("reports as unverifiable: %s", async (_, context) => {
+  ])("reports a context with %s as unverifiable", async (_, context) => {
     expect(await outcome(circle, context)).toBe("constraint_unverifiable");
   });
 
-  test("denies every place if it is not a valid circle", async () => {
+  test("denies every position if the circle is not valid", async () => {
     expect(await outcome({ ...circle, radius_m: -1 }, at(0, 0))).toBe("constraint_denied");
     expect(await outcome({ ...circle, lat: 91 }, {})).toBe("constraint_denied");
   });
@@ -75,7 +75,7 @@ describe("geo_polygon", () => {
     expect(await outcome({ ...square, points: hook }, at(5, 9))).toBe("holds");
   });
 
-  test("gives the same answer for every first corner and both directions", async () => {
+  test("gives the same answer whichever corner is first, in both directions", async () => {
     const point = fc.double({ min: -12, max: 12, noNaN: true });
     await fc.assert(
       fc.asyncProperty(point, point, fc.nat(3), async (lat, lon, turn) => {
@@ -89,7 +89,7 @@ describe("geo_polygon", () => {
     );
   });
 
-  test("denies every place if it spans more than 180° of longitude, but not at 180°", async () => {
+  test("denies every position if the polygon spans more than 180° of longitude, but not if it spans exactly 180°", async () => {
     const spanning = (lon: number): [number, number][] => [
       [-10, -90],
       [-10, lon],
@@ -140,7 +140,7 @@ describe("geo_bbox", () => {
     expect(await outcome(box, at(lat, lon))).toBe("constraint_denied");
   });
 
-  test("crosses the 180° meridian if it runs from east to west", async () => {
+  test("crosses the 180° meridian if min_lon is greater than max_lon", async () => {
     const wrapping = { ...box, min_lon: 170, max_lon: -170 };
     for (const lon of [170, 180, -180, -170]) expect(await outcome(wrapping, at(0, lon))).toBe("holds");
     for (const lon of [169.9, -169.9, 0]) {
@@ -148,7 +148,7 @@ describe("geo_bbox", () => {
     }
   });
 
-  test("holds on a line only, not on the whole earth, if both longitudes are equal", async () => {
+  test("holds only on a line, not around the whole earth, if both longitudes are equal", async () => {
     const line = { ...box, max_lon: box.min_lon } as const;
     expect(await outcome(line, at(0, 2))).toBe("holds");
     expect(await outcome(line, at(0, 2.000001))).toBe("constraint_denied");
@@ -167,7 +167,7 @@ describe("geo_bbox", () => {
     expect(await outcome({ ...box, max_alt_m: 20 }, at(0, 3, -0.1))).toBe("constraint_denied");
   });
 
-  test("denies every place if it is upside down, and cannot be verified without a position", async () => {
+  test("denies every position if it is upside down, and reports a request without a position as unverifiable", async () => {
     expect(await outcome({ ...box, min_lat: 4 }, at(3.5, 3))).toBe("constraint_denied");
     expect(await outcome(box, {})).toBe("constraint_unverifiable");
   });

@@ -9,7 +9,7 @@ describe("resource_path", () => {
   const request = (path: string, resource_id = "repo"): ConstraintContext => ({ resource_id, path });
 
   test.each(["/docs", "/docs/", "/docs/a", "/docs/a/b%2f..", "/docs/%2e%2e"])(
-    "holds for %s",
+    "holds for the path %s",
     async (path) => {
       expect(await outcome(docs, request(path))).toBe("holds");
     },
@@ -30,18 +30,18 @@ describe("resource_path", () => {
     "/docs/a\0",
     "/docs//",
     "/docs/..",
-  ])("denies %j", async (path) => {
+  ])("denies the path %j", async (path) => {
     expect(await outcome(docs, request(path))).toBe("constraint_denied");
   });
 
-  test("denies another resource, compared byte by byte", async () => {
+  test("denies another resource id, which it compares byte by byte", async () => {
     expect(await outcome(docs, request("/docs", "Repo"))).toBe("constraint_denied");
     expect(await outcome({ ...docs, resource_id: "caf\u00e9" }, request("/docs", "cafe\u0301"))).toBe(
       "constraint_denied",
     );
   });
 
-  test("holds for the whole resource without a prefix, with or without a path", async () => {
+  test("holds for the whole resource if it has no prefix, with or without a path in the request", async () => {
     const whole = { type: "resource_path", resource_id: "repo" } as const;
     expect(await outcome(whole, request("/any/thing"))).toBe("holds");
     expect(await outcome(whole, { resource_id: "repo" })).toBe("holds");
@@ -54,7 +54,7 @@ describe("resource_path", () => {
     expect(await outcome({ ...docs, path_prefix: "docs" }, request("/docs"))).toBe("constraint_denied");
   });
 
-  test("denies every request if the prefixes cannot be met together", async () => {
+  test("denies every request if no path is within all prefixes", async () => {
     const beside = [docs, { ...docs, path_prefix: "/src" }];
     expect(await outcome(beside, request("/docs"))).toBe("constraint_denied");
     expect(await outcome(beside, {})).toBe("constraint_denied");

@@ -11,7 +11,7 @@ describe("time_window", () => {
     ["09:00:00", clock(9, 0), "holds"],
     ["17:00:59", clock(17, 0, 59), "holds"],
     ["17:01:00", clock(17, 1), "constraint_denied"],
-  ])("holds from 09:00 to 17:00; at %s: %s", async (_, now, expected) => {
+  ])("holds from 09:00 to 17:00. At %s, the result is %s", async (_, now, expected) => {
     expect(await outcome(office, {}, now)).toBe(expected);
   });
 
@@ -22,11 +22,11 @@ describe("time_window", () => {
     [clock(24, 0), "holds"],
     [clock(30, 0, 59), "holds"],
     [clock(30, 1), "constraint_denied"],
-  ])("crosses midnight from 22:00 to 06:00; at %d: %s", async (now, expected) => {
+  ])("crosses midnight from 22:00 to 06:00. At %d, the result is %s", async (now, expected) => {
     expect(await outcome({ ...office, start: "22:00", end: "06:00" }, {}, now)).toBe(expected);
   });
 
-  test("holds for the whole minute if it has only one", async () => {
+  test("holds for the whole minute if start and end are equal", async () => {
     const noon = { ...office, start: "12:00", end: "12:00" };
     expect(await outcome(noon, {}, clock(12, 0, 59))).toBe("holds");
     expect(await outcome(noon, {}, clock(12, 1))).toBe("constraint_denied");
@@ -41,7 +41,7 @@ describe("time_window", () => {
     expect(await outcome(berlin, {}, summer)).toBe("holds");
   });
 
-  test("supports zones with offsets of minutes", async () => {
+  test("supports time zones whose offset is not a whole number of hours", async () => {
     expect(await outcome({ ...office, tz: "Asia/Kathmandu" }, {}, clock(3, 15))).toBe("holds");
     expect(await outcome({ ...office, tz: "Asia/Kathmandu" }, {}, clock(3, 14, 59))).toBe(
       "constraint_denied",
@@ -49,14 +49,14 @@ describe("time_window", () => {
   });
 
   test.each(["UTC", "Europe/Kyiv", "US/Pacific", "Asia/Calcutta", "EST5EDT", "Etc/GMT+12"])(
-    "supports the zone %j, current or old",
+    "supports the current or legacy zone name %j",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("holds");
     },
   );
 
   test.each(["utc", "europe/zurich", "EUROPE/ZURICH", "us/pacific"])(
-    "denies every time in the zone %j, whose spelling other verifiers do not know",
+    "denies every time in the zone %j, because other verifiers do not know this spelling",
     async (tz) => {
       expect(await outcome({ ...office, tz, start: "00:00", end: "23:59" }, {})).toBe("constraint_denied");
     },

@@ -8,7 +8,7 @@ import {
   unregistrableScopes,
 } from "../../../src/protocol/documents/scopes.ts";
 
-describe("a registrable scope", () => {
+describe("the rule for registrable scopes", () => {
   test.each([
     "data:read",
     "comms:message:*",
@@ -56,23 +56,23 @@ describe("a registrable scope", () => {
     expect(isRegistrableScope(scope)).toBe(false);
   });
 
-  test("also qualifies as a required scope, unless it is a wildcard", () => {
+  test("also applies to required scopes, which must not be wildcards", () => {
     for (const scope of ["data:read", "custom:orders:refund"]) expect(isRequirableScope(scope)).toBe(true);
     for (const scope of ["data:*", "custom:orders:*", "custom:refund", ""]) {
       expect(isRequirableScope(scope)).toBe(false);
     }
   });
 
-  test("excludes others, which are reported once each", () => {
+  test("reports each scope that is not registrable once", () => {
     expect(unregistrableScopes(["custom:a", "data:read", "x", "custom:a"])).toEqual(["custom:a", "x"]);
   });
 
-  test("grants only itself, even if its last part is a wildcard, as in the published rules", () => {
+  test("treats a last part * as a literal name, as in the published rules", () => {
     expect(expandScopes(["custom:orders:*"])).toEqual(["custom:orders:*"]);
     expect(coversScopes(["custom:orders:*"], ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
   });
 
-  test("allows less than a scope in a certificate from another service", () => {
+  test("excludes scopes that certificates from other services may contain", () => {
     expect(invalidScopes(["custom:refund", "custom:grün", "custom:a b"])).toEqual([]);
   });
 });

@@ -20,7 +20,7 @@ const path = (path_prefix: string, resource_id = "r") =>
   ({ type: "resource_path", resource_id, path_prefix }) as const;
 
 describe("issuing a certificate", () => {
-  test("signs a permitted certificate so that it verifies", async () => {
+  test("signs a permitted certificate, which then passes verification", async () => {
     const certificate = await issueDelegation(fields(ROOT, AGENT), ROOT.privateKey);
     if (certificate instanceof Error) throw certificate;
     const bundle = decodeProofBundle(encode(await presentProof(AGENT.privateKey, [certificate], binding())));
@@ -30,7 +30,7 @@ describe("issuing a certificate", () => {
   test.each([
     ["no altitude", { min_alt_m: 0, max_alt_m: 0 }],
     ["altitudes", { min_alt_m: 0, max_alt_m: 120 }],
-  ])("signs a box with %s so that it verifies after decoding", async (_, altitudes) => {
+  ])("signs a box with %s, which passes verification after decoding", async (_, altitudes) => {
     const constraints = [box(altitudes)];
     const certificate = await issueDelegation(fields(ROOT, AGENT, { constraints }), ROOT.privateKey);
     if (certificate instanceof Error) throw certificate;
@@ -44,7 +44,7 @@ describe("issuing a certificate", () => {
   });
 
   test.each([
-    ["no end", { expires_at: NO_EXPIRY_SENTINEL }],
+    ["no expiry", { expires_at: NO_EXPIRY_SENTINEL }],
     ["one second of validity", { issued_at: NOW, expires_at: NOW + 1 }],
     ["the first second of 1970", { issued_at: 0 }],
     ["128 scopes", { scope: Array.from({ length: 128 }, (_, index) => `custom:${index}`) }],
@@ -70,7 +70,7 @@ describe("issuing a certificate", () => {
     ["an issuer id that is not its key's", { issuer_id: AGENT.id }, "identifier_mismatch"],
     ["a subject id that is not its key's", { subject_id: ROOT.id }, "identifier_mismatch"],
     ["no second of validity", { issued_at: NOW, expires_at: NOW }, "invalid_validity"],
-    ["an end before the beginning", { issued_at: NOW, expires_at: NOW - 1 }, "invalid_validity"],
+    ["an expiry before the issue time", { issued_at: NOW, expires_at: NOW - 1 }, "invalid_validity"],
     ["a time before 1970", { issued_at: -1 }, "invalid_validity"],
     ["a time that is not an integer", { issued_at: NOW + 0.5 }, "invalid_integer"],
     ["no scope", { scope: [] }, "invalid_scope"],
@@ -135,7 +135,7 @@ describe("issuing a certificate", () => {
     ["an empty prefix", { constraints: [path("")] }, "invalid_constraint"],
     ["a prefix with ..", { constraints: [path("/a/../b")] }, "invalid_constraint"],
     ["an empty resource id", { constraints: [path("/a", "")] }, "invalid_constraint"],
-    ["prefixes beside each other", { constraints: [path("/a"), path("/ab")] }, "unsatisfiable_constraints"],
+    ["prefixes that are not nested", { constraints: [path("/a"), path("/ab")] }, "unsatisfiable_constraints"],
     [
       "paths of two resources",
       { constraints: [path("/a", "r"), path("/a", "s")] },
@@ -194,7 +194,7 @@ describe("issuing a certificate", () => {
     expect(issuable({ constraints })).toBeUndefined();
   });
 
-  test("refuses params that are too deep for a bundle, and accepts one level less", async () => {
+  test("refuses params with too many levels for a bundle, and accepts one level less", async () => {
     const nested = (depth: number) => [
       { type: "acme:deep", params: JSON.parse("[".repeat(depth) + "]".repeat(depth)) },
     ];
@@ -272,7 +272,7 @@ describe("the signed bytes of a certificate", () => {
     expect(Buffer.from(bytes).toString()).toContain(`"constraints":[{${corners}}]`);
   });
 
-  test("do not verify a box with its altitudes in another form", async () => {
+  test("do not match a box with its altitudes in another form", async () => {
     for (const altitudes of [{ min_alt_m: 0, max_alt_m: 0 }, { max_alt_m: 120 }]) {
       const certificate = fields(ROOT, AGENT, { constraints: [box(altitudes)] });
       const signature = await signHybrid(ROOT.privateKey, canonicalBytes(certificate));

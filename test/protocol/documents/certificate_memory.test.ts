@@ -4,8 +4,8 @@ import { createCertificateMemory } from "../../../src/protocol/verification/veri
 import { code } from "../../support/answers.ts";
 import { NOW, prove, tamper } from "../../support/chains.ts";
 
-describe("a remembered certificate", () => {
-  test("skips verification only with exactly its bytes and its signature", async () => {
+describe("a certificate in the memory", () => {
+  test("needs no signature check only if its bytes and its signature are exactly the same", async () => {
     const certificateMemory = createCertificateMemory(10);
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
@@ -18,7 +18,7 @@ describe("a remembered certificate", () => {
     );
   });
 
-  test("skips its signature check, but no other check", async () => {
+  test("needs no signature check, but needs every other check", async () => {
     const all = { has: () => true, add: () => undefined };
     const unsigned = async (change: Partial<DelegationFields>) => {
       const bundle = await prove([change]);
@@ -42,7 +42,7 @@ describe("a remembered certificate", () => {
     expect(await code({ ...bundle, challenge_sig }, { certificateMemory: all })).toBe("bad_challenge_sig");
   });
 
-  test("needs verification if its signature is split elsewhere, or has characters with the same low byte", async () => {
+  test("needs a signature check if the halves are split differently or characters only share the low byte", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
@@ -58,7 +58,7 @@ describe("a remembered certificate", () => {
     }
   });
 
-  test("disappears when the memory is full, and a bad certificate is never stored", async () => {
+  test("leaves the memory when it is full, and a certificate with a bad signature is never stored", async () => {
     const certificateMemory = createCertificateMemory(2);
     for (const key of ["a", "b", "c"]) certificateMemory.add(key);
     expect(["a", "b", "c"].map((key) => certificateMemory.has(key))).toEqual([false, true, true]);

@@ -31,7 +31,7 @@ describe("the signed bytes of a challenge", () => {
     ["a challenge of 31 bytes", { challenge: Buffer.alloc(31).toString("base64") }, "wrong_length"],
     ["a challenge that is not base64", { challenge: "?" }, "invalid_base64"],
     ["a time before 1970", { challenge_at: -1 }, "invalid_integer"],
-    ["a time over 2^53−1", { challenge_at: 2 ** 53 }, "invalid_integer"],
+    ["a time after 2^53−1", { challenge_at: 2 ** 53 }, "invalid_integer"],
     ["a fraction of a second", { challenge_at: 0.5 }, "invalid_integer"],
     [
       "a session context of 33 bytes",

@@ -23,13 +23,13 @@ const session = {
  * The expected values were computed from wire format §4 by another program, with Python's hashlib and struct.
  */
 describe("context binding", () => {
-  test("hashes an operation", () => {
+  test("gives the expected hash for an operation", () => {
     expect(hex(requestHash(operation))).toBe(
       "72fda1f5901533a847fc8c2027b2dd81fe9855e7bf14bf0733382fd8d891a801",
     );
   });
 
-  test("hashes a session", () => {
+  test("gives the expected hash for a session", () => {
     expect(hex(sessionContext(session))).toBe(
       "ddfb2842de293096cd1b2e5cbee84396160203887b16b518a52a5c07ae09a58d",
     );
@@ -61,7 +61,7 @@ describe("context binding", () => {
     },
   );
 
-  test("distinguishes where one field ends and the next begins", () => {
+  test("depends on the boundaries between fields", () => {
     expect(hex(requestHash({ required_scope: "ab", operation: "c" }))).not.toBe(
       hex(requestHash({ required_scope: "a", operation: "bc" })),
     );

@@ -44,8 +44,8 @@ async function warmedBy(...documents: string[]): Promise<CertificateMemory> {
   return memory;
 }
 
-describe("verification with a memory of certificates", () => {
-  test("gives the same answer for a certificate that is longer than a bundle may be", async () => {
+describe("verification with a certificate memory", () => {
+  test("gives the same answer as without it for a certificate that is longer than a bundle may be", async () => {
     const wide = `"delegations":[{${" ".repeat(MAX_PROOF_BUNDLE_BYTES)}`;
     const text = JSON.stringify(await prove()).replace('"delegations":[{', wide);
     const body = Buffer.from(`{"required_scope":"meeting:attend","proof_bundle":${text}}`);
@@ -57,7 +57,7 @@ describe("verification with a memory of certificates", () => {
     }
   });
 
-  test("gives the same answer if an extension has a member with the name of the subject's key", async () => {
+  test("gives the same answer as without it if an extension has a member named subject_pub_key", async () => {
     for (const key of [1, "x}", { a: {} }, ["}"], null, { "}": 1 }]) {
       const bundle = await prove([{ constraints: [extension({ subject_pub_key: key })] }]);
       const text = JSON.stringify(bundle, (_, value) =>
@@ -71,7 +71,7 @@ describe("verification with a memory of certificates", () => {
     }
   });
 
-  test("gives the same answer if an extension of a certificate contains a known certificate", async () => {
+  test("gives the same answer as without it if an extension in a certificate contains a known certificate", async () => {
     const inner = await prove([{ constraints: CHANGED_BY_DECODING }]);
     const own = JSON.stringify(inner.delegations[0]);
     const outer = await prove([{ constraints: [extension({ delegations: [inner.delegations[0]] })] }]);
@@ -160,7 +160,7 @@ describe("a document with known bytes", () => {
       .map((members) => () => `{${members.map((make) => make()).join(",")}}`);
   }
 
-  test("parses to the same value or error as without the memory, at every limit", () => {
+  test("gives the same value or error as without the memory, for every size and depth limit", () => {
     let taken = 0;
     fc.assert(
       fc.property(tree(3), fc.integer({ min: 3, max: 14 }), fc.nat(9), (make, depth, over) => {

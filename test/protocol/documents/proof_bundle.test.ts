@@ -119,7 +119,7 @@ describe("decoding a proof bundle", () => {
     ["a string", "bundle"],
     ["a number", 1],
     ["null", null],
-  ])("rejects %s in place of a bundle", (_, value) => {
+  ])("rejects %s instead of a bundle", (_, value) => {
     expect(() => decodeProofBundle(encode(value))).toThrow(refuses("wrong_type"));
   });
 
@@ -189,17 +189,17 @@ describe("decoding a proof bundle", () => {
     expect(() => decodeProofBundle(padded(131_073))).toThrow(refuses("too_large"));
   });
 
-  test("accepts a chain of nine certificates, which verification rejects", async () => {
+  test("accepts a chain of nine certificates, which only verification rejects", async () => {
     const deep = await prove(Array.from({ length: 9 }, () => ({})));
     expect(decodeProofBundle(encode(deep)).delegations).toHaveLength(9);
   });
 
-  test("leads to the same hash however the bundle was written", () => {
+  test("gives the same bundle hash whatever the order of members and white space", () => {
     const respelled = decodeProofBundle(Buffer.from(JSON.stringify(bundle, null, 1)));
     expect(Buffer.from(bundleHash(respelled)).equals(Buffer.from(bundleHash(bundle)))).toBe(true);
   });
 
-  test("leads to a hash that includes absent bindings as empty values", async () => {
+  test("gives a bundle hash that includes absent bindings as empty values", async () => {
     const hashOf = (each: ProofBundle) => Buffer.from(bundleHash(each)).toString("hex");
     const unbound = { session_context: "", stream_id: "", stream_seq: 0 };
     const plain = await prove();
@@ -220,7 +220,7 @@ describe("decoding constraints", () => {
   };
 
   test.each(['"min_alt_m":0,"max_alt_m":0', '"max_alt_m":-0.0,"min_alt_m":0e5'])(
-    "treats a box with the altitudes %s as one without altitudes",
+    "treats a box with the altitudes %s like a box without altitudes",
     (altitudes) => {
       const box = '{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1,"max_lon":1';
       expect(decode(`${box},${altitudes}}`)).toEqual(JSON.parse(`${box}}`));

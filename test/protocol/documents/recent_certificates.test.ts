@@ -16,7 +16,7 @@ async function leafOf(changes = {}): Promise<DelegationCert> {
 }
 
 describe("a stored certificate", () => {
-  test("matches however the same value is written, and no other value", async () => {
+  test("matches the same value in any spelling, and matches no other value", async () => {
     await fc.assert(
       fc.asyncProperty(
         certificates,
@@ -78,7 +78,7 @@ describe("a stored certificate", () => {
     for (const change of changes) expect(recent.bytesOf({ ...certificate, ...change })).toBeUndefined();
   });
 
-  test("does not change if the caller changes the original later", async () => {
+  test("stays unchanged if the caller changes the original later", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     expect(await code(bundle, { certificateMemory })).toBe("valid");
@@ -109,7 +109,7 @@ describe("a stored certificate", () => {
     );
   });
 
-  test("disappears if all texts together are too long, and is not stored if it alone is too long", async () => {
+  test("leaves the cache if all certificates together are too long, and is never stored if it is too long itself", async () => {
     const [first, second, third] = (await Promise.all(
       ["a", "b", "c"].map((cert_id) => leafOf({ cert_id })),
     )) as [DelegationCert, DelegationCert, DelegationCert];
@@ -124,8 +124,8 @@ describe("a stored certificate", () => {
   });
 });
 
-describe("verification with a memory of recent certificates", () => {
-  test("stores a certificate that it checked or found by its hash, but never a bad one", async () => {
+describe("verification with a cache of recent certificates", () => {
+  test("stores a certificate that it checked or found by its hash, but never one with a bad signature", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];

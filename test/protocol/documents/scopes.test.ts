@@ -22,7 +22,7 @@ const anyScope = fc.oneof(
 );
 const anyScopes = fc.array(anyScope, { maxLength: 10 });
 
-describe("the vocabulary", () => {
+describe("the scope vocabulary", () => {
   test("has 54 scopes, of which 22 are sensitive, and 14 wildcards", () => {
     expect([CANONICAL_SCOPES.size, SENSITIVE_SCOPES.size, WILDCARDS.size]).toEqual([54, 22, 14]);
   });
@@ -96,7 +96,7 @@ describe("expanding scopes", () => {
     expect(expandScopes(["pretend:unknown:scope"])).toEqual(["pretend:unknown:scope"]);
   });
 
-  test("sorts by code point, removes duplicates, and changes nothing the second time", () => {
+  test("sorts by code point, removes duplicates, and leaves an expanded list unchanged", () => {
     fc.assert(
       fc.property(anyScopes, (scopes) => {
         const expanded = expandScopes(scopes);
@@ -113,7 +113,7 @@ describe("expanding scopes", () => {
     ]);
   });
 
-  test("contains a scope exactly if one of the scopes that grant it is in the list", () => {
+  test("returns a scope if and only if the list contains a scope that grants it", () => {
     fc.assert(
       fc.property(anyScopes, anyScope, (scopes, scope) => {
         const named = scopesGranting(scope).some((name) => scopes.includes(name));
@@ -141,11 +141,11 @@ describe("the effective scope", () => {
     ).toEqual(["meeting:attend"]);
   });
 
-  test("does not contain a sensitive scope that one list grants only by a wildcard", () => {
+  test("omits a sensitive scope if one list contains only its wildcard", () => {
     expect(intersectScopes(["meeting:record"], ["meeting:*"])).toEqual([]);
   });
 
-  test("equals the expansion of a single list, and is empty for no list", () => {
+  test("equals the expansion of a single list, and is empty without lists", () => {
     expect(intersectScopes(["payments:*"])).toEqual(["payments:receive", "payments:send"]);
     expect(intersectScopes()).toEqual([]);
   });
@@ -161,7 +161,7 @@ describe("the effective scope", () => {
 });
 
 describe("a ceiling", () => {
-  test("reports the scopes that exceed it, expanded", () => {
+  test("reports the expanded scopes that exceed it", () => {
     expect(coversScopes(["meeting:attend"], ["meeting:*", "files:write"])).toEqual([
       "files:write",
       "meeting:chat",
@@ -171,12 +171,12 @@ describe("a ceiling", () => {
     ]);
   });
 
-  test("grants a wildcard by the same wildcard, but not a sensitive scope of its group", () => {
+  test("with a wildcard grants the same wildcard, but no sensitive scope of its group", () => {
     expect(coversScopes(["meeting:*"], ["meeting:*"])).toEqual([]);
     expect(coversScopes(["meeting:*"], ["meeting:record"])).toEqual(["meeting:record"]);
   });
 
-  test("grants every custom scope with custom:* if it is an account's, and nothing else with it", () => {
+  test("grants every custom scope, but no other scope, if it contains custom:* and belongs to an account", () => {
     const ceiling = ["data:read", "custom:*"];
     expect(beyondCeiling(ceiling, ["data:read", "custom:orders:refund", "custom:*"])).toEqual([]);
     expect(beyondCeiling(ceiling, ["data:write", "custom", "files:read"])).toEqual([

@@ -65,7 +65,7 @@ function edited(document: Uint8Array, { at, cut, put }: { at: number; cut: numbe
 }
 
 describe("known certificates in a document", () => {
-  test("match in every form in which they were first read, together with the agent's key", async () => {
+  test("match in every spelling in which they were first read, together with the agent's key", async () => {
     // In the indented form, the agent's key is indented less than the subject key of the leaf.
     for (const [n, spell] of SPELLINGS.slice(0, 3).entries()) {
       const bundle = await prove([{}, {}, { constraints: [{ type: "max_speed_mps", max_mps: 3 }] }]);
@@ -84,7 +84,7 @@ describe("known certificates in a document", () => {
     }
   });
 
-  test("do not change how any document is parsed or rejected", async () => {
+  test("never change the result or the error of parsing a document", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(certificates, { minLength: 1, maxLength: 3 }),
@@ -104,7 +104,7 @@ describe("known certificates in a document", () => {
     );
   });
 
-  test("never match where no value is allowed, and their placeholder is not accepted elsewhere", async () => {
+  test("never match at a position where JSON allows no value, and documents cannot contain their placeholder", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     const recent = recentAfter(encode(bundle));
@@ -137,7 +137,7 @@ describe("known certificates in a document", () => {
     }
   });
 
-  test("count with their own depth", async () => {
+  test("contribute their own depth to the depth limit", async () => {
     const bundle = await prove([{ constraints: [{ type: "geo_polygon", points: TRIANGLE }] }]);
     const document = encode(bundle);
     const recent = recentAfter(document);
@@ -148,7 +148,7 @@ describe("known certificates in a document", () => {
     expect(() => parseJson(document, { ...LIMITS, depth: depth - 1 }, recent)).toThrow(/too_deep/);
   });
 
-  test("reject changes by callers", async () => {
+  test("cannot be changed by callers", async () => {
     const document = encode(await prove());
     const [leaf] = decodeProofBundle(document, recentAfter(document)).delegations as [DelegationCert];
     expect(() => leaf.scope.push("files:read")).toThrow(TypeError);
@@ -163,8 +163,8 @@ const TRIANGLE: [number, number][] = [
   [1, 1],
 ];
 
-describe("verification with a memory of certificates", () => {
-  test("rejects a certificate that was changed after it was read", async () => {
+describe("verification with a certificate memory", () => {
+  test("rejects a certificate that was changed after it was decoded", async () => {
     const certificateMemory = createCertificateMemory();
     const genuine = await prove();
     const [leaf] = genuine.delegations as [DelegationCert];
@@ -205,7 +205,7 @@ describe("verification with a memory of certificates", () => {
     expect(await code(other, { certificateMemory })).toBe("bad_signature");
   });
 
-  test("stores a referenced certificate by value, and a certificate of a later bundle by its bytes", async () => {
+  test("stores a certificate from a reference by value, and a certificate from a later bundle by its bytes", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const document = Buffer.from(encode(bundle));
@@ -220,7 +220,7 @@ describe("verification with a memory of certificates", () => {
 });
 
 describe("the memory of a certificate's bytes", () => {
-  test("disappears together with the certificate", async () => {
+  test("evicts the bytes together with the certificate", async () => {
     const documents = await Promise.all(
       ["a", "b", "c"].map(async (cert_id) => encode(await prove([{ cert_id }]))),
     );
@@ -232,7 +232,7 @@ describe("the memory of a certificate's bytes", () => {
     expect(documents.map((document) => recent.find(Buffer.from(document)).length)).toEqual([0, 2, 2]);
   });
 
-  test("keeps only the last of two certificates with the same start", async () => {
+  test("keeps only the last of two certificates with the same first bytes", async () => {
     const bundles = await Promise.all([1, 2].map(async (n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const recent = recentAfter(first);
@@ -241,7 +241,7 @@ describe("the memory of a certificate's bytes", () => {
     expect(decodeProofBundle(first, recent)).toEqual(bundles[0]);
   });
 
-  test("finds a certificate again after its next use, if another with the same start replaced it", async () => {
+  test("finds a replaced certificate with the same first bytes again after its next use", async () => {
     const bundles = await Promise.all([1, 2].map((n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const certificateMemory = createCertificateMemory();
@@ -252,7 +252,7 @@ describe("the memory of a certificate's bytes", () => {
     expect([first, second].map((each) => certificateMemory.recent?.find(each).length)).toEqual([2, 0]);
   });
 
-  test("does not contain very long certificates, whether in canonical form or as written", async () => {
+  test("does not store certificates that are very long in canonical form or in the document", async () => {
     const params = "x".repeat(24_000);
     const long = JSON.stringify(await prove([{ constraints: [{ type: "x", params }] }]));
     const padded = JSON.stringify(await prove()).replace('[{"cert_id"', `[{${" ".repeat(24_000)}"cert_id"`);
@@ -267,7 +267,7 @@ describe("the memory of a certificate's bytes", () => {
     }
   });
 
-  test("counts the used memory, not only the length of the text", async () => {
+  test("limits the used memory, not only the length of the JSON", async () => {
     const bundle = await prove();
     const many = Array.from({ length: 7_000 }, () => "{}").join(",");
     const wide = JSON.stringify(bundle).replace(
@@ -286,7 +286,7 @@ describe("the memory of a certificate's bytes", () => {
     }
   });
 
-  test("works for a bundle in a body, in base64 and in a header", async () => {
+  test("recognizes a bundle in a body, in base64 and in a header", async () => {
     const bundle = await prove();
     const text = JSON.stringify(bundle);
     const recent = recentAfter(Buffer.from(text));

@@ -12,7 +12,7 @@ describe("base64", () => {
     );
   });
 
-  test("accepts only the canonical text of some bytes", () => {
+  test("accepts a string only if it is the canonical encoding of its bytes", () => {
     const character = fc.oneof(
       { weight: 20, arbitrary: fc.constantFrom(..."ABCDQgwz0189+/") },
       fc.constantFrom(..."=-_ \n\0*ÄŁ\u0141\u2041😀"),
@@ -30,7 +30,7 @@ describe("base64", () => {
     );
   });
 
-  test.each([4605, 4606, 4607, 4608, 4609, 4610, 10_000])("works for %d bytes", (length) => {
+  test.each([4605, 4606, 4607, 4608, 4609, 4610, 10_000])("decodes and checks %d bytes", (length) => {
     const bytes = Buffer.alloc(length, 0xa5);
     const text = encodeBase64(bytes);
     expect(Buffer.compare(decodeBase64(text, length), bytes)).toBe(0);

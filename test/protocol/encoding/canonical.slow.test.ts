@@ -4,7 +4,7 @@ import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
 import { independentCanonicalJson } from "../../support/canonical_oracle.ts";
 import { canonicalValues } from "../../support/canonical_values.ts";
 
-test("canonical JSON equals an independent implementation on 200,000 random values", {
+test("canonical JSON equals the output of an independent implementation for 200,000 random values", {
   timeout: 3_600_000,
 }, () => {
   let differing = 0;

@@ -5,7 +5,7 @@ import { independentCanonicalJson } from "../../support/canonical_oracle.ts";
 import { canonicalValues } from "../../support/canonical_values.ts";
 
 describe("canonical JSON", () => {
-  test("equals an independent implementation on random values", () => {
+  test("equals the output of an independent implementation for random values", () => {
     fc.assert(
       fc.property(canonicalValues, (value) => {
         expect(canonicalJson(value)).toBe(independentCanonicalJson(value));
@@ -14,7 +14,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("stays the same after parsing", () => {
+  test("stays the same after parsing and encoding again", () => {
     fc.assert(
       fc.property(canonicalValues, (value) => {
         const json = canonicalJson(value);
@@ -31,13 +31,13 @@ describe("canonical JSON", () => {
     expect(canonicalJson([{ b: { d: 1, c: 2 }, a: 3 }])).toBe('[{"a":3,"b":{"c":2,"d":1}}]');
   });
 
-  test("escapes only what must be escaped, and the two line separators", () => {
+  test("escapes only the characters that RFC 8785 escapes, and U+2028 and U+2029", () => {
     expect(canonicalJson('"\\\b\f\n\r\t\u0000\u001f\u007f<>&/é\u2028\u2029')).toBe(
       '"\\"\\\\\\b\\f\\n\\r\\t\\u0000\\u001f\u007f<>&/é\\u2028\\u2029"',
     );
   });
 
-  test("escapes the line separators in keys", () => {
+  test("escapes U+2028 and U+2029 in keys", () => {
     expect(canonicalJson({ "\u2028": 1 })).toBe('{"\\u2028":1}');
   });
 
@@ -78,7 +78,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("equals an independent implementation on objects with keys that the runtime reorders", () => {
+  test("equals the output of an independent implementation for keys that the runtime reorders", () => {
     const key = fc.oneof(
       fc.nat(120).map(String),
       fc.constantFrom("__proto__", "", "-1", "01", "a", "toJSON", "4294967294"),
@@ -90,7 +90,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("can be returned as UTF-8 bytes", () => {
+  test("equals the UTF-8 bytes that canonicalBytes returns", () => {
     expect(Buffer.from(canonicalBytes("é")).toString("hex")).toBe("22c3a922");
   });
 
@@ -119,8 +119,8 @@ describe("canonical JSON", () => {
   });
 });
 
-describe("the order by UTF-8 bytes", () => {
-  test("equals the order of the encoded bytes", () => {
+describe("compareUtf8", () => {
+  test("orders strings like their encoded bytes", () => {
     const text = fc.string({ unit: "binary" });
     fc.assert(
       fc.property(text, text, (left, right) => {

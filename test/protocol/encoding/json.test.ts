@@ -24,7 +24,7 @@ describe("strict JSON", () => {
     );
   });
 
-  test("rejects what the runtime rejects, after any change of one character", () => {
+  test("rejects what the runtime rejects after any change of one character", () => {
     const seed = '{"a":[1,-2.5e3,true,null,"x\\u00e9\\n"],"b":{"c":""}}';
     fc.assert(
       fc.property(fc.nat(seed.length - 1), fc.string({ unit: "binary-ascii", maxLength: 2 }), (at, piece) => {
@@ -54,7 +54,7 @@ describe("strict JSON", () => {
     ["single quotes", "['a']"],
     ["a bare key", "{a:1}"],
     ["a key without a value", '{"a"}'],
-    ["a string without an end", '["a'],
+    ["an unterminated string", '["a'],
     ["an escape at the end", '["a\\'],
     ["an unknown escape", '["\\x41"]'],
     ["a short unicode escape", '["\\u12"]'],
@@ -81,7 +81,7 @@ describe("strict JSON", () => {
     expect(() => parse(text)).toThrow(refuses("duplicate_key"));
   });
 
-  test("keeps a key named __proto__ an ordinary member", () => {
+  test("treats a key named __proto__ as an ordinary member", () => {
     const value = parse('{"__proto__":{"polluted":true}}');
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
     expect(Object.keys(value as object)).toEqual(["__proto__"]);
@@ -89,11 +89,11 @@ describe("strict JSON", () => {
   });
 
   test.each([
-    ["a byte that is never UTF-8", Buffer.from([0x22, 0xff, 0x22])],
+    ["a byte that never occurs in UTF-8", Buffer.from([0x22, 0xff, 0x22])],
     ["an overlong encoding", Buffer.from([0x22, 0xc0, 0x80, 0x22])],
     ["an encoded surrogate", Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])],
-    ["a cut character", Buffer.from([0x22, 0xc3, 0x22])],
-    ["a lone surrogate behind an escape", bytes('"\\ud800"')],
+    ["a truncated character", Buffer.from([0x22, 0xc3, 0x22])],
+    ["an escaped lone surrogate", bytes('"\\ud800"')],
     ["a lone surrogate in a key", bytes('{"\\udc00":1}')],
   ])("refuses %s", (_, document) => {
     expect(() => parseJson(document)).toThrow(refuses("invalid_utf8"));
@@ -132,7 +132,7 @@ describe("strict JSON", () => {
   });
 
   test.each(["1.0", "1e0", "-0", "0.5", "1E+2", "20000000000e-1", "-0.0"])(
-    "marks %s as not written as a plain integer",
+    "returns a Decimal for %s, which is not written as a plain integer",
     (text) => {
       expect(parse(text)).toEqual(new Decimal(Number(text)));
     },
@@ -150,7 +150,7 @@ describe("strict JSON", () => {
 test.each([
   ["ASCII", "a"],
   ["other characters", "é"],
-])("a stored name does not keep its document of %s in memory", (_, character) => {
+])("a stored name does not keep its source document in memory, if the document contains %s", (_, character) => {
   const heap = () => {
     collectGarbage();
     return process.memoryUsage().heapUsed;

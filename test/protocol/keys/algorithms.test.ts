@@ -61,7 +61,7 @@ describe.each(NAMES)("%s", (name) => {
   });
 
   test.each(BACKENDS)(
-    "%s: generate returns a new seed each time, with the seed's public key",
+    "%s: generate returns a new seed and its public key each time",
     async (backend) => {
       const { generate } = implementation(name, backend);
       const [one, other] = [await generate(), await generate()];
@@ -71,7 +71,7 @@ describe.each(NAMES)("%s", (name) => {
     },
   );
 
-  test("a signing key does not use the caller's buffer of the seed", async () => {
+  test("a signing key does not depend on the caller's seed buffer", async () => {
     const seed = Buffer.alloc(32, 7);
     const expected = ALGORITHMS[name].reference.signingKey(Buffer.from(seed)).publicKey;
     for (const backend of BACKENDS) {
@@ -146,14 +146,14 @@ describe.each([["ed25519", ed25519Cases()] as const, ["ml_dsa_65", mlDsa65Cases(
       },
     );
 
-    test("cover good and bad cases in at least six classes", () => {
+    test("cover accepted and refused cases in at least six classes", () => {
       expect(cases.some(({ valid }) => valid)).toBe(true);
       expect(new Set(cases.map((entry) => entry.class)).size).toBeGreaterThanOrEqual(6);
     });
   },
 );
 
-describe("public key points", () => {
+describe("points in public keys", () => {
   test.each(BACKENDS)("cannot be keys if they have small order or are not canonical: %s", (backend) => {
     const refused = ed25519Cases().filter((entry) => entry.class === "small-order key");
     const keys = refused.map(({ public_key }) => Buffer.from(public_key, "hex"));
@@ -161,7 +161,7 @@ describe("public key points", () => {
     for (const key of keys) expect(implementation("ed25519", backend).verifyingKey(key)).toBeUndefined();
   });
 
-  test("have exactly the eight points of small order in the list of rejected ones", () => {
+  test("have small order only if they are one of the eight points in SMALL_ORDER_POINTS", () => {
     const generator = ed25519.Point.fromHex(SMALL_ORDER_POINTS.at(-2) ?? "");
     const multiples = Array.from({ length: 8 }, (_, times) =>
       generator.multiplyUnsafe(BigInt(times)).toHex(),
@@ -169,7 +169,7 @@ describe("public key points", () => {
     expect([...multiples].sort()).toEqual([...SMALL_ORDER_POINTS].sort());
   });
 
-  test("must be accepted by an independent decoder and not have small order", () => {
+  test("must be valid for an independent decoder and must not have small order", () => {
     const nearTheField = fc
       .tuple(fc.integer({ min: 0xe0, max: 0xff }), fc.constantFrom(0x7f, 0xff))
       .map(([low, high]) => {

@@ -26,7 +26,7 @@ describe("a hybrid signature", () => {
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "does not verify if only its %s half is broken",
+    "does not verify if only its %s half is invalid",
     async (half) => {
       const signature = await signHybrid(ROOT.privateKey, bytes);
       const broken: HybridSignature = { ...signature, [half]: tamper(signature[half]) };
@@ -46,32 +46,32 @@ describe("a hybrid signature", () => {
     },
   );
 
-  test("reports the Ed25519 half if both are broken", async () => {
+  test("reports the Ed25519 half if both halves are invalid", async () => {
     const signature = await signHybrid(AGENT.privateKey, bytes);
     expect(await signatureViolation(ROOT.publicKey, bytes, signature)).toBe("Ed25519 signature invalid");
   });
 
-  test("verifies with the reference implementation too", async () => {
+  test("also verifies with the reference implementation", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     expect(await verifyHybrid(ROOT.publicKey, bytes, signature, "reference")).toBe(true);
     expect(await verifyHybrid(ROOT.publicKey, Buffer.from("other"), signature, "reference")).toBe(false);
   });
 
-  test("causes an error if a half has another length", async () => {
+  test("causes an error if a half has the wrong length", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     await expect(verifyHybrid(ROOT.publicKey, bytes, { ...signature, ed25519: "AA==" })).rejects.toThrow(
       code("wrong_length"),
     );
   });
 
-  test("does not verify with a key of one algorithm in place of the other", async () => {
+  test("causes an error if one half of the key belongs to the other algorithm", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     await verifyHybrid(ROOT.publicKey, bytes, signature);
     const swapped = { ...ROOT.publicKey, ml_dsa_65: ROOT.publicKey.ed25519 };
     await expect(verifyHybrid(swapped, bytes, signature)).rejects.toThrow(code("wrong_length"));
   });
 
-  test("does not verify under a public key of small order", async () => {
+  test("does not verify with a public key of small order", async () => {
     const signature = await signHybrid(ROOT.privateKey, bytes);
     const neutral = Buffer.alloc(32);
     neutral[0] = 1;
@@ -92,7 +92,7 @@ describe("a hybrid key", () => {
     expect([ROOT.id, AGENT.id]).not.toContain(mixed);
   });
 
-  test("keeps its identifier in memory, and a malformed key has none even beside a known half", () => {
+  test("has a cached identifier, and a malformed key has none even if one of its halves is known", () => {
     const { ed25519, ml_dsa_65 } = AGENT.publicKey;
     expect([1, 2].map(() => keyId({ ed25519, ml_dsa_65 }))).toEqual([AGENT.id, AGENT.id]);
     for (const malformed of [

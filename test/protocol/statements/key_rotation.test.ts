@@ -26,7 +26,7 @@ describe("a key rotation", () => {
   const issue = (changes: Partial<KeyRotationFields> = {}) =>
     issueKeyRotation({ ...fields, ...changes }, ROOT.privateKey, next.privateKey);
 
-  test.each(ROTATION_REASONS)("verifies after encoding and decoding for the reason %s", async (reason) => {
+  test.each(ROTATION_REASONS)("verifies after encoding and decoding with the reason %s", async (reason) => {
     const statement = await issue({ reason });
     expect(decodeKeyRotation(encode(statement))).toEqual(statement);
     expect(await verifyKeyRotation(statement)).toBeUndefined();
@@ -48,7 +48,7 @@ describe("a key rotation", () => {
     expect(fault && rotationReasonOf(fault)).toBe(reason);
   });
 
-  test("reports in the published wording which signature and which half of it is bad", async () => {
+  test("reports in the published wording which signature and which of its halves is invalid", async () => {
     const statement = await issue();
     const words = async (part: "signature_old" | "signature_new", half: "ed25519" | "ml_dsa_65") => {
       const changed = { ...statement[part], [half]: tamper(statement[part][half]) };
@@ -65,7 +65,7 @@ describe("a key rotation", () => {
     );
   });
 
-  test.each(["signature_old", "signature_new"] as const)("needs both halves of %s", async (name) => {
+  test.each(["signature_old", "signature_new"] as const)("fails verification if either half of %s is invalid", async (name) => {
     const statement = await issue();
     for (const half of halves) {
       const broken = { ...statement, [name]: { ...statement[name], [half]: tamper(statement[name][half]) } };
@@ -75,7 +75,7 @@ describe("a key rotation", () => {
     }
   });
 
-  test("follows another rotation, but their signatures cannot be combined", async () => {
+  test("may follow another rotation, but cannot use signatures of that rotation", async () => {
     const last = testKey(7);
     const first = await issue();
     const second = await issueKeyRotation(
@@ -100,7 +100,7 @@ describe("a key rotation", () => {
     expect(await verifyKeyRotation(shortcut)).toMatchObject({ code: "bad_signature_old" });
   });
 
-  test("fails verification with one key's signature in both places", async () => {
+  test("fails verification if both signatures are from the same key", async () => {
     const statement = await issue();
     expect(await verifyKeyRotation({ ...statement, signature_new: statement.signature_old })).toMatchObject({
       code: "bad_signature_new",

@@ -6,7 +6,7 @@ import { verifyBundle } from "../../../src/protocol/verification/verify_bundle.t
 import { code, options } from "../../support/answers.ts";
 import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../../support/chains.ts";
 
-describe("a good proof", () => {
+describe("verifying a valid proof", () => {
   test("returns the human, the agent and the granted scopes", async () => {
     const result = await verifyBundle(
       await prove([{}, { scope: ["meeting:*", "identity:delegate"] }]),
@@ -24,7 +24,7 @@ describe("a good proof", () => {
     expect(new Set(result.checks().map(({ outcome }) => outcome))).toEqual(new Set(["passed"]));
   });
 
-  test("verifies with the reference implementation too", async () => {
+  test("gives the same result with the reference implementation", async () => {
     expect(await code(await prove(), { backend: "reference" })).toBe("valid");
   });
 });
@@ -49,11 +49,11 @@ describe("the required scope", () => {
     ["meeting:speak", "scope_denied"],
     ["meeting:*", "scope_denied"],
     ["", "scope_denied"],
-  ])("%j leads to: %s", async (required_scope, expected) => {
+  ])("%j gives the result: %s", async (required_scope, expected) => {
     expect(await code(await prove(), { required_scope })).toBe(expected);
   });
 
-  test("must be in the scope of all certificates of the chain", async () => {
+  test("must be in the scope of every certificate in the chain", async () => {
     const bundle = await prove([
       { scope: ["meeting:record"] },
       { scope: ["meeting:*", "identity:delegate"] },
@@ -63,7 +63,7 @@ describe("the required scope", () => {
 });
 
 describe("the first violation in order", () => {
-  test("determines the answer, and each later rule is reported as passed or not reached", async () => {
+  test("determines the answer, and every later rule is reported as passed or not reached", async () => {
     const bundle = await prove([{}, { expires_at: NOW - 1 }]);
     const result = await verifyBundle(bundle, options({ required_scope: "files:read" }));
     const outcomes = Object.fromEntries(result.checks().map(({ name, outcome }) => [name, outcome]));
@@ -90,7 +90,7 @@ describe("the first violation in order", () => {
     });
   });
 
-  test("hides a later forged signature in the answer, but the proof still does not count as genuine", async () => {
+  test("hides a later forged signature in the answer, but the proof does not count as genuine", async () => {
     const bundle = await prove([{ expires_at: NOW - 1 }, {}]);
     const root = bundle.delegations[1] as DelegationCert;
     root.signature = { ...root.signature, ml_dsa_65: tamper(root.signature.ml_dsa_65) };
@@ -100,7 +100,7 @@ describe("the first violation in order", () => {
     });
   });
 
-  test("does not make an unlinked chain genuine, even if every signature is good", async () => {
+  test("does not make an unlinked chain genuine, even if every signature is valid", async () => {
     const stranger = testKey(88);
     const victim = await certify(ROOT, testKey(89), { scope: ["meeting:attend", "identity:delegate"] });
     const own = await certify(stranger, AGENT, { expires_at: NOW - 1 });
@@ -131,7 +131,7 @@ describe("the first violation in order", () => {
     ]);
   });
 
-  test("reports a bad signature in front of a malformed certificate", async () => {
+  test("can be a bad signature that comes before a malformed certificate", async () => {
     const bundle = await prove([{}, { version: 2 }]);
     const [leaf] = bundle.delegations as [DelegationCert];
     leaf.signature = { ...leaf.signature, ed25519: tamper(leaf.signature.ed25519) };
@@ -139,7 +139,7 @@ describe("the first violation in order", () => {
   });
 });
 
-test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY])("a clock value of %d fails the call", async (now) => {
+test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY])("verification fails if the clock value is %d", async (now) => {
   await expect(verifyBundle(await prove(), { now })).rejects.toThrow(
     expect.objectContaining({ code: "invalid_integer" }),
   );
