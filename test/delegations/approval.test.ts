@@ -190,13 +190,16 @@ describe("approving a request", () => {
       { min_alt_m: -3.5, max_alt_m: 0 },
       { min_alt_m: -3.5, max_alt_m: 0 },
     ],
-  ])("signs a box requested with %j in the canonical form that every verifier expects", async (given, signed) => {
-    const corners = { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1 };
-    const { person, requestId } = await requested(api, { constraints: [{ ...corners, ...given }] });
-    const { body } = await approve(person, requestId, ["data:read"]);
-    const { body: shown } = await person.client.get(`/v1/service/delegations/${String(body.cert_id)}`);
-    expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([{ ...corners, ...signed }]);
-  });
+  ])(
+    "signs a box requested with %j in the canonical form that every verifier expects",
+    async (given, signed) => {
+      const corners = { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1 };
+      const { person, requestId } = await requested(api, { constraints: [{ ...corners, ...given }] });
+      const { body } = await approve(person, requestId, ["data:read"]);
+      const { body: shown } = await person.client.get(`/v1/service/delegations/${String(body.cert_id)}`);
+      expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([{ ...corners, ...signed }]);
+    },
+  );
 
   test("refuses a box with only one altitude, because no altitude between this bound and 0 would satisfy it", async () => {
     const constraints = [{ type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1, min_alt_m: 5 }];

@@ -12,8 +12,8 @@ import { createFakeVault } from "../support/fake_vault.ts";
 import { addRevoked } from "../support/mass_revocation.ts";
 import { delegated, errorCode, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
 
-/*
- * Tests revocation lists of accounts with very many revoked certificates, on two replicas of the API, one
+/**
+ * Tests revocation lists of accounts with very many revoked certificates. Uses two replicas of the API, one
  * Postgres and the real vault.
  */
 
@@ -53,7 +53,7 @@ const revokedOf = (accountId: string): Promise<string[]> =>
     .orderBy("cert_id")
     .pluck("cert_id");
 
-test("a revocation list contains every revoked certificate up to the maximum, and fails beyond the maximum", {
+test("revocation lists contain all revoked certificates up to the maximum, are signed once each, and fail beyond it", {
   timeout: 180_000,
 }, async () => {
   const { person, certId } = await delegated(api);

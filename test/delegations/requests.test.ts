@@ -246,7 +246,7 @@ describe("a pending request", () => {
     );
   });
 
-  test("is listed as expired, and the filter for this status finds it", async () => {
+  test("expires in lists too, and the filter for expired requests finds it", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);
@@ -256,7 +256,7 @@ describe("a pending request", () => {
     expect((await list("expired")).body.items).toMatchObject([{ request_id: id, status: "expired" }]);
   });
 
-  test("is returned as expired without waiting for a decision that has locked it", async () => {
+  test("expires in answers without waiting for a decision that has locked the request", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);

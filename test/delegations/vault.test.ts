@@ -23,8 +23,8 @@ let client: VaultClient;
 let api: PlatformApi;
 
 /**
- * Starts the real vault, over mutual TLS, with the API's certificate. The client finds it at its new port
- * after a restart.
+ * Starts the real vault with mutual TLS and the API's certificate. After a restart, `connect` makes the
+ * client use the vault's new port.
  */
 beforeAll(async () => {
   home = await createHome();

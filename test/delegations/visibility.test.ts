@@ -12,7 +12,7 @@ const api = platformApi();
 const get = (apiKey: string, path: string) =>
   api.client().get(path, { headers: { "x-service-api-key": apiKey } });
 
-/** Creates an organization with two platforms. The first one has a delegation. */
+/** Creates an organization with two platforms. The first platform has a delegation. */
 async function twoPlatforms() {
   const person = await api.person({ organization_name: "Ada & Co" });
   const register = () => registerPlatform(person, {}, "/v1/service/platforms");
@@ -61,7 +61,7 @@ test("a person can manage only the agents of their own connections", async () =>
   const agentId = await createAgent(api.client(), bank);
   expect((await person.client.get(path)).body.items).toMatchObject([{ agent_id: agentId }]);
   expect((await person.client.get(`${path}/${agentId}`)).body.name).toBe("shop-bot");
-  // An agent of the account's other connection is not found here.
+  // This path does not find an agent of the account's other connection.
   expect((await person.client.get(`${path}/${shop.agentId}`)).status).toBe(404);
   const stranger = await api.person();
   expect(errorCode(await stranger.client.get(path))).toBe("not_found");

@@ -19,17 +19,20 @@ beforeEach(async () => {
   stranger = await insertRecords(world.db, 10 * price);
 });
 
-/** A genuine proof of the stranger's agent, presented to the shop. */
+/** Returns an item for a genuine proof of the agent in account `stranger`, presented to `shop`. */
 const shown = (changes: Parameters<typeof itemFor>[1] = {}) =>
   itemFor(stranger, { accountId: shop.accountId, connectionId: shop.connectionId, ...changes });
 
-/** Makes the shop accept the stranger's `data:read`, or other scopes, permanently or until a moment. */
+/**
+ * Makes the account `shop` accept `data:read` or other scopes from `stranger`, permanently or until a given
+ * time.
+ */
 const accept = (acceptance: { scopes?: string[]; accepted_until?: Date } = {}) =>
   acceptPrincipal(world.db, shop, stranger, { created_at: decidedAt, ...acceptance });
 
 const historyOf = ({ accountId }: Records) => world.db("audit_events").where({ account_id: accountId });
 
-/** Matches a decision whose receipt grants reading and nothing else. */
+/** Matches a decision whose receipt grants only `data:read`. */
 const GRANTS_READ = { receipt: expect.stringContaining('"granted_scope":["data:read"]') };
 
 describe("a decision about another account's authority", () => {

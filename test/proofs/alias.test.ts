@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Calls of a signed-in person who uses only one service word in paths and headers. */
+/** Returns a signed-in person's calls that contain only one service name in paths and headers. */
 function callsUnder(word: string, client: HttpClient) {
   const csrf = () => ({ [`x-${word}-csrf`]: client.cookie("service_csrf") ?? "" });
   return {

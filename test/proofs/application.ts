@@ -14,7 +14,9 @@ import { startReplica } from "../support/replicas.ts";
 
 type ReplicaOptions = Parameters<typeof startReplica>[0];
 
-/** An application of a person: a platform with an API key and an agent, and the calls it makes. */
+/**
+ * A person's application: a platform with an API key and an agent, and functions for the application's calls.
+ */
 export type Application = {
   person: Person;
   platform: TestPlatform;
@@ -26,14 +28,17 @@ export type Application = {
   verify(proof: unknown, fields?: Record<string, unknown>): Promise<HttpAnswer>;
 };
 
-/** The API with the proof routes, and pools as in production. */
+/** A running API with the proof routes. Its pools have the production settings. */
 export type ProofApi = {
   api: PlatformApi;
-  /** Creates an application, of `member` if given. It has a certificate, unless `approvedScope` is empty. */
+  /**
+   * Creates an application, which belongs to `member` if given. The application has a certificate unless
+   * `approvedScope` is empty.
+   */
   application(approvedScope?: string[], member?: Person): Promise<Application>;
 };
 
-/** Starts such an API before the first test of a file, and stops it after the last. */
+/** Starts an API before the first test in a file, and stops it after the last test. */
 export function proofApi(options?: ReplicaOptions): ProofApi {
   const world = { application } as ProofApi;
 
@@ -63,7 +68,7 @@ export function proofApi(options?: ReplicaOptions): ProofApi {
   return world;
 }
 
-/** Returns the calls that an application makes with its API key about one of its agents. */
+/** Returns functions for the calls that an application makes with its API key for one of its agents. */
 export function callsOf(
   client: HttpClient,
   { apiKey, connectionId }: Pick<TestPlatform, "apiKey" | "connectionId">,
@@ -86,7 +91,10 @@ export function callsOf(
   };
 }
 
-/** Grants an application a scope, requested with the fields `asked`. Returns the certificate's id. */
+/**
+ * Grants an application a scope. `asked` contains further fields of the request. Returns the certificate's
+ * id.
+ */
 export async function certify(
   { person, platform }: Pick<Application, "person" | "platform">,
   approvedScope: string[],
@@ -118,7 +126,7 @@ export async function decisionsOf({ api }: ProofApi, { person }: Application): P
   return rows.length;
 }
 
-/** Returns status and code of an error answer. */
+/** Returns the status and the code of an error answer. */
 export function errorOf(answer: HttpAnswer): string {
   return `${answer.status} ${errorCode(answer)}`;
 }

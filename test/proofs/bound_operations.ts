@@ -3,7 +3,7 @@ import { requestHash } from "../../src/protocol/documents/context_binding.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import type { Application } from "./application.ts";
 
-/** The scope of the operations in these tests. */
+/** The scope that operations in these tests require. */
 export const BOUND_SCOPE = "payments:send";
 
 /** An operation, as callers send it. */
@@ -16,7 +16,7 @@ type Parties = {
   agentId: string;
 };
 
-/** Creates an operation of an application, on which its verifier and its agent agree. */
+/** Creates an operation that names the application as verifier and the application's agent. */
 export function operationOf(app: Parties, changes: Wish = {}): Wish {
   const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund", ...changes };
   const hash = requestHash({ required_scope: BOUND_SCOPE, operation: named.action, ...named });

@@ -7,28 +7,29 @@ import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
 import type { Records } from "./records.ts";
 
-/** A migrated database for decisions, and helpers that read the results. */
+/** A migrated database for decision tests, with helpers that read the results. */
 export type DecisionWorld = {
   db: Database;
   pool: Pool;
   /**
-   * Opens a pool whose statements give up a locked row after `lockMs`. It closes at the end of the test file.
+   * Opens a pool whose statements wait for a locked row for at most `lockMs`. The pool is closed at the end
+   * of the test file.
    */
   openPool(name: string, options?: { max?: number; lockMs?: number }): Pool;
   decideOne(item: DecisionItem): Promise<DecisionOutcome | undefined>;
   balanceOf(records: Pick<Records, "accountId">): Promise<number | undefined>;
   countOf(table: "audit_events" | "ledger_postings", records: Pick<Records, "accountId">): Promise<number>;
   spentOf(records: Pick<Records, "connectionId">): Promise<number>;
-  /** Runs a statement in a transaction that stays open, and so keeps its locks until `commit`. */
+  /** Runs a statement in a transaction that stays open and keeps its locks until `commit`. */
   hold(text: string, values: unknown[]): Promise<Held>;
-  /** Waits until a statement of this database waits for a locked row. */
+  /** Waits until a statement in this database is blocked by a locked row. */
   untilBlocked(): Promise<void>;
 };
 
 /** An open transaction. */
 export type Held = { commit(): Promise<void> };
 
-/** Creates such a world before the first test of a file, and closes it after the last. */
+/** Creates a {@link DecisionWorld} before the first test in a file, and closes it after the last test. */
 export function decisionWorld(): DecisionWorld {
   let database: TestDatabase;
   const pools: Pool[] = [];
@@ -82,7 +83,7 @@ export function decisionWorld(): DecisionWorld {
     world.pool = world.openPool("test", { max: 8 });
   });
 
-  // A transaction that a failed test left open would block the statements after it, and the end of the file.
+  // An open transaction from a failed test would block later statements and the cleanup of the file.
   afterEach(async () => {
     await Promise.all([...open].map((client) => close(client, "rollback")));
   });

@@ -21,7 +21,7 @@ async function ask(app: Application, { path = "/data:read", method = "GET", head
   return decisionIn(answer);
 }
 
-/** Returns the ids of the authority in an answer's headers. */
+/** Returns the human, agent, certificate and receipt ids in an answer's headers. */
 function authority({ headers }: HttpAnswer): (string | null)[] {
   return ["human-id", "agent-id", "cert-id", "receipt-id"].map((name) => headers.get(`x-service-${name}`));
 }

@@ -172,8 +172,8 @@ describe("a decision while another transaction changes the credit", () => {
 });
 
 describe("a batch that waits for a row has locked the rows with smaller keys, but no rows with greater keys, in", () => {
-  // Rows are written with the greatest key first and requested in another order, so neither order determines
-  // the order of the locks.
+  // The test inserts rows in descending key order and requests them in another order, so neither order can
+  // explain the order of the locks.
   const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);
   const [middle, greater] = [keys[4], keys.slice(0, 4)];
   let accounts: Records[];

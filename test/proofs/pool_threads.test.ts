@@ -9,8 +9,8 @@ const MODULE = fileURLToPath(new URL("../../src/proofs/pool_threads.ts", import.
 const THREADS = fileURLToPath(new URL("../support/threads.ts", import.meta.url));
 
 /**
- * Returns the niceness of a process's threads after it lowered the priority of its thread pool. `pool` lists
- * the pool's threads, which start with their first work. `others` lists all other threads.
+ * Starts a process that lowers the priority of its thread pool, and returns the niceness of its threads.
+ * `pool` lists the pool's threads, which start when the pool is first used. `others` lists all other threads.
  */
 async function nicenessBy(...command: string[]) {
   const script = `

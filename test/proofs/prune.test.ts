@@ -13,7 +13,7 @@ const keptDays = 30;
 const prune = (options = {}) =>
   pruneInvocations({ db: world.api.db, now: world.api.clock.now(), keptDays, ...options });
 
-/** An operation that has a decision, and the proof that was decided on. */
+/** Creates an operation with a decision. Returns the operation and the proof that was decided on. */
 async function decided() {
   const app = await world.application();
   const operation = operationOf(app);
@@ -40,7 +40,7 @@ async function balanceOf({ person }: Application): Promise<number | undefined> {
   return (await world.api.db("balances").where({ account_id: person.accountId }).first())?.balance_micro_usd;
 }
 
-/** Inserts rows of a new account, decided this many seconds before now. */
+/** Inserts invocations of a new account that were decided the given numbers of seconds ago. */
 async function rows(ages: readonly number[]) {
   const account_id = randomUUID();
   await world.api.db.batchInsert(

@@ -1,6 +1,9 @@
 import type { Application } from "./application.ts";
 
-/** An AuthZEN question about an application's agent: may it read data? `changes` replace members. */
+/**
+ * Returns an AuthZEN question that asks whether an application's agent may read data. `changes` replaces
+ * members.
+ */
 export const question = (app: Application, changes: Record<string, unknown> = {}) => ({
   subject: { type: "agent", id: app.agentId },
   action: { name: "data:read" },

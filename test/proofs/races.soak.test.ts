@@ -5,8 +5,8 @@ import { type Replicas, raceForCredit, raceRevocations } from "./races.ts";
 
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
 /**
- * Number of accounts that race concurrently, each with credit for all its rounds. A decision in progress
- * needs credit too.
+ * Number of accounts that race concurrently. Each account has credit for all its rounds, because a decision
+ * in progress also needs credit.
  */
 const ACCOUNTS = 8;
 const ROUNDS_PER_ACCOUNT = Math.ceil(ROUNDS / ACCOUNTS);

@@ -12,7 +12,7 @@ import {
   verify,
 } from "./races.ts";
 
-/** Decisions that each account has credit for. A round of racing revocations needs four. */
+/** Number of decisions for which each account has credit. Each round of racing revocations needs four. */
 const AFFORDABLE = 60;
 const ROUNDS = AFFORDABLE / 4;
 let apis: Replicas;
@@ -25,7 +25,9 @@ afterAll(async () => {
 });
 
 describe("two APIs on one database", () => {
-  test("make no allow decision after a revocation was answered, under load", { timeout: 120_000 }, async () => {
+  test("make no allow decision after a revocation was answered, under load", {
+    timeout: 120_000,
+  }, async () => {
     const raced = await raceRevocations(apis, ROUNDS);
     expect([...raced.values()].reduce((sum, count) => sum + count)).toBe(2 * ROUNDS);
   });

@@ -13,10 +13,10 @@ import {
   type TestPlatform,
 } from "../support/platform_world.ts";
 
-/** Two APIs on one database. A number selects the one to call. */
+/** Two APIs on one database. An index selects the API to call. */
 export type Replicas = readonly [PlatformApi, PlatformApi];
 
-/** An application of a person, with a client for each of two APIs. */
+/** A person's application, with one client for each of the two APIs. */
 export type Application = { person: Person; platform: TestPlatform; agentId: string; clients: HttpClient[] };
 
 export async function startApplication(apis: Replicas): Promise<Application> {
@@ -32,7 +32,7 @@ const keyed = ({ clients, platform }: Application, n: number, path: string, body
     csrf: false,
   });
 
-/** Returns a reference to a fresh proof. */
+/** Creates a fresh proof, and returns its proof reference. */
 export async function prove(application: Application, certId?: string): Promise<unknown> {
   const { platform, agentId } = application;
   const { body } = await keyed(application, 0, "/v1/service/challenge");
@@ -62,12 +62,12 @@ const ALLOWED = "200 allow authorized";
 const REVOKED = "200 deny delegation_revoked";
 
 /**
- * Revokes a certificate while each of two APIs decides on a proof from it. Once the revocation has answered,
- * asks each API again: these decisions must deny in every round. Returns the results of the concurrent
- * decisions.
+ * Revokes a certificate while each of two APIs decides on a proof with this certificate. After the API has
+ * answered the revocation, asks each API for another decision, which must be a denial in every round. Returns
+ * the results of the concurrent decisions.
  *
- * A revocation hardly ever answers between a decision's read and its commit here. `held_rows.test.ts` tests
- * that moment.
+ * In this race, a revocation hardly ever completes between a decision's read and its commit.
+ * `locked_rows.test.ts` tests that case.
  */
 export async function raceRevocations(apis: Replicas, rounds: number): Promise<Map<string, number>> {
   const application = await startApplication(apis);
@@ -94,8 +94,9 @@ export async function raceRevocations(apis: Replicas, rounds: number): Promise<M
 }
 
 /**
- * Verifies `tries` proofs of an account that has credit for `affordable`, by 64 clients on two APIs. Exactly
- * `affordable` of them must be decided, charged and recorded. The others must get 402 and leave no rows.
+ * Lets 64 clients on two APIs verify `tries` proofs of an account with credit for `affordable` decisions.
+ * Exactly `affordable` proofs must be decided, charged and recorded. The other proofs must get 402 and leave
+ * no rows.
  */
 export async function raceForCredit(
   apis: Replicas,

@@ -4,7 +4,8 @@ import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { insertAccount, insertApproval } from "../support/account_rows.ts";
 
 /**
- * Rows of one account with a connection, an agent and a certificate, as the service would have written them.
+ * Ids of one account's rows, with a connection, an agent and a certificate. The rows are as the service would
+ * write them.
  */
 export type Records = {
   accountId: string;
@@ -17,7 +18,7 @@ export type Records = {
 const now = new Date("2026-01-01T00:00:00.000Z");
 const noKey = { ed25519: "", ml_dsa_65: "" };
 
-/** Inserts such rows. Omitted ids are random. */
+/** Inserts the rows of an account. Omitted ids are random. */
 export async function insertRecords(
   db: Database,
   balanceMicroUsd: number,
@@ -37,12 +38,12 @@ export async function insertRecords(
   return records;
 }
 
-/** Inserts a further certificate of the agent. */
+/** Inserts another certificate for the agent. */
 export async function insertCertificate(db: Database, records: Records, certId: string): Promise<void> {
   await insertApproval(db, records, { certId, json: "{}", scope: ["data:read"], now });
 }
 
-/** Creates an item that the pure rules allowed, with a random challenge unless one is given. */
+/** Creates an item that the pure rules allowed. Its challenge is random unless `changes` contains one. */
 export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): DecisionItem {
   return {
     accountId: records.accountId,

@@ -16,18 +16,21 @@ import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { type RoleProcess, startRole } from "../support/role_process.ts";
 
 /**
- * Two API processes decide on one Postgres. Postgres crashes six times meanwhile, and each process is killed
- * three times. `FAULT_DECISIONS` sets the number of proofs.
+ * Number of proofs, which `FAULT_DECISIONS` overrides. Two API processes with one Postgres decide on them.
+ * Meanwhile, Postgres crashes six times, and each process is killed three times.
  */
 const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 2_400);
 const FAULTS = 6;
 const LANES = 32;
 const WORLDS = 8;
-/** One in this many proofs is sent to both processes at the same moment. */
+/** One in this many proofs is sent to both processes at the same time. */
 const TWICE = 10;
 const CREDIT_MICRO_USD = 1e12;
 const RETRY_MS = 100;
-/** A killed API is back in seconds, and a proof is valid for five minutes. */
+/**
+ * Maximum number of attempts per proof. A killed API restarts within seconds, and a proof is valid for five
+ * minutes.
+ */
 const MOST_ATTEMPTS = 600;
 
 let folder: string;
@@ -47,7 +50,7 @@ beforeAll(async () => {
   worlds = await Promise.all(
     Array.from({ length: WORLDS }, () => createProofWorld(db, createSecretBox(sealingKey), options)),
   );
-  // Reads the challenge keys now, because only the APIs may need the database later.
+  // Read the challenge keys now, so that only the APIs need the database later.
   await Promise.all(worlds.map((world) => world.prove()));
   await pool.end();
   await db.destroy();
@@ -80,7 +83,7 @@ async function environment(sealingKey: Buffer): Promise<Record<string, string>> 
   };
 }
 
-/** The outcome of one call: a decision, the code of a refusal, or `unknown`. */
+/** The outcome of one call: a decision, the error code of a refusal, or `unknown`. */
 type Outcome = { receiptId: string; receiptHash: string; decision: string } | { refused: string } | "unknown";
 
 async function verify(api: number, { apiKey }: ProofWorld, body: string): Promise<Outcome> {
@@ -106,10 +109,13 @@ async function verify(api: number, { apiKey }: ProofWorld, body: string): Promis
   }
 }
 
-/** Outcomes of all proofs by challenge: the decision, or that the answer to its decision was lost. */
+/**
+ * Outcomes of all proofs, by challenge. `lost` contains challenges of decided proofs for which the answer was
+ * lost.
+ */
 type Seen = { decided: Map<string, Exclude<Outcome, "unknown" | { refused: string }>>; lost: Set<string> };
 
-/** Sends a proof to either process until its outcome is known. */
+/** Sends a proof to one of the two processes until its outcome is known. */
 async function showUntilKnown(world: ProofWorld, isTwice: boolean, seen: Seen): Promise<void> {
   const bundle = await world.prove();
   const body = JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" });
@@ -140,7 +146,7 @@ async function showUntilKnown(world: ProofWorld, isTwice: boolean, seen: Seen): 
   throw new Error("the outcome of a proof is still unknown");
 }
 
-/** Decides on `count` proofs. Calls `after` once, at a random moment in between. */
+/** Decides on `count` proofs. Calls `after` once, at a random time during the decisions. */
 async function decide(count: number, seen: Seen, after: () => Promise<void>): Promise<void> {
   let left = count;
   const turn = randomInt(1, Math.max(2, Math.floor(count * 0.8)));
@@ -190,7 +196,7 @@ async function count(client: Client, sql: string, values: unknown[] = []): Promi
   return Number(rows[0]?.n);
 }
 
-/** Compares the answered decisions with the stored rows. No other rows may exist. */
+/** Checks that the stored rows match the answered decisions, and that no other rows exist. */
 async function checkKept(client: Client, { decided, lost }: Seen): Promise<void> {
   const decisions = decided.size + lost.size;
   await client.query(

@@ -22,21 +22,21 @@ import { type DecisionWorld, decisionWorld } from "./decision_world.ts";
 /** The time at which proofs are made and verified, unless a test moves the clock. */
 export const now = new Date("2026-05-01T10:00:00.250Z");
 
-/** Options of a verify call besides its bundle, and the account whose API key makes the call. */
+/** Options of a verify call, without its bundle, and the account whose API key makes the call. */
 export type Changes = { scope?: string; context?: Record<string, unknown>; as: ProofWorld };
 
-/** Dependencies of verifying, on a database of the test file's own. */
+/** A database for one test file, with the dependencies of verification. */
 export type VerifyWorld = DecisionWorld & {
   deps: VerifyDeps;
   clock: SteeredClock;
   /** Creates an account with an agent and a certificate issued at `now`. */
   account(options?: WorldOptions): Promise<ProofWorld>;
   verify(bundle: unknown, changes: Changes): Promise<Decided>;
-  /** Returns decision and reason. */
+  /** Verifies a bundle, and returns the decision and its reason. */
   decisionOf(bundle: unknown, changes: Changes): Promise<string>;
 };
 
-/** Creates such a world before the first test of a file, and closes it after the last. */
+/** Creates a {@link VerifyWorld} before the first test in a file, and closes it after the last test. */
 export function verifyWorld(): VerifyWorld {
   const secretBox = createSecretBox(randomBytes(32));
   const clock = steeredClock(now);
@@ -75,12 +75,12 @@ export function verifyWorld(): VerifyWorld {
   return world;
 }
 
-/** The caller that an account's API key identifies. */
+/** Returns the caller that an account's API key identifies. */
 export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller {
   return { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId, registryAnswers: false };
 }
 
-/** The code of an attempt's `ApiError`, or `no error`. */
+/** Returns the code of the `ApiError` with which an attempt fails, or `no error`. */
 export async function codeOf(attempt: Promise<unknown>): Promise<string> {
   try {
     await attempt;

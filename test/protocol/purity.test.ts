@@ -47,7 +47,7 @@ test("both halves of a signature are created and verified on the thread pool", a
   expect(requests).toHaveLength(2);
 });
 
-/** Returns a source without its comments. */
+/** Returns source code without its comments. */
 function codeOf(source: string): string {
   return source.replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "");
 }

@@ -11,8 +11,8 @@ if (!isThere) {
 }
 
 /**
- * Cases that both implementations refuse, but this one for an earlier reason: a constraint that can never
- * hold, or a wrong MAC.
+ * Cases that both implementations refuse for different reasons. This implementation detects the fault in an
+ * earlier rule: a constraint that can never hold, or a wrong MAC.
  */
 const OTHER_REASON = [
   /^\{"type":"geo_polygon","points":\[\[0,(1|-170)\],.* without context$/,
@@ -36,7 +36,9 @@ beforeAll(async () => {
   }
 });
 
-/** Returns the questions whose two answers differ in the part that `look` selects. */
+/**
+ * Returns the questions for which the two implementations' answers differ in the part that `look` selects.
+ */
 function differing(of: Compared[], look: (answer: Answer) => unknown): unknown[] {
   return of
     .filter(({ own, theirs }) => JSON.stringify(look(own)) !== JSON.stringify(look(theirs)))

@@ -140,7 +140,7 @@ describe("a decision in a cluster", () => {
   });
 
   describe("does not count", () => {
-    /** Returns the error code of a decision that left the request pending. */
+    /** Decides in the cluster, and returns the error code. Expects that the request stays pending. */
     async function refused(): Promise<unknown> {
       const answer = await decide();
       expect((await stored())?.status).toBe("pending");

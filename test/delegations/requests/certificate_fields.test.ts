@@ -39,12 +39,15 @@ const hiding: [string, string, Record<string, unknown>][] = [
 
 const showing: [string, Record<string, unknown>][] = [
   ["a resource in any script", { type: "resource_path", resource_id: "订单 4711/é", path_prefix: "/ä b/" }],
-  ["an extension", { type: "x_bank", params: { to: ["", "DE1 2", { iban: null }], n: 1, "": true } }],
+  [
+    "an extension's nested parameters",
+    { type: "x_bank", params: { to: ["", "DE1 2", { iban: null }], n: 1, "": true } },
+  ],
 ];
 
 let known: { person: Person; platform: TestPlatform } | undefined;
 
-/** The only person who asks in this file, with a platform and its agent. */
+/** Returns the one person who makes all requests in this file, with a platform and its agent. */
 async function ready(): Promise<{ person: Person; platform: TestPlatform }> {
   if (known !== undefined) return known;
   const person = await api.person();
@@ -54,7 +57,7 @@ async function ready(): Promise<{ person: Person; platform: TestPlatform }> {
   return known;
 }
 
-/** The ways in which a person can add a constraint to a certificate, as its second one. */
+/** Ways in which a person can add a second constraint to a certificate. */
 const ways: [string, (constraint: unknown) => Promise<HttpAnswer>][] = [
   [
     "asks for",

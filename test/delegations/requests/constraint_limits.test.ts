@@ -11,7 +11,7 @@ import { declaring } from "../declaring.ts";
 
 const api = platformApi();
 
-/** Pairs of a constraint that a decision can just meet, and one that it cannot. */
+/** Limits, each with a constraint that a request can just meet and a constraint that no request can meet. */
 const edges: [string, Record<string, unknown>, Record<string, unknown>][] = [
   [
     "a currency of 16 characters, not of 17",
@@ -54,7 +54,7 @@ test.each(edges)("a person's request accepts %s", async (_, met, unmet) => {
   expect((await ask(met)).status).toBe(201);
 });
 
-/** Approvals and declarations read constraints like a person's request, so the first edge is enough. */
+/** Approvals and declarations read constraints like a person's request, so one limit is enough here. */
 describe.each(edges.slice(0, 1))("a constraint with %s", (_, met, unmet) => {
   test("can be added by an approver", async () => {
     const { person, platform } = await ready();

@@ -25,7 +25,7 @@ const triangle = (size: number) => ({
   ],
 });
 
-/** Pairs of a narrow constraint and a wide one that contains it. */
+/** Pairs of a narrow constraint and a wide constraint that contains the narrow one. */
 const nested: [string, object, object][] = [
   ["amounts", amount(5), amount(5.01)],
   ["speeds", { type: "max_speed_mps", max_mps: 1 }, { type: "max_speed_mps", max_mps: 2 }],
@@ -44,7 +44,7 @@ const nested: [string, object, object][] = [
   ["a path inside a whole resource", path("a", "/x/"), path("a")],
 ];
 
-/** Pairs of constraints of which neither contains the other. */
+/** Pairs of constraints in which neither contains the other. */
 const apart: [string, object, object][] = [
   ["two currencies", amount(5), amount(6, "USD")],
   ["more uses in a longer window", rate(5, 60), rate(6, 61)],
@@ -53,7 +53,11 @@ const apart: [string, object, object][] = [
   ["a window and most of the rest of the day", window("09:00", "17:00"), window("16:00", "10:00")],
   ["overlapping circles", circle(52, 13, 1_000), circle(52, 13.1, 7_000)],
   ["overlapping boxes", box(0, 0, 2, 2), box(1, 1, 3, 3)],
-  ["boxes around the earth, each with a gap that the other box covers", box(0, 170, 1, 160), box(0, 10, 1, 0)],
+  [
+    "boxes around the earth, each with a gap that the other box covers",
+    box(0, 170, 1, 160),
+    box(0, 10, 1, 0),
+  ],
   ["sibling paths", path("a", "/x"), path("a", "/xy")],
   ["two resources", path("a", "/x"), path("b")],
   ["a circle and a box", circle(0, 0, 1), box(-90, -180, 90, 180)],

@@ -85,7 +85,7 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", late)).toBe(0);
   });
 
-  /** Creates a batcher whose first statement waits for a row that another transaction has locked. */
+  /** Creates a batcher, and lets its first statement wait for a row that another transaction has locked. */
   async function behindHeldRow(maxWaitMs: number) {
     const [slow, free] = await Promise.all([
       insertRecords(world.db, 1_000 * price),

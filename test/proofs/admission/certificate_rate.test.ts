@@ -14,7 +14,7 @@ const service = verifyWorld();
 const { account, verify, decisionOf, openPool, countOf, spentOf } = service;
 const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
 
-/** Verifies a fresh proof of one account's agent at the connection of another account. */
+/** Verifies a fresh proof of an agent from one account at the connection of another account. */
 async function shownTo(verifier: ProofWorld, agent: ProofWorld, deps = service.deps) {
   const key = await deps.keys.forIssuing(challengeDay(now), now);
   const challenge = issueChallenge(key, verifier.connectionId, now);

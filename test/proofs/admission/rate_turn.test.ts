@@ -10,7 +10,10 @@ import { now } from "../verify_world.ts";
 const HOURLY: Constraint[] = [{ type: "max_rate", count: 5, window_s: 3600 }];
 const spent: DecisionOutcome = { kind: "challenge_spent" };
 
-/** The turn of a proof at the connection of "verifier". Certificates 0 and 2 of its 3 have a rate. */
+/**
+ * Creates the turn for a proof at the connection of "verifier". The chain has three certificates.
+ * Certificates 0 and 2 have a rate limit.
+ */
 async function turnOf({ owner = "verifier", isAccepted = async () => true, constraints = HOURLY } = {}) {
   const turn = {
     countAllows: vi.fn(async () => 3),

@@ -3,7 +3,9 @@ import { createRecentAccounts } from "../../../src/proofs/admission/fair_queue.t
 
 const ROUND_MS = 1_000;
 
-/** Records calls of accounts at these milliseconds. Returns the most calls of any account but "a". */
+/**
+ * Records the calls of accounts at these milliseconds. Returns `mostOfOthers` for the account "a" at `at`.
+ */
 function mostAfter(noted: readonly [ms: number, account: string, calls: number][], at: number): number {
   let ms = 0;
   const recent = createRecentAccounts(ROUND_MS, () => ms);
@@ -89,6 +91,9 @@ test.each<[string, [number, string, number][], number, number]>([
     0,
   ],
   ["after a long time without calls", [[0, "b", 3]], 5_000, 0],
-])("mostOfOthers returns the largest number of concurrent calls of any other account, %s", (_, noted, at, expected) => {
-  expect(mostAfter(noted, at)).toBe(expected);
-});
+])(
+  "mostOfOthers returns the largest number of concurrent calls of any other account, %s",
+  (_, noted, at, expected) => {
+    expect(mostAfter(noted, at)).toBe(expected);
+  },
+);

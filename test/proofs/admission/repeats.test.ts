@@ -13,7 +13,7 @@ import { insertRecords, itemFor, type Records } from "../records.ts";
 const world = decisionWorld();
 const { decideOne, balanceOf, countOf, spentOf } = world;
 
-/** An item that is bound to the invocation `id`. */
+/** Creates an item that is bound to the invocation `id`. */
 function boundItem(records: Records, id: string, changes: Partial<DecisionItem> = {}): DecisionItem {
   return itemFor(records, { invocation: { id, operationHash: Buffer.alloc(32, 7) }, ...changes });
 }

@@ -98,12 +98,15 @@ describe("an AuthZEN call with several questions", () => {
     expect(decisions(answer)).toEqual(expected);
   });
 
-  test.each([[undefined], [[]]])("counts as a single question if its list is absent or empty", async (evaluations) => {
-    const app = await world.application();
-    await answerFromRegistry(app);
-    const answer = await askAll(app, { ...question(app), evaluations });
-    expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
-  });
+  test.each([[undefined], [[]]])(
+    "counts as a single question if its list is absent or empty",
+    async (evaluations) => {
+      const app = await world.application();
+      await answerFromRegistry(app);
+      const answer = await askAll(app, { ...question(app), evaluations });
+      expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
+    },
+  );
 
   test("gets 400 for evaluations that are not a list, for more than 100 items and for an unknown semantic", async () => {
     const app = await world.application();

@@ -22,8 +22,9 @@ const ask = (app: Application, body: unknown): Promise<HttpAnswer> =>
 type Changes = Record<string, unknown>;
 
 /**
- * For each reason, causes that denial and returns the resulting changes of the question. `null`: only a proof
- * can lead to the reason, because the registry answers about the account's own active certificates.
+ * For each reason, a function that creates the situation and returns the changes to make in the question.
+ * `null`: only a proof can lead to the reason, because the registry answers about the account's own active
+ * certificates.
  */
 const ARRANGED: Record<RefusingReason, ((app: Application) => Promise<Changes>) | null> = {
   delegation_revoked: async ({ person, certId }) => {
@@ -57,8 +58,8 @@ const ARRANGED: Record<RefusingReason, ((app: Application) => Promise<Changes>) 
 };
 
 /**
- * Leaves the agent with one certificate, under this constraint. Returns a question with the amount, in its
- * currency.
+ * Gives the agent a single certificate, with this constraint. Returns changes that put the amount and its
+ * currency into the question.
  */
 async function constrain(app: Application, constraint: object, amount?: number): Promise<Changes> {
   await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
@@ -94,7 +95,7 @@ describe("an AuthZEN question without a proof", () => {
     async ({ reason, arrange }) => {
       const app = await registryApplication(world);
       const { body } = await ask(app, question(app, await arrange(app)));
-      // To the registry, a certificate that is not active does not exist.
+      // The registry ignores certificates that are not active.
       const expected = reason.startsWith("constraint_") ? reason : "not_delegated";
       expect(body).toEqual({ decision: false, context: { assurance: "registry", reason: expected } });
     },

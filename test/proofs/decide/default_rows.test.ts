@@ -9,7 +9,7 @@ import { decisionWorld } from "../decision_world.ts";
 import { insertRecords, itemFor } from "../records.ts";
 
 const world = decisionWorld();
-/** Later than everything that the former ledger's partition contains, whenever the test runs. */
+/** A month after all rows in the former ledger's partition, whenever the test runs. */
 const first = monthOf(new Date(), 14);
 const ledgers = ["audit_events", "outcomes", "ledger_postings"];
 
@@ -31,7 +31,7 @@ async function mend(now: Date, options: { budgetMs?: number } = {}): Promise<Lin
   return lines;
 }
 
-/** Makes a decision at a moment, and records its outcome. */
+/** Makes a decision at the given time, and records its outcome. */
 async function decide(records: Awaited<ReturnType<typeof insertRecords>>, decidedAt: Date) {
   const item = itemFor(records, { decidedAt });
   expect(await world.decideOne(item)).toMatchObject({ kind: "decided" });
@@ -147,7 +147,7 @@ test("mendDefaultPartitions lets decisions continue, loses none of them, and sho
     }
   })();
   await until("some were decided", () => decided > 200);
-  // Half of the rows no longer change, and half are copied under the lock.
+  // Half of the rows are closed and copied in advance. The other half is copied under the lock.
   const lines = await mend(addSeconds(start, 700));
   expect(lines.filter(({ level }) => level === "info")).toHaveLength(3);
   const then = decided;

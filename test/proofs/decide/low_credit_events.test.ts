@@ -25,7 +25,7 @@ const decide = (records: Records, times: number) =>
     Array.from({ length: times }, () => itemFor(records)),
   );
 
-/** Returns the account's announcements: each level with the remaining credit, in decisions. */
+/** Returns the levels of the account's `credits.low` events, each with the remaining credit in decisions. */
 async function announced({ accountId }: Records): Promise<string[]> {
   const rows = await world.db("outbox").where({ aggregateid: accountId }).orderBy("aggregate_seq");
   expect(rows.map(({ aggregate_seq }) => aggregate_seq)).toEqual(rows.map((_, n) => n + 1));

@@ -21,7 +21,10 @@ import { now, verifyWorld } from "../verify_world.ts";
 const service = verifyWorld();
 const SCOPE = "data:read";
 
-/** Possible faults of a genuine proof, named by the reason that each leads to, in the order of evaluation. */
+/**
+ * Possible faults of a genuine proof, in the order of evaluation. Each has the name of the reason that it
+ * causes.
+ */
 const FAULTS = [
   "untrusted_root",
   "principal_not_accepted",
@@ -34,7 +37,7 @@ const FAULTS = [
   "ceiling_exceeded",
 ] as const;
 type Fault = (typeof FAULTS)[number];
-/** Reasons that no proof with several faults can have. */
+/** Reasons that cannot occur together with other faults. */
 const ALONE = [
   "authorized",
   "constraint_unverifiable",

@@ -69,7 +69,10 @@ async function insertStates(records: Records): Promise<void> {
   }
 }
 
-/** Returns a statement's rows and the tables after it, and rolls it back. */
+/**
+ * Runs a statement and rolls it back. Returns its result rows and the contents of the tables before the
+ * rollback.
+ */
 async function effectOf(text: string, items: readonly DecisionItem[]): Promise<unknown> {
   const client = await world.pool.connect();
   try {

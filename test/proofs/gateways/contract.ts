@@ -6,21 +6,21 @@ import { freePort } from "../../../src/dev/process/ports.ts";
 import type { RunningGateway } from "../../support/gateway.ts";
 import { type Application, proofApi } from "../application.ts";
 
-/** Values that docs/gateways.md leaves open: addresses and the key. */
+/** Values that the configuration in docs/gateways.md leaves open: addresses and the key. */
 export type Places = {
   /** Host and port of the service, and of the application. */
   service: string;
   application: string;
   key: string;
-  /** The port on which the gateway listens, and a second port for its own use. */
+  /** The port on which the gateway listens, and a second port for internal use by the gateway. */
   port: number;
   innerPort: number;
 };
 
-/** A gateway of docs/gateways.md. */
+/** A gateway that docs/gateways.md describes. */
 export type Gateway = {
   name: string;
-  /** The program without which it cannot run here, if that is missing. */
+  /** The name of the required program, if it is missing on this machine. */
   missing: string | undefined;
   start(places: Places): Promise<RunningGateway>;
 };
@@ -30,8 +30,8 @@ type Reached = { line: string; headers: [string, string][] };
 
 const WORDS = ["service", "ratify"];
 /**
- * Value that a client sends in headers which only the gateway may set. A proof, in base64url, cannot contain
- * it.
+ * Value that a client sends in headers which only the gateway may set. A proof is base64url, so it cannot
+ * contain this value.
  */
 const OF_THE_CLIENT = "!of the client!";
 const SET_BY_GATEWAY = [
@@ -46,8 +46,8 @@ const SET_BY_GATEWAY = [
 ];
 
 /**
- * Defines the tests that every gateway must pass with the text of docs/gateways.md. The application behind it
- * knows nothing about proofs.
+ * Defines the tests that every gateway must pass with the configuration in docs/gateways.md. The application
+ * behind the gateway knows nothing about proofs.
  */
 export function describeGateway({ name, missing, start }: Gateway): void {
   if (missing !== undefined) console.warn(`${name} is not tested against its documentation: ${missing}`);
@@ -147,8 +147,8 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const lines = () => reached.map(({ line }) => line);
 
   /**
-   * Returns the service's headers that reached the application, however their names are spelled. Omits the
-   * proof, which is not secret once it is spent.
+   * Returns the service's headers that reached the application, regardless of how their names are spelled.
+   * Omits the proof, which is not secret once it is spent.
    */
   function ofService(): string[][] {
     const [{ headers } = { headers: [] }] = reached;

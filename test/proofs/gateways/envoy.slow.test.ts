@@ -19,7 +19,10 @@ const [{ code } = { code: "" }] = await codeBlocks("docs/gateways.md", "Envoy");
 const MANAGER =
   "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
 
-/** Adds the parts that the page leaves out: a listener and two clusters. Deprecated fields are errors. */
+/**
+ * Adds the parts that docs/gateways.md leaves out: a listener and two clusters. Envoy rejects deprecated
+ * fields.
+ */
 function around({ service, application, key, port }: Places): string {
   const manager = { "@type": MANAGER, stat_prefix: "web", ...parse(code.replace("<key>", key)) };
   const filter = { name: "envoy.filters.network.http_connection_manager", typed_config: manager };

@@ -41,7 +41,10 @@ log: {level: WARN}
   },
 });
 
-/** Traefik listens before it has read its routes. Until then every path is 404. */
+/**
+ * Returns whether Traefik has read its routes. Traefik already listens before that, and returns 404 for every
+ * path.
+ */
 async function isRouted(port: number): Promise<boolean> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/orders/`, { signal: AbortSignal.timeout(15_000) });

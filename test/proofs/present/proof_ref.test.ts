@@ -64,17 +64,20 @@ describe("decodeProofRef", () => {
     [1, false, 4_576],
     [1, true, 4_619],
     [8, true, MAX_PROOF_REF_LENGTH],
-  ])("decodes what encodeProofRef encoded: depth %d, context %s, %d characters", (depth, withContext, length) => {
-    const proof = bundle(depth, withContext);
-    const text = encodeProofRef(proof);
-    expect(text).toMatch(/^[A-Za-z0-9_-]+$/);
-    expect(text).toHaveLength(length);
-    const { challenge, challenge_at, challenge_sig, session_context } = proof;
-    expect(decodeProofRef(text)).toEqual({
-      certIds: proof.delegations.map(({ cert_id }) => cert_id),
-      signed: { challenge, challenge_at, challenge_sig, ...(withContext ? { session_context } : {}) },
-    });
-  });
+  ])(
+    "decodes what encodeProofRef encoded: depth %d, context %s, %d characters",
+    (depth, withContext, length) => {
+      const proof = bundle(depth, withContext);
+      const text = encodeProofRef(proof);
+      expect(text).toMatch(/^[A-Za-z0-9_-]+$/);
+      expect(text).toHaveLength(length);
+      const { challenge, challenge_at, challenge_sig, session_context } = proof;
+      expect(decodeProofRef(text)).toEqual({
+        certIds: proof.delegations.map(({ cert_id }) => cert_id),
+        signed: { challenge, challenge_at, challenge_sig, ...(withContext ? { session_context } : {}) },
+      });
+    },
+  );
 
   test.each([0, 9])("rejects a reference to %d certificates, whatever its length", (depth) => {
     expect(decodeProofRef(encodeProofRef(bundle(depth, false)))).toBeUndefined();

@@ -143,7 +143,7 @@ describe("POST …/agents/{agent_id}/try", () => {
 });
 
 describe("the shell lines of a trial", () => {
-  /** Runs the shell lines with the API key in place, against this API. */
+  /** Runs the trial's shell lines against this API, with the API key filled in. */
   async function pasted(answer: HttpAnswer, apiKey: string): Promise<Record<string, unknown>> {
     const lines = answer.body.curl as string[];
     expect(lines[0]).toMatch(/^API_KEY='[^']*'$/);

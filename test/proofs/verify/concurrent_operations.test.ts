@@ -22,7 +22,7 @@ async function boundCall() {
   return { bundle, call: readVerifyCall(callerOf(shop), Buffer.from(JSON.stringify(body)), undefined) };
 }
 
-/** Creates a `decide` that fails the first `times` times and counts its calls. */
+/** Creates a `decide` function that fails for its first `times` calls and counts its calls. */
 function decidingAfter(times: number, fail: () => Promise<DecisionOutcome>) {
   const deciding = {
     tries: 0,

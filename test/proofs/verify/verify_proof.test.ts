@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterEach(() => service.clock.set(now));
 
-/** A challenge that was issued to the person's connection. */
+/** Returns a challenge that was issued to the person's connection at `issued`. */
 async function challengeAt(issued: Date): Promise<Uint8Array> {
   const key = await service.deps.keys.forIssuing(challengeDay(issued), issued);
   return issueChallenge(key, person.connectionId, issued);

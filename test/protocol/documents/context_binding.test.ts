@@ -19,9 +19,7 @@ const session = {
   request_hash: requestHash(operation),
 };
 
-/**
- * The expected values were computed from wire format §4 by another program, with Python's hashlib and struct.
- */
+/** An independent Python program (hashlib and struct) computed the expected values from wire format §4. */
 describe("context binding", () => {
   test("gives the expected hash for an operation", () => {
     expect(hex(requestHash(operation))).toBe(

@@ -15,7 +15,7 @@ import { code } from "../../support/answers.ts";
 import { prove } from "../../support/chains.ts";
 
 /**
- * Constraints that decoding changes if they are written in another form: with a fraction of zero, or with
+ * Constraints that decoding normalizes if they are written in another form: with a fraction of zero, or with
  * altitudes of 0.
  */
 const CHANGED_BY_DECODING: Constraint[] = [
@@ -27,7 +27,7 @@ function extension(params: unknown): Constraint {
   return { type: "note", params } as Constraint;
 }
 
-/** Returns the result of verifying a document, or the error of decoding it. */
+/** Returns the result of verifying a document, or the error from decoding it. */
 async function verdict(document: string, certificateMemory?: CertificateMemory): Promise<string> {
   try {
     const bundle = decodeProofBundle(Buffer.from(document), certificateMemory?.recent);
@@ -85,7 +85,7 @@ describe("verification with a certificate memory", () => {
       const innerText = JSON.stringify(inner).replace(own, spelled);
       const document = text.replace(own, spelled);
       expect(await verdict(document)).toMatch(new RegExp(`^${expected}`));
-      // The memory also knows the other spelling, because the signed bytes are the same.
+      // This certificate memory also contains the other spelling, because the signed bytes are the same.
       for (const memory of [await warmedBy(innerText), await warmedBy(text, innerText)]) {
         expect(await verdict(document, memory)).toBe(await verdict(document));
       }
@@ -133,7 +133,7 @@ describe("a document with known bytes", () => {
     ),
   );
 
-  /** Returns mostly valid JSON that contains known bytes at random places. */
+  /** Returns a generator of mostly valid JSON that contains known bytes at random positions. */
   function tree(depth: number): fc.Arbitrary<Make> {
     if (depth === 0) return leaf;
     const list = fc

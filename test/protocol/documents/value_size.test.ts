@@ -9,7 +9,10 @@ test.each<[string, unknown, number]>([
   ["lists within lists", Array.from({ length: 1_000 }, () => [[[[[[0]]]]]]), 1_490_000],
   ["objects with different names", Array.from({ length: 1_000 }, (_, n) => ({ [n]: 0 })), 400_000],
   ["one object", Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`k${n}`, 0])), 150_000],
-])("%s: the estimated memory is at least the measured memory, and at most four times as much", (_, value, measured) => {
-  expect(structureBytes(value)).toBeGreaterThanOrEqual(measured * 0.95);
-  expect(structureBytes(value)).toBeLessThanOrEqual(measured * 4);
-});
+])(
+  "%s: the estimated memory is at least the measured memory, and at most four times as much",
+  (_, value, measured) => {
+    expect(structureBytes(value)).toBeGreaterThanOrEqual(measured * 0.95);
+    expect(structureBytes(value)).toBeLessThanOrEqual(measured * 4);
+  },
+);

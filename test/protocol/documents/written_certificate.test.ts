@@ -23,7 +23,7 @@ import { certificates } from "../../support/proof_arbitraries.ts";
 const AMPLE = 10_000_000;
 const LIMITS = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
 
-/** Ways to write a bundle: compact, as Python does, indented, and with its members in reverse order. */
+/** Ways to write a bundle: compact, with Python's spacing, indented, and with members in reverse order. */
 const SPELLINGS: ((bundle: ProofBundle) => string)[] = [
   (bundle) => JSON.stringify(bundle),
   (bundle) => JSON.stringify(bundle).replaceAll('":', '": ').replaceAll(',"', ', "'),
@@ -31,7 +31,7 @@ const SPELLINGS: ((bundle: ProofBundle) => string)[] = [
   (bundle) => JSON.stringify(Object.fromEntries(Object.entries(bundle).reverse())),
 ];
 
-/** Returns a memory that contains the certificates of this document. */
+/** Returns a cache that contains the certificates in this document. */
 function recentAfter(document: Uint8Array): RecentCertificates {
   const recent = createRecentCertificates(AMPLE);
   for (const each of decodeProofBundle(document, recent).delegations) recent.add(each);
@@ -47,7 +47,7 @@ function read(document: Uint8Array, recent?: RecentCertificates): unknown {
   }
 }
 
-/** An edit that replaces some bytes of a document. */
+/** Generates edits that replace some bytes of a document. */
 const edits = fc.record({
   at: fc.double({ min: 0, max: 1, noNaN: true }),
   cut: fc.nat(3),

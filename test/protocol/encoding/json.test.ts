@@ -150,20 +150,23 @@ describe("strict JSON", () => {
 test.each([
   ["ASCII", "a"],
   ["other characters", "é"],
-])("a stored name does not keep its source document in memory, if the document contains %s", (_, character) => {
-  const heap = () => {
-    collectGarbage();
-    return process.memoryUsage().heapUsed;
-  };
-  const padding = character.repeat(50_000);
-  const before = heap();
-  const names = Array.from({ length: 60 }, (_, index) => {
-    const document = parse(`{"name":"the name of document ${index}","padding":"${padding}"}`);
-    return (document as { name: string }).name;
-  });
-  expect(heap() - before).toBeLessThan(1_000_000);
-  expect(names[59]).toBe("the name of document 59");
-});
+])(
+  "a stored name does not keep its source document in memory, if the document contains %s",
+  (_, character) => {
+    const heap = () => {
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    const padding = character.repeat(50_000);
+    const before = heap();
+    const names = Array.from({ length: 60 }, (_, index) => {
+      const document = parse(`{"name":"the name of document ${index}","padding":"${padding}"}`);
+      return (document as { name: string }).name;
+    });
+    expect(heap() - before).toBeLessThan(1_000_000);
+    expect(names[59]).toBe("the name of document 59");
+  },
+);
 
 function isSafe(value: unknown): boolean {
   if (typeof value === "number") return !Number.isInteger(value) || Number.isSafeInteger(value);

@@ -60,16 +60,13 @@ describe.each(NAMES)("%s", (name) => {
     expect(await verifier?.verify(Buffer.from("once"), await signing)).toBe(true);
   });
 
-  test.each(BACKENDS)(
-    "%s: generate returns a new seed and its public key each time",
-    async (backend) => {
-      const { generate } = implementation(name, backend);
-      const [one, other] = [await generate(), await generate()];
-      const expected = ALGORITHMS[name].reference.signingKey(one.seed).publicKey;
-      expect(Buffer.from(one.publicKey).equals(Buffer.from(expected))).toBe(true);
-      expect(Buffer.from(one.seed).equals(Buffer.from(other.seed))).toBe(false);
-    },
-  );
+  test.each(BACKENDS)("%s: generate returns a new seed and its public key each time", async (backend) => {
+    const { generate } = implementation(name, backend);
+    const [one, other] = [await generate(), await generate()];
+    const expected = ALGORITHMS[name].reference.signingKey(one.seed).publicKey;
+    expect(Buffer.from(one.publicKey).equals(Buffer.from(expected))).toBe(true);
+    expect(Buffer.from(one.seed).equals(Buffer.from(other.seed))).toBe(false);
+  });
 
   test("a signing key does not depend on the caller's seed buffer", async () => {
     const seed = Buffer.alloc(32, 7);

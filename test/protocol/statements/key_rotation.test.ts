@@ -65,15 +65,21 @@ describe("a key rotation", () => {
     );
   });
 
-  test.each(["signature_old", "signature_new"] as const)("fails verification if either half of %s is invalid", async (name) => {
-    const statement = await issue();
-    for (const half of halves) {
-      const broken = { ...statement, [name]: { ...statement[name], [half]: tamper(statement[name][half]) } };
-      expect(await verifyKeyRotation(broken)).toMatchObject({
-        code: name.replace("signature", "bad_signature"),
-      });
-    }
-  });
+  test.each(["signature_old", "signature_new"] as const)(
+    "fails verification if either half of %s is invalid",
+    async (name) => {
+      const statement = await issue();
+      for (const half of halves) {
+        const broken = {
+          ...statement,
+          [name]: { ...statement[name], [half]: tamper(statement[name][half]) },
+        };
+        expect(await verifyKeyRotation(broken)).toMatchObject({
+          code: name.replace("signature", "bad_signature"),
+        });
+      }
+    },
+  );
 
   test("may follow another rotation, but cannot use signatures of that rotation", async () => {
     const last = testKey(7);

@@ -139,8 +139,11 @@ describe("the first violation in order", () => {
   });
 });
 
-test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY])("verification fails if the clock value is %d", async (now) => {
-  await expect(verifyBundle(await prove(), { now })).rejects.toThrow(
-    expect.objectContaining({ code: "invalid_integer" }),
-  );
-});
+test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY])(
+  "verification fails if the clock value is %d",
+  async (now) => {
+    await expect(verifyBundle(await prove(), { now })).rejects.toThrow(
+      expect.objectContaining({ code: "invalid_integer" }),
+    );
+  },
+);
