@@ -162,7 +162,7 @@ describe("the history of an account whose authority was used at another account"
     ["allowed", true],
     ["denied", false],
   ])(
-    "has a row if the decision was: %s. The row has the verifier's names, but no receipt and no charge",
+    "contains a decision that was %s, with the verifier's names but without receipt and charge",
     async (_, allowed) => {
       if (allowed) await accept();
       const item = shown();

@@ -202,7 +202,7 @@ describe("an operation", () => {
     });
   });
 
-  test("gets its own decision even if another account asked first, which gets its own decision once accepted", async () => {
+  test("gets its own decision even if another account asked first, and a separate decision for that account once accepted", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const rightful = operationOf(shop);
     const theirs = { ...rightful, agent_id: stranger.agentId };

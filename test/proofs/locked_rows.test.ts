@@ -171,7 +171,7 @@ describe("a decision while another transaction changes the credit", () => {
   });
 });
 
-describe("a batch that waits for a row has locked the rows with smaller keys, but no rows with greater keys, in", () => {
+describe("a batch that waits for a locked row has locked all rows with smaller keys, and no rows with greater keys", () => {
   // The test inserts rows in descending key order and requests them in another order, so neither order can
   // explain the order of the locks.
   const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);
@@ -195,7 +195,7 @@ describe("a batch that waits for a row has locked the rows with smaller keys, bu
   test.each([
     ["balances", "update"],
     ["certificates", "no key update"],
-  ])("%s", async (table, lock) => {
+  ])("in the table %s", async (table, lock) => {
     const held = await hold(`select from ${table} where account_id = $1 for update`, [middle]);
     const deciding = decideBatch(world.pool, items);
     await untilBlocked();
@@ -208,7 +208,7 @@ describe("a batch that waits for a row has locked the rows with smaller keys, bu
     expect(rows.map((row) => row.account_id).sort()).toEqual([...greater].sort());
   });
 
-  test("challenges", async () => {
+  test("in the table spent_challenges", async () => {
     const insert = `insert into spent_challenges (connection_id, expires_at, challenge)
                     select * from unnest($1::uuid[], $2::timestamptz[], $3::bytea[])`;
     const columns = (of: DecisionItem[]) => [

@@ -112,7 +112,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     expect((await report({ detail: "x".repeat(500) })).status).toBe(200);
   });
 
-  test("answers 404 to an unknown operation or another application's, and 409 to another receipt", async () => {
+  test("answers 404 if the operation is unknown or belongs to another application, and 409 to another receipt", async () => {
     const [mine, other] = [await decidedOperation(), await decidedOperation()];
     expect(errorOf(await mine.report({}, {}, "unknown"))).toBe("404 not_found");
     expect(errorOf(await mine.report({}, {}, other.operation.invocation_id))).toBe("404 not_found");

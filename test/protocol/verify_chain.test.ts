@@ -173,7 +173,7 @@ describe("each certificate", () => {
     expect(await code(await present(leaf, root, root))).toBe("broken_chain");
   });
 
-  test("at the root must have the id of the key that signed it", async () => {
+  test("must have the id of its signing key as issuer id if it is the root", async () => {
     const victim = testKey(67).id;
     expect(await code(await proveOne({ issuer_id: victim }))).toBe("broken_chain");
     expect(await code(await prove([{}, { issuer_id: victim }]))).toBe("broken_chain");

@@ -71,7 +71,7 @@ const APPROVING = ["owner", "approver"];
 
 /**
  * Returns the signed-in person as the decider. In an organization, `check` looks up the person's role again
- * when the approval is stored, so a member who was removed in the meantime cannot approve. If the
+ * when the approval is stored. So a member who was removed in the meantime cannot approve. If the
  * organization requires four eyes, `check` also throws if the approver is the requester.
  */
 export function memberDecider({ accountId, organization, person }: SessionCaller): MemberDecider {

@@ -10,7 +10,7 @@
  *              |
  *     1  key rate ............ too many presents from one connection ......... 429 rate_limited
  *              |               rates/api_key_rates.ts
- *     2  fair queue .......... no place free for a second .................... 503 unavailable
+ *     2  fair queue .......... no slot free for a second ..................... 503 unavailable
  *              |               fair_queue.ts
  *        read the call                                 verify/call.ts
  *              |

@@ -6,8 +6,8 @@ import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from ".
 import { evaluateAll, evaluationsBody, readBatch } from "./evaluations.ts";
 
 /**
- * Number of JSON levels below a body at which it may contain a proof: in its own `context.proof_bundle`, or
- * in the one of an item in `evaluations[]`.
+ * Number of JSON levels between a body and its proof. The proof is in `context.proof_bundle` of the body, or
+ * of an item in `evaluations[]`.
  */
 const [LEVELS_OF_ONE, LEVELS_OF_MANY] = [2, 4];
 

@@ -15,7 +15,7 @@ import { operationHash, writtenRequestHash } from "../operation.ts";
 import type { OpenChallenge } from "../present/challenge.ts";
 import type { VerifyCall } from "./call.ts";
 
-/** A root identity that this service trusts: the root key of one of its accounts. */
+/** A trusted root: the root key of one of this service's accounts. */
 type Root = { accountId: string; publicKey: HybridPublicKey };
 
 /**

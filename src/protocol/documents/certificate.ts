@@ -67,8 +67,8 @@ const FIELDS = {
 };
 
 /**
- * Part of the limits in wire format §1 that a bundle needs outside its certificate: two nesting levels, and
- * the bytes of one key and two signatures.
+ * Part of the limits in wire format §1 that a bundle needs in addition to a certificate. It covers two
+ * nesting levels, and the bytes of one key and two signatures.
  */
 const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
 const ISSUED_LIMITS = {

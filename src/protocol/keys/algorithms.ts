@@ -15,8 +15,8 @@ export type Algorithm = {
 };
 
 /**
- * The algorithms of the two halves of every hybrid key and signature. Ed25519 is strict: it accepts only
- * canonical encodings, no A or R of small order and only s below the group order, and uses the equation
+ * The algorithms of the two halves of every hybrid key and signature. Ed25519 is strict. It accepts only
+ * canonical encodings, no A or R of small order, and only s below the group order. It uses the equation
  * without cofactor. ML-DSA-65 is FIPS 204 in pure mode with an empty context.
  */
 export const ALGORITHMS = {

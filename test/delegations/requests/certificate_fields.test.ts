@@ -109,7 +109,7 @@ test("constraints that a manifest declares must not hide text either", async () 
   for (const [, constraint] of showing) expect((await declare(constraint)).status).toBe(200);
 });
 
-test("a request filed before the rule cannot be approved with text that it hides", async () => {
+test("a request that was filed before this rule cannot be approved if it hides text", async () => {
   const { person, platform } = await ready();
   const request = await selfRequest(person, platform.connectionId);
   const constraints = JSON.stringify([{ type: "resource_path", resource_id: "\u202e1174-redro" }]);
@@ -127,7 +127,7 @@ test.each([
   ["a time zone", { type: "time_window", start: "09:00", end: "10:00", tz: "Mars/\u202eOlympus" }],
   ["a member's name", { type: "max_speed_mps", max_mps: 1, "Olympus\u202e": 1 }],
   ["a resource id", { type: "resource_path", resource_id: `\u202eOlympus${"x".repeat(512)}` }],
-])("the error about a hidden text in %s does not repeat the text", async (_, constraint) => {
+])("the error about hidden text in %s does not repeat this text", async (_, constraint) => {
   const { person, platform } = await ready();
   const { status, body } = await person.client.post("/v1/service/delegations/self-request", {
     connection_id: platform.connectionId,

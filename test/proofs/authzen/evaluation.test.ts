@@ -69,7 +69,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
   });
 
-  test("without a proof gets the newest certificate's reason if no certificate allows the action", async () => {
+  test("gets the newest certificate's reason if its proof is omitted and no certificate allows the action", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],

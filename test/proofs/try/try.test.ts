@@ -278,7 +278,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(answer.text).toContain("not in the vault");
   });
 
-  test.each(["payments", "data:*", "custom:x"])("%s as a scope", async (required_scope) => {
+  test.each(["payments", "data:*", "custom:x"])("the scope %s", async (required_scope) => {
     const app = await application();
     expect(errorOf(await attempt(app, { required_scope }))).toBe("400 invalid_scope");
     expect(await decisionsOf(world, app)).toBe(0);

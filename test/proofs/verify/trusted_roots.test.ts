@@ -47,7 +47,7 @@ test("a lookup finds an unknown root as soon as an account has its key", async (
 });
 
 test.each(["", "a".repeat(31), "a".repeat(33), "A".repeat(32), `${"a".repeat(31)}\n`, `${"a".repeat(31)}\0`])(
-  "%j is no key id, so it has no root and is not looked up",
+  "%j is not a key id, so it has no root and is not looked up",
   async (text) => {
     expect(await findRoot(text)).toBeUndefined();
     expect(asked).toBe(0);

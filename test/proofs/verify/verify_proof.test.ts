@@ -244,7 +244,7 @@ describe("verifyProof without a valid scope", () => {
 });
 
 describe("verifyProof with constraints", () => {
-  test("evaluates them against the context of the call", async () => {
+  test("evaluates the constraints against the context of the call", async () => {
     const limited = await account({
       constraints: [{ type: "max_amount", max_amount: 10.5, currency: "EUR" }],
     });

@@ -23,7 +23,7 @@ describe("numeric limits", () => {
     expect(await outcome(limit, { currency: "USD" })).toBe("constraint_unverifiable");
   });
 
-  test("max_rate holds while its window contains fewer invocations", async () => {
+  test("max_rate holds while its window contains fewer invocations than its count", async () => {
     const limit = { type: "max_rate", count: 3, window_s: 60 } as const;
     const asked: [string, number][] = [];
     const used = (count: number | undefined): ConstraintContext => ({

@@ -22,7 +22,7 @@ describe("geo_circle", () => {
     expect(await outcome({ ...circle, lon: 179.9999 }, at(0, -179.9999))).toBe("holds");
   });
 
-  test("measures on a sphere of 6 371 000 m", () => {
+  test("measures distances on a sphere with a radius of 6,371,000 m", () => {
     expect(distanceMeters(0, 0, 0, 180)).toBeCloseTo(Math.PI * 6_371_000, 3);
     expect(distanceMeters(90, 0, -90, 77)).toBeCloseTo(Math.PI * 6_371_000, 3);
     expect(distanceMeters(37.7694, -122.4862, 37.82, -122.43).toFixed(1)).toBe("7486.2");
@@ -127,7 +127,7 @@ describe("geo_bbox", () => {
     [-1, 4],
     [3, 2],
     [0, 3],
-  ])("holds at %d, %d", async (lat, lon) => {
+  ])("holds at latitude %d and longitude %d", async (lat, lon) => {
     expect(await outcome(box, at(lat, lon))).toBe("holds");
   });
 
@@ -136,7 +136,7 @@ describe("geo_bbox", () => {
     [3.0001, 3],
     [0, 1.9999],
     [0, 4.0001],
-  ])("does not hold at %d, %d", async (lat, lon) => {
+  ])("does not hold at latitude %d and longitude %d", async (lat, lon) => {
     expect(await outcome(box, at(lat, lon))).toBe("constraint_denied");
   });
 

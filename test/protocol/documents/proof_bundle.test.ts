@@ -142,22 +142,25 @@ describe("decoding a proof bundle", () => {
     ["stream_seq", true, "wrong_type"],
     ["agent_pub_key", { ed25519: bytes32(1) }, "missing_field"],
     ["challenge_sig", { ed25519: bytes32(1), ml_dsa_65: bytes32(1) }, "wrong_length"],
-  ])("rejects %s of %j: %s", (name, value, code) => {
+  ])("rejects the member %s with the value %j: %s", (name, value, code) => {
     expect(() => decodeProofBundle(encode({ ...bundle, [name]: value }))).toThrow(refuses(code));
   });
 
-  test.each(["issued_at", "expires_at", "version"])("accepts %s within ±(2^53−1), but not beyond", (name) => {
-    const document = (text: string) =>
-      Buffer.from(JSON.stringify(bundle).replace(new RegExp(`"${name}":\\d+`), `"${name}":${text}`));
-    for (const text of ["9007199254740991", "-9007199254740991"]) {
-      expect(() => decodeProofBundle(document(text))).not.toThrow();
-    }
-    for (const text of ["9007199254740992", "-9007199254740992", "1e21", "18446744073709551616"]) {
-      expect(() => decodeProofBundle(document(text))).toThrow(
-        expect.objectContaining({ code: expect.stringMatching(/^invalid_(integer|number)$/) }),
-      );
-    }
-  });
+  test.each(["issued_at", "expires_at", "version"])(
+    "accepts values of %s within ±(2^53−1), but not beyond",
+    (name) => {
+      const document = (text: string) =>
+        Buffer.from(JSON.stringify(bundle).replace(new RegExp(`"${name}":\\d+`), `"${name}":${text}`));
+      for (const text of ["9007199254740991", "-9007199254740991"]) {
+        expect(() => decodeProofBundle(document(text))).not.toThrow();
+      }
+      for (const text of ["9007199254740992", "-9007199254740992", "1e21", "18446744073709551616"]) {
+        expect(() => decodeProofBundle(document(text))).toThrow(
+          expect.objectContaining({ code: expect.stringMatching(/^invalid_(integer|number)$/) }),
+        );
+      }
+    },
+  );
 
   test.each(["2e9", "20000000000e-1", "1800000000.0", "-0"])(
     "rejects the time %s although it is a whole number",
@@ -176,7 +179,7 @@ describe("decoding a proof bundle", () => {
     ["cert_id", 170, 171, (count: number) => "€".repeat(count)],
     ["issuer_id", 512, 513, (length: number) => "a".repeat(length)],
     ["subject_id", 512, 513, (length: number) => "a".repeat(length)],
-  ])("accepts %s up to %d, but not %d", (name, last, over, make) => {
+  ])("accepts %s up to a size of %d, but not %d", (name, last, over, make) => {
     const document = (size: number) =>
       encode({ ...bundle, delegations: [{ ...bundle.delegations[0], [name]: make(size) }] });
     expect(() => decodeProofBundle(document(last))).not.toThrow();
