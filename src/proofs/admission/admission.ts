@@ -24,7 +24,7 @@
  *              |               certificate_rate.ts    (certificates with `max_rate` only)
  *     6  slow accounts ....... a row stays locked for two seconds ............ 503 unavailable
  *              |               batch.ts
- *     7  batch ............... no statement had room within 5 seconds ......... 503 unavailable
+ *     7  batch ............... no statement had room within 5 seconds ........ 503 unavailable
  *              |               batch.ts
  *        one statement that spends, charges and records      decide/decide_and_charge.ts
  *
@@ -41,7 +41,7 @@
  * - Guard 6 wraps guard 7. A batch that finds a row locked gives up after 50 ms. The items that need the row
  *   then wait alone, so one account's lock does not delay the other accounts in the batch.
  *
- * Guards 1 to 7 count in the memory of one process, except the daily agent limit beside guard 1.
+ * Guards 1 to 7 count in the memory of one process, except the daily agent limit next to guard 1.
  */
 import type { Pool } from "pg";
 import { Counter, Gauge } from "prom-client";
