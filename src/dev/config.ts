@@ -2,11 +2,11 @@ type Environment = Record<string, string | undefined>;
 
 /** Settings of the development stack, read from its environment. */
 export type DevConfig = {
-  /** The only variables that every part inherits: they locate programs and the home folder. */
+  /** The only variables that every part inherits. They locate programs and the home folder. */
   inherited: Environment;
-  /** Path of the vault's PKCS#11 module; undefined lets the vault choose one. */
+  /** Path of the vault's PKCS#11 module. Undefined lets the vault choose one. */
   pkcs11Module: string | undefined;
-  /** False if `NO_COLOR` is set or the terminal is a dumb one. */
+  /** False if `NO_COLOR` is set or the terminal is `dumb`. */
   color: boolean;
 };
 

@@ -15,7 +15,7 @@ import { startReceiver } from "./tour/receiver.ts";
 import { runTour } from "./tour/run_tour.ts";
 import { type TourState, tourSteps } from "./tour/steps.ts";
 
-/** Options of `deputize dev`, as typed. */
+/** Options of `deputize dev`, as given on the command line. */
 export type DevOptions = {
   once?: boolean;
   json?: boolean;
@@ -28,15 +28,15 @@ export type DevOptions = {
 
 /** The account owner to whom the example's `tenants.yaml` binds its namespace. */
 const OWNER_EMAIL = "owner@example.test";
-/** The timeout for events is long: a killed worker's deliveries stay locked for 20 s. */
+/** The event timeout is long because the deliveries of a killed worker stay locked for 20 s. */
 const PATIENCE = { statusMs: 30_000, eventMs: 60_000 };
 
 /**
  * Runs the whole service on this machine. Starts the parts, runs the tour, and keeps the stack up until
  * Ctrl-C. With `once` it stops after the tour.
  *
- * On a folder that was used before, a person may have changed the declared objects. A failing tour is then
- * only reported and the stack stays up, unless `once` is set.
+ * In a data folder that was used before, someone may have changed the declared objects. If the tour fails
+ * there, the failure is only reported and the stack stays up, unless `once` is set.
  *
  * Resolves to the exit status: 0, 1 after a failure, 130 after an interruption.
  */

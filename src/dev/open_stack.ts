@@ -12,19 +12,19 @@ type StackOptions = {
   terminal: Terminal;
 };
 
-/** Parts that run together. Every part ends when this process ends, however it ends. */
+/** Parts that run together. All parts stop when this process exits, even if it is killed. */
 export type Stack = {
   folder: string;
-  /** Starts a part and waits until it is ready. From then on the part is restarted whenever it ends. */
+  /** Starts a part and waits until it is ready. Afterwards the stack restarts the part whenever it exits. */
   start(part: Part): Promise<void>;
-  /** Stops the parts in reverse order, each with its own deadline, then releases the folder. */
+  /** Stops the parts in reverse order, each with its own timeout, then releases the folder. */
   stop(): Promise<void>;
   kill(): void;
 };
 
 /**
- * Locks a state folder for a new stack, and waits until the parts of an earlier killed stack have ended.
- * Throws `UserError` if another stack uses the folder or if its layout is unsupported.
+ * Locks a state folder for a new stack. If an earlier stack on the folder was killed, waits until its parts
+ * have exited. Throws `UserError` if another stack uses the folder or if the folder's layout is unsupported.
  */
 export async function openStack({ folder, terminal }: StackOptions): Promise<Stack> {
   const state = await openStateFolder(folder);
@@ -88,10 +88,10 @@ const INTERRUPTED = 130;
 
 /**
  * Runs `work` with a stack and stops the stack afterwards. The first signal aborts `work` and stops the parts
- * in order. The second signal kills them and ends this process immediately.
+ * in order. The second signal kills the parts and exits this process immediately.
  *
- * Resolves to the exit status: 0 if `work` finished, 130 if a signal interrupted it, 1 if it failed. A
- * failure is printed.
+ * Resolves to the exit status: 0 if `work` finished, 130 if a signal interrupted it, 1 if it failed. Prints a
+ * failure.
  */
 export async function runStack(
   stack: Pick<Stack, "stop" | "kill">,

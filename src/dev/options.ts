@@ -3,7 +3,7 @@ import { parseUsd, USD_RULE } from "../accounts/ledger/amounts.ts";
 import { WORD } from "../config.ts";
 import { UserError } from "./user_error.ts";
 
-/** Parses a port; 0 selects a free one. Throws `UserError` unless the text is a number from 0 to 65535. */
+/** Parses a port; 0 selects a free one. Throws `UserError` unless the string is a number from 0 to 65535. */
 export function readPort(text: string): number {
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port > 65_535) {
@@ -16,8 +16,8 @@ export function readPort(text: string): number {
 }
 
 /**
- * Returns the absolute path of the data folder. Throws `UserError` if the option has no value, in which case
- * the parser reads the next option as its value.
+ * Returns the data folder's absolute path. Throws `UserError` if the option has no value: the parser then
+ * takes the next option as the value.
  */
 export function readFolder(text: string): string {
   if (text === "" || text.startsWith("--")) {
@@ -27,8 +27,8 @@ export function readFolder(text: string): string {
 }
 
 /**
- * Parses the aliases of the API's path word. Each `--alias` contains one word or several, separated by
- * commas. Throws `UserError` for an invalid word.
+ * Parses the aliases of the API's path word. Each `--alias` contains one or more words, separated by commas.
+ * Throws `UserError` for an invalid word.
  */
 export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(",").map((word) => word.trim()));
@@ -40,7 +40,7 @@ export function readAliases(texts: readonly string[]): string[] {
   return [...new Set(words)];
 }
 
-/** Converts US dollars to micro-USD. Throws `UserError` if the text is not an amount. */
+/** Converts US dollars to micro-USD. Throws `UserError` if the string is not an amount. */
 export function readCredits(text: string): number {
   const amount = parseUsd(text);
   if (amount === undefined) {

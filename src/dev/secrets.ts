@@ -6,7 +6,7 @@ import { NO_INSPECTOR, spawnLogged } from "./process/part.ts";
 import { makeFolder, writeAtomically } from "./state_folder.ts";
 import { UserError } from "./user_error.ts";
 
-/** Secrets of the embedded stack, and the files (mode 0600) from which its parts read them. */
+/** Secrets of the embedded stack. The parts read them from files with mode 0600. */
 type StackSecrets = {
   databasePassword: string;
   vaultDatabasePassword: string;
@@ -14,9 +14,7 @@ type StackSecrets = {
   operatorTokenFile: string;
   /** Returns a new password that is used for this start only. */
   temporaryPassword(): string;
-  /**
-   * Writes a secret that changes with every start, such as a connection string, and returns the file's path.
-   */
+  /** Writes a secret that changes with every start, such as a connection string. Returns the file's path. */
   write(name: string, value: string): Promise<string>;
 };
 
@@ -26,9 +24,9 @@ type SecretName = (typeof SECRET_NAMES)[number];
 const SECRET_BYTES = 32;
 
 /**
- * Reads the secrets of a data folder, each 32 bytes in base64. Creates missing ones only if `isNew`: a lost
- * secret cannot be replaced, since the data that it protects would be unreadable. Throws `UserError` with the
- * file that is missing or damaged, before it changes anything.
+ * Reads a data folder's secrets, each 32 bytes in base64. Creates missing secrets only if `isNew`. In an old
+ * folder a lost secret cannot be replaced, since the data that it protects would be unreadable. Throws
+ * `UserError` with the file that is missing or damaged, before it changes anything.
  */
 export async function openSecrets(folder: string, isNew: boolean): Promise<StackSecrets> {
   const found = await Promise.all(
@@ -69,7 +67,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
   };
 }
 
-/** Encodes a secret in letters and digits, which need no quoting in a URL. */
+/** Encodes a secret in letters and digits, which a URL can contain without escapes. */
 function asPassword(secret: Buffer): string {
   return secret.toString("hex");
 }
@@ -102,17 +100,17 @@ type VaultInit = {
 };
 
 const GRACE_MS = 5000;
-/** Prefix of the vault's message about a fault that a person can correct. */
+/** Prefix of the vault's error message for a problem that a person can correct. */
 const VAULT_MESSAGE = /^keyvault: (.+)$/m;
-/** Output of `init` for a token without its PIN file. The vault could then only start sealed. */
+/** Output of `init` for a token without a PIN file. Such a vault could only start sealed. */
 const PIN_ABSENT = /^\{"step":"token",.*"absent":\["pin"\]/m;
-/** The line of a stack trace with the error's message. */
+/** The line of a stack trace that contains the error's message. */
 const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
 
 /**
- * Initializes the vault; changes nothing if that was done before. Rejects a token without its PIN file, since
- * nobody is there to unseal it. Throws `UserError` with the line that explains the failure and the path of
- * the log.
+ * Initializes the vault. Changes nothing if the vault is already initialized. Rejects a token without a PIN
+ * file, since nobody would be there to unseal it. Throws `UserError` with the line that explains the failure
+ * and the path of the log.
  */
 export async function initializeVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };

@@ -1,4 +1,4 @@
-// Must parse in any version of Node, since the other files need a newer one than the machine may have.
+// This file must parse in any version of Node. The other files may need a newer Node than the machine has.
 const OLDEST = 20;
 
 if (Number.parseInt(process.versions.node, 10) < OLDEST) {

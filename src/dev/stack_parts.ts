@@ -5,7 +5,7 @@ import { NO_INSPECTOR, type Part, processPart } from "./process/part.ts";
 
 const EVERY_MS = 25;
 
-/** Ports of the stack. Ports that nobody needs to know are free ones, chosen at each start. */
+/** Ports of the stack. Ports that no user needs to know are free ports, chosen at each start. */
 export type StackPorts = {
   api: number;
   apiHealth: number;
@@ -34,14 +34,9 @@ export type StackPaths = {
 
 /** Command-line option that changes the API's port. */
 export const API_PORT_SETTING = "--port";
-/**
- * Sign-in codes per 15 minutes. The limit is high so that the tour can run often on a developer's machine.
- */
+/** Sign-in codes per 15 minutes. The limit is high because developers run the tour often. */
 const SIGN_INS = "1000";
-/**
- * Proofs per minute, and agents per day. The limits are high so that tests with many mutated proofs can run
- * here.
- */
+/** Proofs per minute, and agents per day. The limits are high because some tests send many mutated proofs. */
 const PROOFS = "60000";
 const AGENTS = "10000";
 const LOOPBACK = "127.0.0.0/8";
@@ -64,7 +59,8 @@ type Chosen = {
 };
 
 /**
- * Returns the processes of the stack that start after Postgres. Each has a separate, complete environment.
+ * Returns the processes of the stack that start after Postgres. Each process has a separate, complete
+ * environment.
  */
 export function stackParts(
   ports: StackPorts,
@@ -166,13 +162,15 @@ export function stackParts(
   };
 }
 
-/** Returns the path relative to the current folder if it is inside it, else unchanged. */
+/**
+ * Returns a path relative to the current folder if the path is inside that folder, else the unchanged path.
+ */
 function shortest(path: string): string {
   const fromHere = relative("", path);
   return fromHere.startsWith("..") ? path : fromHere;
 }
 
-/** Returns the environment of every command of the vault's program. */
+/** Returns the environment for every command of the vault's program. */
 export function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
   return {
     KEYVAULT_DATA_DIR: paths.vaultData,
@@ -184,7 +182,7 @@ export function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environm
   };
 }
 
-/** Polls `url` until it answers with a success status. Rejects with the last failure if `signal` aborts. */
+/** Polls `url` until a response has a success status. Rejects with the last failure if `signal` aborts. */
 export async function untilAnswers(url: string, signal: AbortSignal): Promise<void> {
   let last: unknown;
   while (!signal.aborted) {

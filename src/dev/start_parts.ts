@@ -22,7 +22,7 @@ import { openManifests } from "./tour/manifests.ts";
 import { openQuickstart, type QuickstartFolder } from "./tour/quickstart_folder.ts";
 import { topUp } from "./tour/top_up.ts";
 
-/** A stack whose parts are all ready. `isNew` is true if its operator never worked on the folder before. */
+/** A stack whose parts are all ready. `isNew` is true if this is the operator's first start on the folder. */
 export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNew: boolean };
 
 type StackSettings = {
@@ -36,11 +36,11 @@ type StackSettings = {
    */
   credits: number | undefined;
   ownerEmail: string;
-  /** Variables of this process that every part inherits. */
+  /** This process's variables that every part inherits. */
   inherited: Record<string, string | undefined>;
-  /** Path of the vault's PKCS#11 module; undefined lets the vault find one. */
+  /** Path of the vault's PKCS#11 module. Undefined lets the vault find one. */
   pkcs11Module: string | undefined;
-  /** Folder of Kafka's jars, if Kafka carries the events. */
+  /** Folder with Kafka's jars, if Kafka carries the events. */
   kafkaJars: string | undefined;
   /** Aborts when the stack is being stopped. */
   interrupted: AbortSignal;
@@ -49,8 +49,8 @@ type StackSettings = {
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Starts Postgres, Kafka if requested, the vault, the API, the worker and the operator. Each starts when the
- * previous one is ready. Reuses data of an earlier run. Throws `UserError`.
+ * Starts Postgres, Kafka if requested, the vault, the API, the worker and the operator. Each part starts when
+ * the previous part is ready. Reuses an earlier run's data. Throws `UserError`.
  */
 export async function startParts(
   stack: Stack,
@@ -133,7 +133,7 @@ export async function startParts(
   return { baseUrl, quickstart, isNew: found === "new" };
 }
 
-/** Starts Kafka and returns its address; undefined if it was not requested. */
+/** Starts Kafka and returns its address, or undefined if Kafka was not requested. */
 async function startKafkaPart(
   stack: Stack,
   { kafkaJars: jars, inherited }: StackSettings,

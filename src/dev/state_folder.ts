@@ -5,7 +5,7 @@ import { z } from "zod";
 import { lockFolder, processBirth } from "./process/folder_lock.mjs";
 import { fileError, UserError } from "./user_error.ts";
 
-/** Version of the folder's file layout. It changes when an older program could no longer use the folder. */
+/** Version of the folder's file layout. Increase it when older programs can no longer use the folder. */
 const LAYOUT = 1;
 const VERSION_FILE = "version.json";
 /** Entries that a folder without a version may contain, because they are not data. */
@@ -18,8 +18,8 @@ type StateFolder = {
 };
 
 /**
- * Opens the folder with all of a stack's files for this process alone, and creates it if it is missing.
- * Throws `UserError` if another living stack uses it or if its layout is unsupported.
+ * Locks the folder that contains all of a stack's files for this process alone. Creates the folder if it is
+ * missing. Throws `UserError` if another living stack uses the folder or if its layout is unsupported.
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
   const lock = await makeFolder(path)
@@ -53,8 +53,8 @@ function unusable(path: string, cause: unknown): UserError {
 }
 
 /**
- * Creates a folder and its missing parents, mode 0700. Existing folders stay unchanged. It creates one level
- * at a time, because Node's recursive mkdir never returns where the system allows no folders, as below /proc.
+ * Creates a folder and its missing parents, mode 0700. Existing folders stay unchanged. Creates one level at
+ * a time. Node's recursive mkdir hangs in places where no folder can be created, such as below /proc.
  */
 export async function makeFolder(path: string): Promise<void> {
   if (await ensureFolder(path)) return;
@@ -78,7 +78,8 @@ async function ensureFolder(path: string): Promise<boolean> {
 }
 
 /**
- * Writes a file so that a reader, or a crash, finds either the old or the new content. Throws `UserError`.
+ * Writes a file atomically: after a crash, or at a concurrent read, it has either the old or the new content.
+ * Throws `UserError`.
  */
 export async function writeAtomically(path: string, content: string): Promise<void> {
   const partial = `${path}.partial`;
@@ -148,7 +149,8 @@ const runSchema = z.object({
 });
 
 /**
- * Content of `run.json`: the processes of the stack and of its parts, each identified by ID and start time.
+ * Content of `run.json`. It identifies the stack's own process and its parts' processes, each by ID and start
+ * time.
  */
 export type Run = z.infer<typeof runSchema>;
 
@@ -156,14 +158,15 @@ function pathOf(folder: string): string {
   return join(folder, "run.json");
 }
 
-/** Records the processes that run now. */
+/** Records the processes that currently run. */
 export async function writeRun(folder: string, run: Run): Promise<void> {
   await writeAtomically(pathOf(folder), `${JSON.stringify(run, undefined, 2)}\n`);
 }
 
 /**
- * Waits until the processes of an earlier stack on this folder have ended. They end automatically when that
- * stack is killed; after ten seconds they are killed. The caller must have locked the folder.
+ * Waits until the processes of an earlier stack on this folder have exited. They exit automatically when that
+ * stack is killed. This function kills those that still run after ten seconds. The caller must have locked
+ * the folder.
  */
 export async function untilEarlierRunEnded(folder: string): Promise<void> {
   const text = await readFile(pathOf(folder), "utf8").catch(() => "{}");

@@ -13,36 +13,36 @@ export type TerminalOptions = {
   err: Output;
   /** False disables color. Color is never used if `out` is not a terminal. */
   color: boolean;
-  /** Prints one JSON object per step on `out`, and nothing else there. */
+  /** Prints one JSON object per step to `out`, and nothing else. */
   json: boolean;
 };
 
-/** A step in progress. Its first call of `done` or `fail` ends it. */
+/** A step in progress. The first call of `done` or `fail` ends the step. */
 export type Step = {
   done(detail?: string): void;
   /**
-   * Ends the step as failed. A string is shown as the detail. The message of an error is the detail only in
-   * JSON; for people, `problem` shows the error.
+   * Ends the step as failed. If `why` is a string, it is the detail. The message of an error is the detail
+   * only in JSON mode. For readers, `problem` prints the error.
    */
   fail(why: unknown): void;
 };
 
-/** Output about the work for a person, or for a program with `json`. */
+/** Output about the work for a reader, or for a program in JSON mode. */
 export type Terminal = {
   /**
-   * Begins a step. `name` is its stable name (`step` in JSON) and `title` its name for people. On a terminal
-   * the step shows a spinner and the seconds. When it ends it prints a line with its duration and a line with
-   * the detail, or the JSON object `{ step, ok, ms, detail }`. A step that begins while another is in
-   * progress replaces that one on the screen.
+   * Begins a step. `name` is its stable name (`step` in JSON) and `title` its name for readers. On a terminal
+   * the step shows a spinner and the seconds. When the step ends, it prints a line with its duration and a
+   * line with the detail, or the JSON object `{ step, ok, ms, detail }`. A step that begins while another is
+   * in progress replaces the other one on the screen.
    */
   step(name: string, title: string): Step;
-  /** Prints a line for people; prints nothing in JSON mode. */
+  /** Prints a line for readers. Prints nothing in JSON mode. */
   line(text?: string): void;
-  /** Prints a line on the error stream, in every mode. */
+  /** Prints a line to the error stream, in every mode. */
   warn(text: string): void;
-  /** Clears the step in progress from the screen, before this process ends immediately. */
+  /** Clears the step in progress from the screen. Call it before this process exits immediately. */
   halt(): void;
-  /** Prints a problem's message and remedy, or another error with its stack, on the error stream. */
+  /** Prints a problem's message and remedy, or another error with its stack, to the error stream. */
   problem(thrown: unknown): void;
 };
 
@@ -97,7 +97,7 @@ export async function inStep<T>(
   }
 }
 
-/** Returns a step that calls `report` once, with its duration, when it ends. */
+/** Returns a step that calls `report` once, when the step ends, with its duration. */
 function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Step {
   const began = performance.now();
   let ended = false;
@@ -185,12 +185,12 @@ function liveFace(out: Output, color: boolean): Face {
   return { print, step, halt };
 }
 
-/** Returns the detail for people: one line, or none. */
+/** Returns the detail for readers: one line, or none. */
 function linesOf(detail: unknown): string[] {
   return typeof detail === "string" && detail !== "" ? [printable(detail)] : [];
 }
 
-/** Formats milliseconds below a second, seconds above. */
+/** Formats a duration in milliseconds below one second, and in seconds above. */
 function duration(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

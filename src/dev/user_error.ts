@@ -1,6 +1,6 @@
 /**
  * A problem that a person can correct. It is shown as message and remedy, never as a stack trace. `message`
- * states the problem in one sentence, and `remedy` what to do about it.
+ * states the problem in one sentence. `remedy` says what to do about it.
  */
 export class UserError extends Error {
   readonly remedy: string | undefined;
@@ -38,8 +38,8 @@ const fileHints: Record<string, FileHint> = {
 };
 
 /**
- * Converts a file system error at `path`, or at the path in the error, to a problem. Returns undefined for an
- * error that a person cannot correct.
+ * Converts a file system error at `path`, or at the path in the error, to a `UserError`. Returns undefined
+ * for an error that a person cannot correct.
  */
 export function fileError(thrown: unknown, path?: string): UserError | undefined {
   if (!(thrown instanceof Error)) return undefined;
@@ -50,13 +50,13 @@ export function fileError(thrown: unknown, path?: string): UserError | undefined
   return new UserError(`${where} cannot be used: ${hint.words}`, hint.remedy, { cause: thrown });
 }
 
-/** Returns the message for anything thrown: for a file system error the converted one, else its own. */
+/** Returns the message for anything thrown. A file system error is converted first. */
 export function messageOf(thrown: unknown): string {
   return fileError(thrown)?.message ?? (thrown instanceof Error ? thrown.message : String(thrown));
 }
 
 /**
- * Returns the lines to print for anything thrown: a problem's message and remedy, else the error with its
+ * Returns the lines to print for anything thrown: a user error's message and remedy, else the error with its
  * stack.
  */
 export function describeError(thrown: unknown): string[] {

@@ -4,7 +4,7 @@ import { withValues } from "./chart_readme.ts";
 import { dashboardFile } from "./dashboard/dashboard.ts";
 
 /**
- * A chart file that is generated from another file of the project. Both paths are relative to the project.
+ * A chart file that the project generates from another of its files. Both paths are relative to the project.
  */
 type Copy = { from: string; to: string; change?: (text: string) => string };
 
@@ -13,7 +13,9 @@ export type ChartFile = { path: string; current: string | undefined; expected: s
 
 const CHART = "charts/deputize";
 const ICON = "src/console/style/icon.svg";
-/** Keeps Helm and Argo CD from deleting the definitions, since that would delete every object too. */
+/**
+ * Keeps Helm and Argo CD from deleting the custom resource definitions, which would delete every object too.
+ */
 const KEEP_ANNOTATIONS = [
   "  annotations:",
   "    helm.sh/resource-policy: keep",
@@ -62,7 +64,8 @@ export async function chartFiles(root: string): Promise<ChartFile[]> {
 }
 
 /**
- * Returns the paths of outdated chart files, and of definitions in the chart that no longer have a source.
+ * Returns the paths of outdated chart files, and of custom resource definitions in the chart whose source no
+ * longer exists.
  */
 export async function staleChartFiles(root: string): Promise<string[]> {
   const files = await chartFiles(root);
@@ -98,7 +101,7 @@ function withIcon(text: string, icon: string): string {
   return text.replace(/^icon: .*$/m, `icon: data:image/svg+xml;base64,${icon}`);
 }
 
-/** Sets the chart's version to that of the program that it installs. */
+/** Sets the chart's version to the version of the program that the chart installs. */
 function withVersion(text: string, version: string): string {
   return text.replace(/^(version|appVersion): .*$/gm, `$1: ${version}`);
 }

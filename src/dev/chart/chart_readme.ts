@@ -1,9 +1,9 @@
 import { isMap, isScalar, type Pair, parseDocument, stringify, type YAMLMap } from "yaml";
 
-/** A value of the chart: its path, its default in one line of YAML, and its comment. */
+/** A value of the chart: its path, its default as one line of YAML, and its comment. */
 type Value = { path: string; preset: string; words: string };
 
-/** A top-level value with everything below it. */
+/** A top-level value with all values below it. */
 type Section = { name: string; words: string; values: Value[] };
 
 const RULE = /^-{3}.*-{3}$/;
@@ -12,8 +12,9 @@ const LINE = { collectionStyle: "flow", lineWidth: 0, flowCollectionPadding: tru
 const HEADING = "## Values";
 
 /**
- * Returns the chart's README with a new part from "## Values" on. It has a table for each top-level value of
- * `values.yaml`, with path, default and comment. Throws `Error` if the README has no such heading.
+ * Returns the chart's README with everything from "## Values" on replaced. The new part has a table for each
+ * top-level value of `values.yaml`, with path, default and comment. Throws `Error` if the README has no such
+ * heading.
  */
 export function withValues(readme: string, valuesYaml: string): string {
   const end = readme.indexOf(`${HEADING}\n`);
@@ -62,7 +63,7 @@ function nameOf({ key }: Pair): string {
   return String(isScalar(key) ? key.value : key);
 }
 
-/** Returns the comment above a key and after its value, without lines that only name a section. */
+/** Returns the comments above a key and after its value, without the lines that only name a section. */
 function commentOf({ key, value }: Pair, above: string | null | undefined): string {
   const before = isScalar(key) ? key.commentBefore : undefined;
   const behind = isScalar(value) ? value.comment : undefined;

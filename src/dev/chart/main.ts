@@ -2,10 +2,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { staleChartFiles, writeChartFiles } from "./chart_files.ts";
 
-/**
- * `npm run chart`: writes the generated files of the chart. With `--check` it lists the outdated ones
- * instead.
- */
+/** `npm run chart`: writes the chart's generated files. With `--check` it only lists the outdated ones. */
 const ROOT = join(import.meta.dirname, "../../..");
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 

@@ -13,7 +13,10 @@ type Image = {
   /** Stage in the Dockerfile. */
   target: string;
   name: string;
-  /** Folder in package-lock.json: a workspace whose dependencies the image contains, or one such package. */
+  /**
+   * Installation folder in package-lock.json: a workspace whose dependencies the image contains, or the only
+   * package that the image contains.
+   */
   packages: string;
 };
 
@@ -29,7 +32,7 @@ export const IMAGES: readonly Image[] = [
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** Options of `npm run images`, as typed. */
+/** Options of `npm run images`, as given on the command line. */
 export type ImagesOptions = {
   tag: string;
   base?: string;
@@ -40,8 +43,8 @@ export type ImagesOptions = {
 };
 
 /**
- * Builds the images. Writes for each an archive `<name>.tar`, which cluster nodes and Docker can import, and
- * a bill of materials `<name>.cdx.json`. Throws `UserError`.
+ * Builds the images. For each image it writes an archive `<name>.tar`, which cluster nodes and Docker can
+ * import, and a bill of materials `<name>.cdx.json`. Throws `UserError`.
  */
 export async function buildImages(options: ImagesOptions, terminal: Terminal): Promise<void> {
   const images = chosenImages(options.only);
@@ -93,8 +96,8 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
 }
 
 /**
- * Adds labels to a finished image. If buildah set them during the build, it could reuse cached layers that
- * carry the labels of an earlier build.
+ * Adds labels to a finished image. Labels set during the build would be unreliable: buildah could reuse
+ * cached layers that carry the labels of an earlier build.
  */
 async function label(log: string, reference: string, labels: readonly string[]): Promise<void> {
   const container = `labels-${randomUUID()}`;
@@ -124,7 +127,7 @@ async function baseOf(options: ImagesOptions, log: string, terminal: Terminal): 
   return inStep(step, {}, () => localBase(ROOT, log));
 }
 
-/** Returns the commit of the source, with `-dirty` if files differ from it. Empty outside a repository. */
+/** Returns the source's commit, with `-dirty` if files differ from it. Returns "" outside a repository. */
 function revision(): string {
   const git = (...args: string[]) =>
     execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();

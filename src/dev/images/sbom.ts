@@ -13,15 +13,16 @@ type LockedPackage = {
   peerDependencies?: Record<string, string>;
 };
 
-/** The part of package-lock.json that is needed: packages by installation folder. */
+/** The part of package-lock.json that this file reads: packages by installation folder. */
 export type Lock = { packages: Record<string, LockedPackage | undefined> };
 
 type Component = { name: string; version: string; purl: string; "bom-ref": string; [field: string]: unknown };
 
 /**
- * Returns an image's bill of materials in CycloneDX 1.5: its npm packages with hashes and dependencies.
- * `root` is the folder of the root package or workspace in the lock. `npm sbom --workspace` would omit half
- * of the packages. The result does not depend on the time or place of the build.
+ * Returns an image's bill of materials in CycloneDX 1.5. It lists the npm packages with hashes and
+ * dependencies. `root` is the root package's or workspace's folder in the lock. `npm sbom --workspace` is not
+ * used, because it omits half of the packages. The result does not depend on when or where the image is
+ * built.
  */
 export function billOfMaterials(image: string, version: string, lock: Lock, root: string): object {
   const main = componentOf("application", image, version, {});
@@ -36,7 +37,7 @@ export function billOfMaterials(image: string, version: string, lock: Lock, root
     const ref = component["bom-ref"];
     refs.set(folder, ref);
     components.set(ref, component);
-    // One version may be installed in two folders and resolve different dependencies from each.
+    // A version may be installed in two folders, where its dependencies can resolve differently.
     const needed = dependenciesOf(lock, folder).map(visit);
     edges.set(ref, new Set([...(edges.get(ref) ?? []), ...needed]));
     return ref;
@@ -55,15 +56,16 @@ export function billOfMaterials(image: string, version: string, lock: Lock, root
 }
 
 /**
- * Returns the top-level packages: the root itself if it is a package, its dependencies if it is a workspace.
+ * Returns the folders of the top-level packages. If the root is a package, this is the root itself. If it is
+ * a workspace, these are its dependencies.
  */
 function directlyFrom(lock: Lock, root: string): string[] {
   return root.startsWith("node_modules/") ? [root] : dependenciesOf(lock, root);
 }
 
 /**
- * Returns the folders of a package's runtime dependencies. Packages that are optional for the whole project
- * are not installed and are left out.
+ * Returns the folders of a package's runtime dependencies. Omits packages that are optional for the whole
+ * project, since the images do not install them.
  */
 function dependenciesOf(lock: Lock, folder: string): string[] {
   const { dependencies, optionalDependencies, peerDependencies } = lock.packages[folder] ?? {};

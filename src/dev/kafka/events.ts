@@ -6,15 +6,18 @@ import { readers } from "../../installation/readers.ts";
 import { createLog } from "../../log.ts";
 import { UserError } from "../user_error.ts";
 
-/** Returns the settings that select the event transport. `address` is Kafka's address, if Kafka is used. */
+/**
+ * Returns the settings that select the event transport. `address` is Kafka's address, or undefined without
+ * Kafka.
+ */
 export function eventsEnvironment(address: string | undefined): Record<string, string> {
   if (address === undefined) return { EVENTS: "embedded" };
   return { EVENTS: "kafka", KAFKA_BROKERS: address, KAFKA_REPLICATION: "1" };
 }
 
 /**
- * Creates the topics if Kafka is used, and records the transport that events use from now on. Call it while
- * nothing appends events. Throws `UserError` if events still wait for the other transport.
+ * Creates the topics if Kafka is used, and records the transport that carries events from now on. Call it
+ * only while nothing appends events. Throws `UserError` if events still wait in the other transport.
  */
 export async function prepareEvents(databaseUrl: string, environment: Record<string, string>): Promise<void> {
   const settings = kafkaSettings(readMigrateConfig({ DATABASE_URL: databaseUrl, ...environment }));

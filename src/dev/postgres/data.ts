@@ -19,24 +19,24 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { UserError } from "../user_error.ts";
 import { POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
 
-/** A data folder that this version's server can open, and the superuser's password. */
+/** A data folder that this Postgres version can open, and the superuser's password. */
 type PostgresData = {
   password: string;
 };
 
 /**
- * Returns the path by which the server refers to its data folder. A process that changes to another user
- * keeps its working directory, even if that user cannot reach it by path. So for root the data folder is
- * always the working directory.
+ * Returns the path that the server uses for its data folder. A process that switches to another user keeps
+ * its working directory, even if that user cannot reach the directory by path. So when this process is root,
+ * the data folder is always the server's working directory.
  */
 export function dataPath(dataDir: string, user: ServerUser): string {
   return user === undefined ? dataDir : "/proc/self/cwd";
 }
 
 /**
- * Opens `dataDir`, or creates it if it does not exist. initdb works in a folder beside it that is renamed
- * when complete, so `dataDir` is never half written. The password is stored in `<dataDir>.password`, mode
- * 0600.
+ * Opens `dataDir`, or creates it if it does not exist. initdb works in a temporary folder next to `dataDir`.
+ * The folder is renamed when it is complete, so `dataDir` is never half written. The password is stored in
+ * `<dataDir>.password`, mode 0600.
  *
  * If `signal` aborts, rejects with its reason after initdb has cleaned up. Throws `UserError` if the folder
  * is damaged, or belongs to another version or another user.
@@ -114,7 +114,7 @@ async function createData(
   return { password };
 }
 
-/** Removes unfinished folders of initdb processes that no longer run. */
+/** Removes unfinished folders whose initdb process no longer runs. */
 async function removeAbandoned(dataDir: string): Promise<void> {
   const prefix = `${basename(dataDir)}.partial-`;
   for (const name of await readdir(dirname(dataDir))) {
@@ -178,9 +178,9 @@ async function initdb(
 }
 
 /**
- * Interrupts initdb when the signal aborts; initdb finishes its current step and removes its files. Repeats
- * the interrupt, since initdb misses one that arrives before it listens. Returns a function that stops the
- * repetition.
+ * Interrupts initdb when the signal aborts. initdb then finishes its current step and removes its files.
+ * Repeats the interrupt, since initdb misses an interrupt that arrives before its handler is installed.
+ * Returns a function that stops the repetition.
  */
 function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
   let timer: NodeJS.Timeout | undefined;
@@ -196,7 +196,7 @@ function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () =
   };
 }
 
-/** Opens a file without a name that only `user` can read. It passes a secret to a child on standard input. */
+/** Opens an unlinked file that only `user` can read. It passes a secret to a child on standard input. */
 async function unnamedFile(path: string, content: string, user: ServerUser): Promise<FileHandle> {
   const file = await open(path, "wx+", 0o600);
   await rm(path);
@@ -208,7 +208,8 @@ async function unnamedFile(path: string, content: string, user: ServerUser): Pro
 }
 
 /**
- * Returns the reason for a Postgres program's failure in one line: its first fatal error, else its last line.
+ * Returns the reason for a Postgres program's failure in one line: the first fatal error of its output, else
+ * the last line.
  */
 export function reasonOf(complaint: string): string {
   const lines = complaint.trim().split("\n");
@@ -239,7 +240,7 @@ type LockFile = {
   status: string;
 };
 
-/** Reads the lock file of a data folder; undefined if no server uses the folder. */
+/** Reads a data folder's lock file. Returns undefined if no server uses the folder. */
 export async function readLockFile(dataDir: string): Promise<LockFile | undefined> {
   const lines = (await readFile(join(dataDir, "postmaster.pid"), "utf8").catch(() => "")).split("\n");
   const pid = Number(lines[0]);
@@ -250,12 +251,12 @@ export async function readLockFile(dataDir: string): Promise<LockFile | undefine
 }
 
 /**
- * Removes a lock file whose server is dead although its process ID exists, as a zombie or as another process.
- * Postgres cannot detect this and would never start again.
+ * Removes a lock file whose server is dead although a process with its ID exists. That process may be a
+ * zombie or an unrelated process. Postgres cannot detect this and would never start again.
  *
- * A server's working directory is always its data folder, which identifies it. If a backend outlived its
- * server, it is still attached to the shared memory segment, and the lock file stays. Linux only. Returns
- * true if the file was removed.
+ * A server is identified by its working directory, which is always its data folder. If a backend outlived its
+ * server, it is still attached to the shared memory segment, and the lock file stays. Works only on Linux.
+ * Returns true if the file was removed.
  */
 export async function removeStaleLockFile(dataDir: string): Promise<boolean> {
   const lock = await readLockFile(dataDir);

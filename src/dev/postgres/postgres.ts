@@ -12,8 +12,8 @@ import { dataPath, openData, readLockFile, removeStaleLockFile } from "./data.ts
 import { serverUser } from "./user.ts";
 
 /**
- * Settings for low memory use and strict durability. The log contains no statements, which may contain
- * secrets.
+ * Settings for low memory use and strict durability. The log contains no SQL statements, since they may
+ * contain secrets.
  */
 const SETTINGS: Record<string, string> = {
   unix_socket_directories: "",
@@ -40,7 +40,7 @@ type PostgresOptions = {
   port?: number;
   /** Server settings by name; they override the defaults above. */
   settings?: Record<string, string>;
-  /** File to which the server's log is appended. Default `<dataDir>.log`. */
+  /** File to which the server appends its log. Default `<dataDir>.log`. */
   logFile?: string;
   /** Called with the server's process ID as soon as it is known. */
   spawned?(pid: number): void;
@@ -48,10 +48,10 @@ type PostgresOptions = {
   signal?: AbortSignal | undefined;
 };
 
-/** A server that accepts SCRAM connections on 127.0.0.1 and ends when this process ends. */
+/** A server that accepts SCRAM connections on 127.0.0.1 and stops when this process exits. */
 export type RunningPostgres = RunningPart & {
   port: number;
-  /** Returns the superuser's connection string for one database. It contains the password: never print it. */
+  /** Returns the superuser's connection string for a database. It contains the password: never print it. */
   superuserUrl(database: string): string;
 };
 
@@ -64,9 +64,9 @@ type Launch = {
 };
 
 /**
- * Starts Postgres on `dataDir` and resolves when it has answered a query. If another server is just releasing
- * the folder, waits for it. If `signal` aborts, stops immediately and rejects with its reason once nothing
- * runs.
+ * Starts Postgres on `dataDir` and resolves when the server has answered a query. If another server is about
+ * to release the folder, waits for that. If `signal` aborts, stops immediately and rejects with its reason
+ * once nothing runs.
  *
  * Throws `UserError` if the folder is damaged, in use or from another version, or if the port is in use.
  */
@@ -102,8 +102,8 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
 }
 
 /**
- * Milliseconds to wait for the process that uses the folder. A healthy server will not release it, so be
- * brief.
+ * Returns how many milliseconds to wait for the process that uses the folder. The wait is short for a healthy
+ * server, which will not release the folder.
  */
 async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
@@ -207,7 +207,10 @@ type PostgresPart = Part & {
   superuserUrl(database: string): string;
 };
 
-/** Returns a part that runs Postgres on `dataDir`, at a fixed port that `setting` changes. */
+/**
+ * Returns a part that runs Postgres on `dataDir`, at a fixed port. `setting` names the option that changes
+ * the port.
+ */
 export function postgresPart(options: {
   dataDir: string;
   port: number;
@@ -237,8 +240,8 @@ export function postgresPart(options: {
 type LoginRole = { name: string; password: string };
 
 /**
- * A role and the database of the same name that it owns. It cannot connect to other databases. `guest` can
- * connect to this database too and owns nothing.
+ * A role and the database of the same name that the role owns. The role cannot connect to other databases.
+ * `guest` can connect to this database too and owns nothing.
  */
 export type OwnDatabase = LoginRole & { guest?: LoginRole };
 
@@ -264,7 +267,7 @@ export async function prepareDatabases(
   }
 }
 
-/** Creates the role if it is missing, sets its password, and returns its name quoted for SQL. */
+/** Creates the role if it is missing and sets its password. Returns the role's name quoted for SQL. */
 async function prepareRole(client: Client, { name, password }: LoginRole): Promise<string> {
   const identifier = client.escapeIdentifier(name);
   const roles = await client.query("select from pg_roles where rolname = $1", [name]);
@@ -274,8 +277,8 @@ async function prepareRole(client: Client, { name, password }: LoginRole): Promi
 }
 
 /**
- * Returns a role's connection string for a database on this machine. It contains the password: never print
- * it.
+ * Returns a role's connection string for a database on this machine. The string contains the password: never
+ * print it.
  */
 export function databaseUrl({ name, password }: LoginRole, port: number, database = name): string {
   return `postgres://${name}:${password}@127.0.0.1:${port}/${database}`;

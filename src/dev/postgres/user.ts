@@ -5,13 +5,16 @@ import type { ServerUser } from "./binaries.ts";
 
 const run = promisify(execFile);
 
-/** Accounts that a server may run as, in order of preference. This program creates the last one if needed. */
+/**
+ * Accounts that a server may run as, in order of preference. If no account exists, this program creates the
+ * last.
+ */
 const ACCOUNTS = ["postgres", "deputize"] as const;
 
 /**
- * Chooses the system account for Postgres, which refuses to run as root. Ordinary users run it themselves
- * (undefined). For root it is an existing `postgres` or `deputize` account, or a new system account
- * `deputize`.
+ * Chooses the system account for Postgres, which refuses to run as root. For an ordinary user, returns
+ * undefined: Postgres runs as that user. For root, returns an existing `postgres` or `deputize` account, or a
+ * new system account `deputize`.
  */
 export async function serverUser(): Promise<ServerUser> {
   if (process.getuid?.() !== 0) {

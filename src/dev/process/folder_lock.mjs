@@ -6,9 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 const ATTEMPTS = 4;
 
 /**
- * Returns the start time of a process in the system's own format. A process ID and a start time together
- * identify a process permanently, which the ID alone does not. Undefined if the process does not exist or is
- * a zombie.
+ * Returns a process's start time in the operating system's format. Process IDs are reused, but an ID and a
+ * start time together identify a process permanently. Returns undefined if the process does not exist or is a
+ * zombie.
  *
  * @param {number} pid
  * @returns {string | undefined}
@@ -35,9 +35,9 @@ export function processBirth(pid) {
 }
 
 /**
- * Locks a folder until this process releases it or ends. At most one process holds the lock; lock files of
- * dead processes are ignored. Each candidate first writes a file named after itself and then looks for
- * others. If it finds another living candidate it withdraws, so two can never both succeed.
+ * Locks a folder until this process releases the lock or exits. At most one process holds the lock. Lock
+ * files of dead processes are ignored. Each candidate first writes a file named after itself and then looks
+ * for others. A candidate that finds another living candidate withdraws, so two can never both succeed.
  *
  * @param {string} folder Created if missing; its parent must exist. It contains only lock files.
  * @returns {Promise<{ release(): void } | { heldBy: number }>}

@@ -16,10 +16,10 @@ import { spawn } from "node:child_process";
  * @property {number} [graceMs] Milliseconds from that signal to SIGKILL.
  */
 
-// The background shell reads from a pipe that nobody writes to. The read ends when the parent closes the pipe
-// or dies in any way, even by kill -9. The shell then ends the command, which has replaced the main shell,
-// and everything left in its process group. The background shell belongs to that group itself, so the group's
-// number cannot be reused.
+// The background shell reads from a pipe that nobody writes to. The read returns when the parent closes the
+// pipe or dies in any way, even by kill -9. The background shell then stops the command, which has replaced
+// the main shell, and everything left in the command's process group. The background shell belongs to that
+// group itself, so the group's number cannot be reused.
 const SCRIPT = `
 signal=$1 tenths=$2; shift 2
 lives() { kill -0 $$ && ! grep -q ') Z ' /proc/$$/stat; }
@@ -35,12 +35,13 @@ exec "$@"
 `;
 
 /**
- * Starts a process that cannot outlive this one. When this process ends, for whatever reason, the child gets
- * `signal`, and SIGKILL if it still runs `graceMs` later. After the child has ended, everything left in its
+ * Starts a process that cannot outlive this one. When this process exits, for whatever reason, the child gets
+ * `signal`, and SIGKILL if it still runs `graceMs` later. After the child has exited, everything left in its
  * process group is killed.
  *
- * The child runs in a separate session, so a terminal's Ctrl-C reaches only this process. It decides what to
- * stop and in which order. A command that cannot be executed exits with status 126 or 127.
+ * The child runs in a separate session, so Ctrl-C at a terminal reaches only this process. This process then
+ * decides what to stop and in which order. If the command cannot be executed, the child exits with status 126
+ * or 127.
  *
  * @param {string} command
  * @param {string[]} args

@@ -9,8 +9,8 @@ export function logFile(folder: string, part: string): string {
 }
 
 /**
- * Renames the log of the previous run to `.1`, that one to `.2`, and so on. Keeps three. Returns the log's
- * path.
+ * Renames the previous run's log to `.1`, that of the run before to `.2`, and so on. Keeps three old logs.
+ * Returns the new log's path.
  */
 export async function rotateLog(folder: string, part: string): Promise<string> {
   const path = logFile(folder, part);

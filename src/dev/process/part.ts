@@ -11,10 +11,11 @@ export const NO_INSPECTOR = "--disable-sigusr1";
 /** A process that is ready for work. */
 export type RunningPart = {
   pid: number;
-  /** Resolves when the process has ended, to its exit: "exit status 1" or "SIGKILL". */
+  /** Resolves when the process has exited, to a description such as "exit status 1" or "SIGKILL". */
   exited: Promise<string>;
   /**
-   * Asks the process to end, and kills it after a deadline. Resolves when it has ended. Safe to call twice.
+   * Asks the process to exit, and kills it after a timeout. Resolves when the process has exited. Safe to
+   * call twice.
    */
   stop(): Promise<void>;
   kill(): void;
@@ -33,11 +34,12 @@ export type StartContext = {
 export type Part = {
   /** A lower-case word that names the log file and the entry in `run.json`. */
   name: string;
-  /** Title for people. */
+  /** Title for readers. */
   title: string;
   ports?: readonly PartPort[];
   /**
-   * Starts the part and resolves when it is ready. Called again for a restart. If it rejects, nothing runs.
+   * Starts the part and resolves when it is ready. Each restart calls this function again. If it rejects, no
+   * process of the part runs.
    */
   start(context: StartContext): Promise<RunningPart>;
 };
@@ -45,14 +47,14 @@ export type Part = {
 export type ProcessPart = Omit<Part, "start"> & {
   command: string;
   args: string[];
-  /** The complete environment; nothing is inherited. Secrets belong in files. */
+  /** The complete environment. Nothing is inherited. Secrets belong in files. */
   env: Record<string, string | undefined>;
   cwd?: string;
-  /** Polls until the part is ready. `signal` aborts when the part ends or the time is up. */
+  /** Polls until the part is ready. `signal` aborts when the part exits or the startup timeout passes. */
   ready(signal: AbortSignal): Promise<void>;
-  /** Milliseconds from the request to end until the process is killed. Default 10,000. */
+  /** Milliseconds between the request to stop and SIGKILL. Default 10,000. */
   graceMs?: number;
-  /** Deadline of the start in milliseconds. Default 60,000. */
+  /** Startup timeout in milliseconds. Default 60,000. */
   startMs?: number;
 };
 
@@ -97,7 +99,10 @@ export function processPart({ command, args, env, cwd, ready, ...rest }: Process
 
 type LoggedOptions = Omit<TiedOptions, "stdio"> & { logFile: string };
 
-/** Starts a tied process whose output goes to a log file. `output` returns what it has written so far. */
+/**
+ * Starts a tied process whose output goes to a log file. `output` returns what the process has written so
+ * far.
+ */
 export async function spawnLogged(
   command: string,
   args: string[],
@@ -111,7 +116,7 @@ export async function spawnLogged(
   return { child, output: async () => (await readFile(logFile)).subarray(size).toString() };
 }
 
-/** Watches a child process and stops it on request: first with `signal`, after `graceMs` with SIGKILL. */
+/** Watches a child process. A call of `stop` sends `signal`, and SIGKILL after `graceMs`. */
 export function runningChild(
   child: ChildProcess,
   graceMs: number,
@@ -120,7 +125,7 @@ export function runningChild(
   const exited = new Promise<string>((resolve) => {
     const ended = (code: number | null, killer: NodeJS.Signals | null) =>
       resolve(killer ?? `exit status ${code}`);
-    // A child that ended immediately emits no further exit event.
+    // A child that has already exited emits no further exit event.
     if (child.exitCode !== null || child.signalCode !== null) ended(child.exitCode, child.signalCode);
     child.once("exit", ended);
     child.once("error", (error) => resolve(error.message));

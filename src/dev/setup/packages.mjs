@@ -35,7 +35,7 @@ const POSTGRES = `node_modules/${POSTGRES_PACKAGE}/native/bin/postgres`;
 const STAMP = "node_modules/.deputize.json";
 const FLAGS = ["--include=optional", "--engine-strict=false", "--loglevel=notice", "--progress=false"];
 
-/** Folders that npm empties before it installs. */
+/** Folders whose content npm deletes before it installs. */
 const EMPTIED = ["node_modules", "src/node_modules", "keyvault/node_modules"];
 
 /** Packages that do not work until their install script has run, each with a command that tests it. */
@@ -46,9 +46,10 @@ const BUILT = [
 
 /**
  * Installs the packages of `package-lock.json`, runs their install scripts, and checks that the Node among
- * them is the locked one, byte for byte. Without `dev` it omits development packages. With it, it adds them and
- * keeps what is installed. If everything is in place, only that check runs. One setup at a time works on a
- * folder; others wait. Refuses a symbolic link, since npm would change packages outside the folder.
+ * them is the locked one, byte for byte. Without `dev` it omits development packages. With `dev` it adds
+ * development packages and keeps what is installed. If everything is installed, it only checks Node. Only one
+ * setup at a time works on a folder; others wait. Rejects a symbolic link, since npm would change packages
+ * outside the folder.
  *
  * @param {string} root
  * @param {{ dev: boolean }} needed
@@ -161,8 +162,9 @@ function writeStamp(root, dev) {
 }
 
 /**
- * Checks that npm's own record in node_modules lists every package of the lock; npm writes it last. Optional
- * packages may be missing, since they may be for other systems. Without `dev` so may development packages.
+ * Checks that npm's own record in node_modules lists every package of the lock. npm writes this record last.
+ * Optional packages may be missing, since they may be for other systems. Without `dev`, development packages
+ * may be missing too.
  *
  * @param {string} root
  * @param {boolean} dev
@@ -235,7 +237,7 @@ async function npm(root, title, args) {
 }
 
 /**
- * Returns the command that runs npm. If npm runs this process, it is the same npm. The Node that runs it is
+ * Returns the command that runs npm. If npm started this process, it is the same npm. The command's Node is
  * outside node_modules, since npm replaces that folder.
  *
  * @param {string} root
@@ -248,8 +250,8 @@ function npmCommand(root) {
 }
 
 /**
- * Returns this process's environment without the project's own programs in PATH. If Node's headers are
- * installed beside it, npm compiles with them and downloads none.
+ * Returns this process's environment without the project's own programs in PATH. If headers are installed
+ * next to Node, npm compiles with them and downloads none.
  *
  * @param {string} root
  * @returns {Record<string, string | undefined>}

@@ -1,7 +1,10 @@
 const FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
 const REMIND_SECONDS = 15;
 
-/** A problem that a person must correct before anything can start: one sentence, and a remedy. */
+/**
+ * A problem that a person must correct before anything can start. It has a message of one sentence and a
+ * remedy.
+ */
 export class SetupError extends Error {
   /**
    * @param {string} message
@@ -14,8 +17,8 @@ export class SetupError extends Error {
 }
 
 /**
- * Shows on standard error that a step is in progress: a spinner with seconds on a terminal, plain lines
- * elsewhere. Returns a function that ends the display.
+ * Shows on standard error that a step is in progress. On a terminal this is a spinner with seconds, elsewhere
+ * plain lines. Returns a function that ends the display and prints the outcome.
  *
  * @param {string} title
  * @returns {(outcome: string) => void}

@@ -5,7 +5,7 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { LOCKED_NODE } from "./node.mjs";
 
 const SIGNALS = /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
-/** Under npm, Ctrl-C arrives twice within moments: from the terminal and from npm. */
+/** Under npm, one Ctrl-C arrives twice within this many milliseconds: from the terminal and from npm. */
 const SAME_MS = 200;
 const GRACE_MS = 30_000;
 const FOLLOW_MS = 1000;
@@ -17,8 +17,8 @@ const FOLLOW_MS = 1000;
 const COMPILED = "node_modules/.cache/compiled";
 
 /**
- * Runs the locked Node, forwards signals to it, and returns its exit status. The child ends when this process
- * is killed, and also when the npm that started this process is killed.
+ * Runs the locked Node, forwards signals to it, and returns its exit status. The child stops when this
+ * process is killed, and also when the npm that started this process is killed.
  *
  * @param {string} root
  * @param {string[]} args
@@ -61,8 +61,8 @@ function forwardSignals(child) {
 }
 
 /**
- * Ends the child when npm is gone. npm is the direct parent of this process, since npm's shell replaces
- * itself by `exec`.
+ * Stops the child when npm is gone. npm is the direct parent of this process, since the shell that npm starts
+ * replaces itself by `exec`.
  *
  * @param {import("node:child_process").ChildProcess} child
  */

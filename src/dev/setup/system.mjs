@@ -6,7 +6,8 @@ import { BUILT_TOKEN_LIBRARY } from "./packages.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
 /**
- * Paths of SoftHSM's PKCS#11 module on Debian and Ubuntu, Fedora, Arch, built from source, and from Homebrew.
+ * Usual paths of SoftHSM's PKCS#11 module on Debian and Ubuntu, on Fedora, on Arch, from a source build, and
+ * from Homebrew.
  */
 const MODULES = [
   "/usr/lib/softhsm/libsofthsm2.so",
@@ -19,7 +20,7 @@ const MODULES = [
   "/opt/homebrew/lib/softhsm/libsofthsm2.so",
 ];
 
-/** Package managers, with their names for the packages that may be missing. */
+/** Package managers, each with its names for the packages that may be missing. */
 const MANAGERS = [
   {
     command: "apt-get",
@@ -58,7 +59,7 @@ export function findModule() {
   return process.env.KEYVAULT_PKCS11_MODULE || MODULES.find((path) => existsSync(path));
 }
 
-/** Names of the requirements in messages. */
+/** Names of the requirements in error messages. */
 const THINGS = {
   token: "SoftHSM (a PKCS#11 token)",
   compiler: "A C++ compiler with make and Python 3",
@@ -66,9 +67,9 @@ const THINGS = {
 };
 
 /**
- * Checks for what npm does not install: SoftHSM if a token is needed, a C++ compiler until the PKCS#11
- * library is built, and an image builder. Installs them by apt if this process is root. Otherwise it throws
- * `SetupError` with the command to run.
+ * Checks for system packages that npm does not install. These are SoftHSM if a token is needed, a C++
+ * compiler until the PKCS#11 library is built, and an image builder. If this process is root, it installs
+ * missing ones with apt. Otherwise it throws `SetupError` with the command to run.
  *
  * @param {string} root
  * @param {{ token: boolean, builder?: boolean }} needs

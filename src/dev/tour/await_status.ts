@@ -5,7 +5,7 @@ const JUDGED_MS = 5_000;
 
 /**
  * Waits until the operator reports the expected state of an object. Throws `Surprise` with the operator's
- * message after a timeout, or when the object has waited 5 s for a person.
+ * message after a timeout, or when the object has waited for a person for 5 s.
  */
 export function awaitStatus<T>(
   { quickstart, patience }: { quickstart: Quickstart; patience: Patience },

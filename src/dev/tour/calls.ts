@@ -7,10 +7,13 @@ export class Surprise extends Error {}
 /** A response of the API with any status. */
 export type HttpAnswer = { status: number; body: Record<string, unknown> & { error?: { code?: string } } };
 
-/** The parties that present and verify: a connection's API key, and one of its agents. */
+/**
+ * The party that presents, which is an agent of a connection, and the party that verifies with the
+ * connection's API key.
+ */
 export type Application = { baseUrl: string; apiKey: string; connectionId: string; agentId: string };
 
-/** Timeouts in milliseconds: for a status that the operator writes, and for an event. */
+/** Timeouts in milliseconds: one for a status from the operator, one for an event. */
 export type Patience = { statusMs: number; eventMs: number };
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -30,7 +33,7 @@ async function post({ baseUrl, apiKey }: Application, path: string, body?: unkno
 }
 
 /**
- * Requests a challenge and presents a certificate for it. Returns the response to present, whatever its
+ * Requests a challenge and presents a certificate for it. Returns the present call's response, whatever its
  * status.
  */
 export async function present(application: Application, certId: string): Promise<HttpAnswer> {
@@ -41,7 +44,10 @@ export async function present(application: Application, certId: string): Promise
   return post(application, path, { challenge: issued.body.challenge, cert_id: certId });
 }
 
-/** Returns a proof bundle of a certificate over a fresh challenge. Throws `Surprise` if present refuses. */
+/**
+ * Returns a certificate's proof bundle over a fresh challenge. Throws `Surprise` if the present call is
+ * refused.
+ */
 export async function proofOf(application: Application, certId: string): Promise<unknown> {
   const answer = await present(application, certId);
   if (answer.status !== 200) {
@@ -55,14 +61,16 @@ export function verify(application: Application, proof: unknown, scope: string):
   return post(application, "/v1/service/verify", { proof_bundle: proof, required_scope: scope });
 }
 
-/** Checks a decision and returns its description. Throws `Surprise` if it is another decision. */
+/** Checks a decision and returns its description. Throws `Surprise` if it is not the expected decision. */
 export function expectDecision({ status, body }: HttpAnswer, decision: string, reason: string): string {
   const got = `${status} ${body.decision} ${body.decision_reason}`;
   expectEqual("the answer", body.error ? `${status} ${body.error.code}` : got, `200 ${decision} ${reason}`);
   return `${decision} ${reason}`;
 }
 
-/** Checks an error response and returns its description. Throws `Surprise` if it is another response. */
+/**
+ * Checks an error response and returns its description. Throws `Surprise` if it is not the expected response.
+ */
 export function expectError({ status, body }: HttpAnswer, wanted: number, code: string): string {
   expectEqual("the answer", `${status} ${body.error?.code}`, `${wanted} ${code}`);
   return `${status} ${code}`;
@@ -74,8 +82,8 @@ export function expectEqual(what: string, got: unknown, wanted: unknown): void {
 }
 
 /**
- * Waits for the delivery of an event about a certificate and returns a text with its delivery ID. Without a
- * receiver, the text says so.
+ * Waits until an event about a certificate is delivered. Returns a description with the delivery ID. Without
+ * a receiver, the description says so.
  */
 export async function deliveredEvent(
   { receiver, patience }: { receiver?: Pick<Inbox, "waitFor">; patience: Patience },

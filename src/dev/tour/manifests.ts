@@ -2,19 +2,19 @@ import { existsSync } from "node:fs";
 import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Folders that a reader shares with the operator, and the folder of the example that they start with. */
+/** Folders that the reader shares with the operator, and the folder with the example to copy. */
 export type ManifestFolders = { examples: string; manifests: string; status: string; credentials: string };
 
 /**
- * State of the folders before the start. `restored` means that the manifests were gone although the operator
- * has worked here.
+ * State of the manifests folder before the start. `restored` means that the folder was missing although the
+ * operator has already used it.
  */
 export type ManifestsFound = "new" | "kept" | "restored";
 
 /**
  * Creates missing folders. The operator treats an empty manifests folder as a request to delete everything.
- * So if that folder has disappeared since an earlier start, it is restored with the complete example or not
- * at all.
+ * So if the manifests folder has disappeared since an earlier start, this function restores it with the
+ * complete example or not at all.
  */
 export async function openManifests(folders: ManifestFolders): Promise<ManifestsFound> {
   const { examples, manifests, status, credentials } = folders;

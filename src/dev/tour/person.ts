@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 
 /**
- * A person who uses the API like a browser: keeps cookies, sends the CSRF value, and reads codes from the
- * mailbox.
+ * A person who uses the API like a browser: keeps cookies, sends the CSRF value, and reads sign-in codes from
+ * the mailbox.
  */
 export type Person = {
   email: string;
@@ -18,13 +18,13 @@ class UnexpectedAnswer extends Error {
   }
 }
 
-/** Returns the code that was mailed to a person. */
+/** Returns the code that was emailed to a person. */
 export type CodeReader = (person: Person) => Promise<string>;
 
 type Mail = { to: string; text: string };
 
 const CALL_TIMEOUT_MS = 15_000;
-/** Other mail may contain numbers of six digits too. */
+/** Other emails may contain six-digit numbers too. */
 const CODE = /^Your sign-in code is (\d{6})$/m;
 
 /** Reads the code from the API's development mailbox. */
@@ -36,7 +36,7 @@ export const codeInMailbox: CodeReader = async ({ email, call }) => {
   return code;
 };
 
-/** Signs in with a mailed code, and completes the onboarding of a new account. */
+/** Signs in with an emailed code. Completes the onboarding if the account is new. */
 export async function signIn(
   baseUrl: string,
   email: string,
@@ -93,7 +93,7 @@ export async function signIn(
   return { person, code, humanId: session.human_id, isNew };
 }
 
-/** Asks for the mailed code at the terminal. */
+/** Asks at the terminal for the emailed code. */
 export function askForCode(
   { input, output }: { input: NodeJS.ReadableStream; output: NodeJS.WritableStream },
   interrupted: AbortSignal,
@@ -101,7 +101,7 @@ export function askForCode(
 ): CodeReader {
   return async ({ email }) => {
     begin();
-    // A raw terminal would swallow Ctrl-C, which must reach this process.
+    // A terminal in raw mode would swallow Ctrl-C, which must reach this process.
     const lines = createInterface({ input, output, terminal: false });
     try {
       const answer = lines.question(`The code that was mailed to ${email}: `, { signal: interrupted });

@@ -26,8 +26,8 @@ export type ObjectStatus = {
 };
 
 /**
- * The operator's current report about an object. It never describes an earlier version of the object or one
- * that is being deleted.
+ * The operator's current report about an object. The report never describes an earlier version of the object
+ * or a version that is being deleted.
  */
 export type ObjectState = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
 
@@ -37,23 +37,26 @@ export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 /** The example's declared objects and the operator's reports about them. */
 export type Quickstart = {
   /**
-   * Returns the namespace of the manifests, and the cluster's ID in the API or the ID of the manifests
-   * folder.
+   * Returns the namespace of the manifests and a cluster ID. The ID is the cluster's ID in the API or the ID
+   * of the manifests folder.
    */
   place(): Promise<{ clusterId: string; namespace: string }>;
-  /** Declares tenant, platform and agent; existing objects stay unchanged. */
+  /** Declares tenant, platform and agent. Existing objects stay unchanged. */
   declarePlatform(): Promise<void>;
-  /** Declares the tour's own delegation again, after withdrawing one from an earlier run. */
+  /** Withdraws the tour's own delegation if an earlier run left one, and declares it again. */
   requestTour(): Promise<void>;
-  /** Returns the credentials that the operator published last. Throws `UserError` if they are damaged. */
+  /**
+   * Returns the credentials that the operator published last. Throws `UserError` if the credentials are
+   * damaged.
+   */
   credentials(): Promise<PlatformCredentials | undefined>;
-  /** Throws `UserError` if the status is damaged. */
+  /** Returns the operator's report about an object. Throws `UserError` if the status is damaged. */
   objectState(kind: QuickstartKind): Promise<ObjectState | undefined>;
   /** Returns the operator's message about why an object is not ready. */
   explain(kind: QuickstartKind): Promise<string>;
 };
 
-/** Files of the example, in the order in which they are declared. */
+/** The example's files, in the order in which they are declared. */
 export const quickstartFiles = {
   tenants: "tenants.yaml",
   platform: "platform.yaml",
@@ -78,7 +81,10 @@ export type DeclaredObject = {
   status?: ObjectStatus;
 };
 
-/** Returns the state of an object; `undefined` until the operator has reported on its current version. */
+/**
+ * Returns the state of an object, or `undefined` until the operator has reported on the object's current
+ * version.
+ */
 export function stateOf(object: DeclaredObject | undefined): ObjectState | undefined {
   const generation = object?.metadata?.generation;
   if (!object?.status || generation === undefined || object.metadata?.deletionTimestamp) return undefined;
@@ -105,7 +111,7 @@ export function credentialsOf(secret: { data?: Record<string, string> } | undefi
   return Object.fromEntries(entries) as PlatformCredentials;
 }
 
-/** Returns the example's delegation under the name of the tour's own. */
+/** Returns the example's delegation, renamed to the tour's own delegation. */
 export function tourDelegation(example: string) {
   const manifest = parseDocument(example);
   manifest.setIn(["metadata", "name"], objectNames.tour);

@@ -24,7 +24,7 @@ import {
 export type QuickstartFolder = Quickstart & {
   /** Reports whether the reader's `delegation.yaml` is the unchanged example, edited, or missing. */
   delegationFile(): Promise<"example" | "edited" | "missing">;
-  /** Declares the reader's delegation again from the example, after withdrawing the current one. */
+  /** Withdraws the reader's current delegation and declares it again from the example. */
   renewDelegation(): Promise<void>;
 };
 
@@ -42,11 +42,13 @@ type QuickstartSettings = {
   manifests: string;
   status: string;
   secrets: string;
-  /** Aborts all waiting: new and pending calls reject. */
+  /** Aborts all waiting. New and pending calls reject. */
   interrupted: AbortSignal;
 };
 
-/** Works on copies of `examples` in `manifests`, so a reader can edit those and watch the result. */
+/**
+ * Works on copies of `examples` in `manifests`, so that a reader can edit the copies and watch the result.
+ */
 export function openQuickstart({
   examples,
   manifests,

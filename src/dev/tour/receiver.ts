@@ -7,8 +7,8 @@ import { startWebhookServer, WEBHOOK_PATH, type WebhookDelivery } from "./webhoo
 export type Receiver = Pick<Inbox, "useSecret" | "waitFor"> & { url: string; close(): Promise<void> };
 
 /**
- * Starts a receiver on loopback. It appends every event to `logFile` as a JSON line before it acknowledges
- * the event.
+ * Starts a receiver on loopback. The receiver appends every event to `logFile` as a JSON line before it
+ * acknowledges the event.
  */
 export async function startReceiver({
   logFile,
@@ -37,13 +37,16 @@ type ReceivedEvent = { event: string; delivery_id: string; body: Record<string, 
 
 /** Deliveries handled by the specification's receiver rules: each is verified and counted once. */
 export type Inbox = {
-  /** Sets the key that verifies deliveries. Until then the inbox answers 500, and the sender tries again. */
+  /**
+   * Sets the key that verifies deliveries. Before this call, the inbox returns 500, and the sender tries
+   * again.
+   */
   useSecret(secret: string): void;
   /** Handles a delivery that arrived at `now` (Unix seconds), and returns the response status. */
   take(delivery: WebhookDelivery, now: number): Promise<number>;
   /**
-   * Resolves to the first matching event, already received or still to come. Rejects after `timeoutMs` or
-   * when interrupted.
+   * Resolves to the first matching event, whether it has already arrived or arrives later. Rejects after
+   * `timeoutMs` or when interrupted.
    */
   waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;
 };

@@ -21,7 +21,7 @@ export type TourWorld = {
   email: string;
   readCode: CodeReader;
   quickstart: Quickstart;
-  /** Receiver of webhooks; left out if nobody receives them. */
+  /** Receiver of webhooks. Absent if nothing receives them. */
   receiver?: Pick<Receiver, "url" | "useSecret" | "waitFor">;
   patience: Patience;
 };
@@ -40,7 +40,7 @@ export type TourState = {
   spareProof: unknown;
 };
 
-/** One step: a stable name, a title for people, and the work. `run` resolves to the detail to show. */
+/** One step: a stable name, a title for readers, and the work. `run` resolves to the detail to show. */
 export type TourStep<World = TourWorld> = {
   name: string;
   title: string;
@@ -219,7 +219,7 @@ const audited: TourStep = {
   },
 };
 
-/** The main job from YAML to an allowed call and its revocation. Each response is checked. */
+/** The tour from the declared YAML to an allowed call and the revocation. Each response is checked. */
 export const tourSteps: readonly TourStep[] = [
   signedIn,
   namespaceAccepted,
@@ -238,7 +238,7 @@ export const tourSteps: readonly TourStep[] = [
   audited,
 ];
 
-/** Path of the namespaces that act for the account. */
+/** API path of the namespaces that may act for the account. */
 export const NAMESPACE_BINDINGS = "/v1/service/namespace-bindings";
 
 type NamespaceBinding = { cluster: string; namespace: string; status: string };
@@ -257,8 +257,8 @@ function requestPath({ requestId }: TourState): string {
 
 /**
  * Approves the request without the withheld scope, stores the certificate's ID, and returns the granted
- * scopes. Leaves a request unchanged that was approved earlier and whose status the operator has not written
- * yet.
+ * scopes. A request may already be approved while the operator has not yet written its status. Such a request
+ * stays unchanged.
  */
 export async function approve(state: TourState): Promise<string[]> {
   const request = await state.person.call<DelegationRequest>("GET", requestPath(state));

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 
-// A pod of the cluster tour contains only this file, so it may import only Node's own modules.
+// The cluster tour's pod contains only this file, so this file may import only Node's own modules.
 
-/** A webhook request as it arrived. Header names are in lower case; the body is not parsed. */
+/** A webhook request as received. Header names are in lower case. The body is not parsed. */
 export type WebhookDelivery = { headers: IncomingHttpHeaders; rawBody: Buffer };
 
 /** A stored delivery. `body` is in base64, `received_at` in Unix seconds. */
@@ -21,8 +21,8 @@ const BODY_LIMIT = 256 * 1024;
 const MOST_DELIVERIES = 1_000;
 
 /**
- * Listens for webhooks and answers each with the status that `take` returns, or with 500 if it throws. Bodies
- * over 256 KiB get 413, and other requests get 404. Without `host` it listens on every address.
+ * Listens for webhooks and returns for each the status from `take`, or 500 if `take` throws. Returns 413 for
+ * bodies over 256 KiB and 404 for other requests. Without `host` it listens on every address.
  */
 export async function startWebhookServer({
   host,
@@ -59,8 +59,8 @@ export async function startWebhookServer({
 }
 
 /**
- * Reads the whole body, since a sender may not read the response before it has sent everything. Returns
- * `undefined` for a body over the limit.
+ * Reads the whole body. A sender may read the response only after it has sent everything. Returns `undefined`
+ * for a body over the limit.
  */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
@@ -73,9 +73,9 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
 }
 
 /**
- * Stores up to 1,000 webhooks until a signal ends the process, and answers further ones with 503. Accepts
- * webhooks at `port` on every address. Returns stored webhooks at `readPort` on loopback, which in a pod only
- * port forwarding reaches. Port 0 selects a free port; the first output line contains both ports.
+ * Stores up to 1,000 webhooks until a signal stops the process. Returns 503 for further webhooks. Accepts
+ * webhooks at `port` on every address. Returns stored webhooks at `readPort` on loopback, which only port
+ * forwarding reaches in a pod. Port 0 selects a free port. The first output line contains both ports.
  */
 async function keepWebhooks(port: number, wantedReadPort: number): Promise<void> {
   const kept: KeptDelivery[] = [];

@@ -3,7 +3,7 @@ import { operator } from "./operator_row.ts";
 import type { Panel, Query, Row } from "./queries.ts";
 import { api, overview, processes, vault } from "./service_rows.ts";
 
-/** The rows of the dashboard from top to bottom. */
+/** The dashboard's rows from top to bottom. */
 const rows: readonly Row[] = [overview, api, vault, events, kafka, operator, processes];
 
 const TITLE = "Deputize";
@@ -30,7 +30,7 @@ const STAT = {
 const SERIES =
   /(?<!["\w$])((?:deputize|keyvault|controller_runtime|workqueue|leader_election|process|nodejs)_[a-z0-9_]+)(\{?)/g;
 
-/** Returns the dashboard as Grafana imports it: JSON with a final line break. */
+/** Returns the dashboard in the form that Grafana imports: JSON with a final line break. */
 export function dashboardFile(): string {
   return `${JSON.stringify(dashboard(), undefined, 2)}\n`;
 }
@@ -76,7 +76,7 @@ function variables() {
   ];
 }
 
-/** Lays the rows out from top to bottom, and the panels of a row from left to right. */
+/** Places the rows from top to bottom, and the panels of each row from left to right. */
 function placed(all: readonly Row[]): object[] {
   const panels: object[] = [];
   let y = 0;
@@ -140,7 +140,7 @@ function target({ expr, legend }: Query, index: number): object {
   };
 }
 
-/** Restricts the expression to the series of the selected namespaces. */
+/** Restricts the expression to the selected namespaces. */
 function ofNamespace(expr: string): string {
   return expr.replace(SERIES, (_, name: string, brace: string) =>
     brace === "" ? `${name}{namespace=~"$namespace"}` : `${name}{namespace=~"$namespace", `,

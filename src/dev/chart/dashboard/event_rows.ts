@@ -1,6 +1,6 @@
 import { maximum, quantiles, type Row, rate, singleLine } from "./queries.ts";
 
-/** Panels about events from the outbox to the callback URLs, and about the ledger. */
+/** Panels about events, from the outbox to the callback URLs, and about the ledger. */
 export const events: Row = {
   title: "Events and webhooks",
   panels: [

@@ -1,12 +1,12 @@
 /** One line of a panel: its PromQL, without the namespace filter, and its legend. */
 export type Query = { expr: string; legend: string };
 
-/** A panel of this dashboard. `unit` is one of Grafana's units. */
+/** A panel of this dashboard. `unit` is a unit ID of Grafana. */
 export type Panel = {
   title: string;
   unit: string;
   kind?: "stat";
-  /** Explains what the title does not. */
+  /** Explanation of what the title does not say. */
   description?: string;
   queries: Query[];
 };
@@ -14,7 +14,7 @@ export type Panel = {
 /** A row of panels. */
 export type Row = { title: string; panels: Panel[] };
 
-/** Returns the PromQL for a rate between two points of the panel, grouped by labels. */
+/** Returns the PromQL for a series's rate over the panel's sampling interval, grouped by labels. */
 export const rate = (series: string, by = ""): string =>
   `sum${by === "" ? "" : ` by (${by})`} (rate(${series}[$__rate_interval]))`;
 
@@ -31,6 +31,6 @@ export function quantiles(bucket: string, by = "", name = ""): Query[] {
 /** Returns a panel with one line. */
 export const singleLine = (expr: string, legend = ""): Query[] => [{ expr, legend }];
 
-/** Returns the maximum over all workers, since each of them reports the same value from the database. */
+/** Returns the maximum over all workers. Each worker reports the same value from the database. */
 export const maximum = (series: string, by = "", legend = ""): Query[] =>
   singleLine(`max${by === "" ? "" : ` by (${by})`} (${series})`, legend || `{{${by}}}`);

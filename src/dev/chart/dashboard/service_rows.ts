@@ -57,7 +57,7 @@ export const overview: Row = {
   ],
 };
 
-/** Panels about the API's calls, latencies, errors and mail. */
+/** Panels about the API's calls, latencies, errors and emails. */
 export const api: Row = {
   title: "API",
   panels: [
@@ -110,7 +110,7 @@ export const api: Row = {
   ],
 };
 
-/** Panels about calls of the key vault. */
+/** Panels about calls to the key vault. */
 export const vault: Row = {
   title: "Key vault",
   panels: [
@@ -138,11 +138,12 @@ export const vault: Row = {
 };
 
 /**
- * Selects the series of our roles. Other programs have metrics with the same names but no readiness metric.
+ * Selects the series of our roles. Other programs have metrics with the same names, but they lack our
+ * readiness metric.
  */
 const ours = (series: string) => `${series} and on (instance, job) deputize_ready`;
 
-/** Panels about memory and processor time of the roles. */
+/** Panels about the roles' memory and processor time. */
 export const processes: Row = {
   title: "Processes",
   panels: [

@@ -1,5 +1,5 @@
 // Runs during an image build. `collect.mjs <folder> <file>...` creates a root folder with the given programs
-// and libraries, the libraries that these load, and their licenses. It also records Debian's packages of
+// and libraries, all libraries that they load, and their licenses. It also records the Debian packages of
 // these files, in a form that vulnerability scanners read.
 import { execFileSync } from "node:child_process";
 import {
@@ -18,7 +18,9 @@ const [root = "", ...files] = process.argv.slice(2);
 
 const run = (command, ...args) => execFileSync(command, args, { encoding: "utf8", stdio: "pipe" });
 
-/** Resolves /bin, /lib and similar links into /usr. A library keeps the file name by which it is loaded. */
+/**
+ * Resolves links such as /bin and /lib into /usr. A library keeps the file name under which programs load it.
+ */
 const placeOf = (path) => join(realpathSync(dirname(path)), basename(path));
 
 /** Returns the libraries that a program or library loads, as found by the dynamic loader. */
@@ -32,14 +34,14 @@ function librariesOf(path) {
     .filter((found) => found !== undefined);
 }
 
-/** Returns the Debian package of a file; undefined for files from elsewhere, such as Node. */
+/** Returns the Debian package that contains a file, or undefined for other files, such as Node. */
 function packageOf(path) {
   const real = realpathSync(path);
   for (const name of [real, real.replace(/^\/usr/, ""), path]) {
     try {
       return run("dpkg-query", "--search", name).split(": ")[0]?.split(":")[0];
     } catch {
-      // Debian lists some files under their paths from before /lib became a link into /usr.
+      // For some files Debian still lists the path from before /lib became a link into /usr.
     }
   }
   return undefined;
@@ -75,5 +77,5 @@ writeFileSync(join(root, "etc/nsswitch.conf"), "passwd: files\ngroup: files\nhos
 copy("/etc/os-release", 0o644, "/etc/os-release");
 mkdirSync(join(root, "tmp"));
 chmodSync(join(root, "tmp"), 0o1777);
-// Creates the mount points, so the running image needs no writable root.
+// Creates the mount points in advance, since the root of a running image is read-only.
 for (const folder of ["app", "dev", "proc", "run", "sys"]) mkdirSync(join(root, folder));

@@ -4,14 +4,14 @@ import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
 /**
- * Entry point of the trial's Postgres image. At the first start it creates a database folder, and it then
- * replaces itself with Postgres. The password and init files are read only at the first start.
+ * Entry point of the trial's Postgres image. At the first start it creates a database folder. Then it
+ * replaces itself with Postgres. It reads the password and init files only at the first start.
  */
 const PROGRAMS = join(import.meta.dirname, "postgres/bin");
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** The database's folder: a folder in a volume, not the volume itself. */
+    /** The database folder: a folder inside a volume, not the volume itself. */
     data: { type: "string", default: "/var/lib/postgresql/data" },
     /** The password of the role `postgres`. */
     "password-file": { type: "string", default: "/run/secrets/postgres/password" },
@@ -29,8 +29,8 @@ process.execve?.(postgres, [
 ]);
 
 /**
- * Creates the database in a temporary folder and renames it when complete, so an interrupted start begins
- * again.
+ * Creates the database in a temporary folder and renames that folder when it is complete. After an
+ * interruption, the next start begins again.
  */
 function makeFolder(data: string): void {
   const partial = join(dirname(data), "partial");
@@ -53,7 +53,10 @@ function runStatements(data: string, file: string): void {
   run("postgres", ["--single", "-D", data, ...options, "postgres"], readFileSync(file));
 }
 
-/** Runs a Postgres program. If it fails, it has printed the reason, and this process exits too. */
+/**
+ * Runs a Postgres program. If the program fails, it has already printed the reason, and this process exits
+ * too.
+ */
 function run(program: string, args: string[], input?: Buffer): void {
   const stdio: StdioOptions = [input === undefined ? "ignore" : "pipe", "ignore", "inherit"];
   const { status } = spawnSync(join(PROGRAMS, program), args, {

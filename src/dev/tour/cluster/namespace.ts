@@ -7,7 +7,10 @@ import { RECEIVER } from "./receiver_pod.ts";
 import type { Release } from "./release.ts";
 import type { Undo } from "./undo.ts";
 
-/** The namespace of the tour's objects. `isKept` is true if it existed before and must remain. */
+/**
+ * The namespace of the tour's objects. `isKept` is true if the namespace existed before the tour and must
+ * remain.
+ */
 export type Place = { namespace: string; isKept: boolean };
 
 const TOUR = "deputize-tour";
@@ -15,8 +18,8 @@ const TENANTS_LABEL = "deputize.io/tenants";
 const CEILING = ["data:*", "payments:*", "custom:orders:refund"];
 
 /**
- * Chooses the namespace. Throws `UserError` if the operator does not watch it, or if it contains objects with
- * the tour's names.
+ * Chooses the namespace. Throws `UserError` if the operator does not watch it, or if it already contains
+ * objects with the tour's names.
  */
 export async function choosePlace(
   kubectl: Kubectl,
@@ -54,7 +57,7 @@ export async function choosePlace(
   );
 }
 
-/** Objects that the tour creates for its receiver, as kubectl names them. */
+/** Objects that the tour creates for its receiver, by their kubectl names. */
 export const receiverObjects = ["pods", "configmaps", "services", "networkpolicies"].map(
   (kind) => `${kind}/${RECEIVER}`,
 );
@@ -81,8 +84,8 @@ export async function makeNamespace(
 }
 
 /**
- * Binds a namespace to an account, in a separate ConfigMap, unless it is bound to that account already.
- * Throws `UserError` if it is bound to another account. Returns a function that applies the binding.
+ * Binds a namespace to an account in a separate ConfigMap, unless it is already bound to that account. Throws
+ * `UserError` if the namespace is bound to another account. Returns a function that applies the binding.
  */
 export async function bindNamespace(
   kubectl: Kubectl,

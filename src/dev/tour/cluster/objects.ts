@@ -27,7 +27,7 @@ export type Manifest = {
 /** Labels of all objects that the tour creates. */
 export const TOUR_LABELS = { "app.kubernetes.io/managed-by": "deputize-tour" };
 
-/** Applies objects with kubectl, in this order. Throws `KubectlFailure`. */
+/** Applies objects in the given order with kubectl. Throws `KubectlFailure`. */
 export async function apply(kubectl: Kubectl, items: readonly Manifest[]): Promise<void> {
   await kubectl.run(["apply", "--filename=-"], JSON.stringify({ apiVersion: "v1", kind: "List", items }));
 }
@@ -52,12 +52,12 @@ const declared: Readonly<Record<QuickstartKind, string>> = {
   delegation: resources.delegation,
 };
 
-/** Objects that the tour declares, as kubectl names them. */
+/** Objects that the tour declares, by their kubectl names. */
 export const tourObjects = (["tour", "agent", "platform"] as const).map(
   (kind) => `${declared[kind]}/${objectNames[kind]}`,
 );
 
-/** Opens the example's objects in a namespace of a cluster. It applies them with kubectl. */
+/** Returns access to the example's objects in a cluster's namespace. Applies them with kubectl. */
 export function openClusterQuickstart({
   kubectl,
   examples,

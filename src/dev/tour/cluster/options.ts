@@ -1,6 +1,6 @@
 import { UserError } from "../../user_error.ts";
 
-/** Options of `deputize tour`, as typed. */
+/** Options of `deputize tour`, as given on the command line. */
 export type ClusterTourOptions = {
   kubeconfig?: string;
   context?: string;
@@ -20,26 +20,27 @@ export type ClusterTourSettings = {
   common: string[];
   release: string;
   releaseNamespace: string;
-  /** An existing namespace, which must remain; `undefined` lets the tour create one. */
+  /** An existing namespace, which must remain. `undefined` lets the tour create a namespace. */
   namespace: string | undefined;
   email: string | undefined;
   /**
-   * True if the tour asks the user for the mailed code. Otherwise it reads the code from a trial's mailbox.
+   * True if the tour asks the user for the emailed sign-in code. Otherwise it reads the code from a trial's
+   * mailbox.
    */
   asksForCode: boolean;
   webhooks: boolean;
   timeoutMs: number;
-  /** Timeout for the removal of objects, in milliseconds. */
+  /** Timeout in milliseconds for the removal of objects. */
   removalMs: number;
 };
 
-/** Minimum timeout for a removal, since deleting a namespace takes some seconds. */
+/** Minimum removal timeout, since the deletion of a namespace takes some seconds. */
 const LEAST_REMOVAL_MS = 30_000;
 const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;
 const MOST_SECONDS = 3_600;
 
-/** Parses the options. Throws `UserError` for an invalid one. */
+/** Parses the options. Throws `UserError` for an invalid option. */
 export function readClusterTour(options: ClusterTourOptions): ClusterTourSettings {
   const { kubeconfig, context, email, mailCode, webhooks } = options;
   const timeoutMs = secondsIn(options.timeout) * 1000;

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { spawnTied } from "../../process/lifeline.mjs";
 import { UserError } from "../../user_error.ts";
 
-/** A local URL that reaches a port in the cluster. */
+/** A port forward. Its local URL reaches a port in the cluster. */
 export type Forward = { url: string; close(): Promise<void> };
 
 /**
@@ -18,8 +18,8 @@ const LISTENING = /^Forwarding from 127\.0\.0\.1:(\d+) ->/;
 const AGAIN_MS = 500;
 
 /**
- * Forwards a free loopback port with kubectl. Restarts the forward when it ends, for example with the pod at
- * the other end. The forward ends with this process. Throws `UserError` if it cannot start.
+ * Forwards a free loopback port with kubectl. Restarts the forward when it stops, for example because the
+ * target pod stopped. The forward stops with this process. Throws `UserError` if it cannot start.
  */
 export async function forwardPort(
   common: readonly string[],

@@ -11,19 +11,22 @@ import type { Release } from "./release.ts";
 /** Name of the pod that receives webhooks, and of its other objects. */
 export const RECEIVER = "deputize-tour-receiver";
 /**
- * Port at which the tour reads deliveries. It is on the pod's loopback, so only port forwarding reaches it.
+ * Port from which the tour reads deliveries. The port is on the pod's loopback, so only port forwarding
+ * reaches it.
  */
 export const READ_PORT = 8081;
 const PORT = 8080;
 const USER = 10_001;
-/** Path at which the pod mounts the program. Node treats a file with this ending as a TypeScript module. */
+/**
+ * Path at which the pod mounts the program. Node treats a file with this extension as a TypeScript module.
+ */
 const [PROGRAM_FOLDER, PROGRAM_FILE] = ["/receiver", "webhook_server.mts"];
 const POLL_MS = 200;
 const CALL_TIMEOUT_MS = 10_000;
 
 /**
- * Returns the URL to which the cluster's worker delivers webhooks. It contains the Service's IP address: the
- * worker resolves only full names, and the domain of a full name differs between clusters.
+ * Returns the URL to which the cluster's worker delivers webhooks. The URL contains the Service's IP address.
+ * The worker resolves only fully qualified names, and their domain differs between clusters.
  */
 export async function receiverUrl(kubectl: Kubectl): Promise<string> {
   type Service = KubernetesObject & { spec: { clusterIP: string } };
@@ -111,7 +114,9 @@ type Pod = KubernetesObject & {
   };
 };
 
-/** Waits until the pod is ready. Throws `Surprise` with the reason if it does not become ready in time. */
+/**
+ * Waits until the pod is ready. Throws `Surprise` with the reason if the pod does not become ready in time.
+ */
 export async function receiverReady(
   kubectl: Kubectl,
   timeoutMs: number,
@@ -138,7 +143,7 @@ function hindrance(pod: Pod | undefined): string {
   return [phase, reason, conditionMessage].filter((part) => part !== undefined).join(", ");
 }
 
-/** Polls the pod for new deliveries and checks each, until it is closed. */
+/** Polls the pod for new deliveries and checks each delivery, until it is closed. */
 export function readReceiver(
   { url, deliveriesUrl }: { url: string; deliveriesUrl: string },
   interrupted: AbortSignal,
@@ -163,7 +168,8 @@ export function readReceiver(
   async function read(): Promise<void> {
     let taken = 0;
     while (!over.signal.aborted) {
-      // Port forwarding breaks sometimes, for example when the pod restarts. The next round uses the new one.
+      // Port forwarding fails sometimes, for example when the pod restarts. The next round uses the restarted
+      // one.
       taken = await readOn(taken).catch(() => taken);
       await sleep(POLL_MS, undefined, { signal: over.signal }).catch(() => undefined);
     }

@@ -11,13 +11,16 @@ export type Release = {
   apiService: string;
   /** Image of the roles. */
   image: { name: string; pullPolicy: string | undefined };
-  /** True if the release allows plain http for callbacks and shows mail on a page instead of sending it. */
+  /**
+   * True for a trial: the release allows plain http for callbacks and shows emails on a page instead of
+   * sending them.
+   */
   isDevelopment: boolean;
   /** Namespace of the ConfigMaps that bind namespaces to accounts. */
   operatorNamespace: string;
   /** The cluster's ID in the API. */
   clusterId: string;
-  /** Namespaces that the operator watches; `undefined` means all. */
+  /** Namespaces that the operator watches. `undefined` means all. */
   watched: string[] | undefined;
 };
 
@@ -38,8 +41,8 @@ const VERSION = "app.kubernetes.io/version";
 const WORD = "service";
 
 /**
- * Finds a release that is ready and checks that the cluster has its resource definitions. Throws `UserError`
- * with what is missing, and `KubectlFailure` if kubectl fails.
+ * Finds a release that is ready and checks that the cluster has Deputize's custom resource definitions.
+ * Throws `UserError` with what is missing, and `KubectlFailure` if kubectl fails.
  */
 export async function findRelease(
   kubectl: Kubectl,
@@ -126,7 +129,7 @@ function componentOf({ metadata }: Part): string | undefined {
   return metadata.labels?.[COMPONENT];
 }
 
-/** Returns a setting from the pod template. The chart sets all of them as plain values. */
+/** Returns a setting from the pod template. The chart sets all settings as plain values. */
 function settingOf({ spec }: Part, name: string): string | undefined {
   const [container] = spec.template?.spec.containers ?? [];
   const value = container?.env?.find((setting) => setting.name === name)?.value;

@@ -23,12 +23,12 @@ import {
 import { findRelease, type Release } from "./release.ts";
 import { createUndo, type Undo } from "./undo.ts";
 
-/** Access to programs in the cluster. A test without pods supplies a replacement. */
+/** Access to programs in the cluster. Tests without pods supply a replacement. */
 export type Reach = {
   forward(target: ForwardTarget): Promise<Forward>;
   /**
-   * Resolves when the receiver's pod accepts webhooks, to the URL for deliveries and the forward for reading
-   * them.
+   * Resolves when the receiver's pod accepts webhooks. The result is the URL for deliveries and the port
+   * forward for reading them.
    */
   receiver(place: {
     kubectl: Kubectl;
@@ -42,12 +42,12 @@ export type Reach = {
 };
 
 /**
- * Account of the tour in a trial. It is used for nothing else, since an account may have only one platform.
+ * The tour's account in a trial. Nothing else uses this account, since an account may have only one platform.
  */
 const TRIAL_EMAIL = "tour@example.test";
 const EXAMPLES = fileURLToPath(new URL("../../../../docs/examples/quickstart", import.meta.url));
 
-/** Reaches pods of the cluster with kubectl. */
+/** Returns access to the cluster's pods through kubectl. */
 function reachByKubectl(common: readonly string[]): Reach {
   const forward: Reach["forward"] = (target) => forwardPort(common, target);
   return {
@@ -62,8 +62,8 @@ function reachByKubectl(common: readonly string[]): Reach {
 
 /**
  * Runs the steps of `npm start` against a release in a cluster. Removes everything it created, also after a
- * failure or an interruption. Resolves to the exit status: 0; 1 after a refusal, a surprise, or if something
- * is left; 130 after an interruption.
+ * failure or an interruption. Resolves to the exit status: 0 after success, 1 after a failure or if something
+ * is left in the cluster, 130 after an interruption.
  */
 export async function runClusterTour(
   options: ClusterTourOptions,
@@ -170,7 +170,7 @@ async function tour(context: Context): Promise<void> {
   await runTour(terminal, { steps: tourSteps, world, state, interrupted, mayFail: false });
 }
 
-/** Starts the receiver of webhooks in the cluster. */
+/** Starts the webhook receiver in the cluster. */
 async function startReceiver(
   context: Context,
   { release, place, kubectl }: { release: Release; place: Place; kubectl: Kubectl },
@@ -194,7 +194,10 @@ async function startReceiver(
   return receiver;
 }
 
-/** Deletes the tour's objects, waits until the operator has released them, and withdraws the acceptance. */
+/**
+ * Deletes the tour's objects, waits until the operator has released them, and withdraws the acceptance of the
+ * namespace.
+ */
 async function removeDeclared(
   kubectl: Kubectl,
   known: { state: TourState; clusterId: string; namespace: string; removalMs: number },
@@ -206,7 +209,7 @@ async function removeDeclared(
   state.accepted = false;
 }
 
-/** Throws `UserError` if mail or webhooks of the release cannot reach the tour. */
+/** Throws `UserError` if emails or webhooks of the release cannot reach the tour. */
 function requireReachable({ name, isDevelopment }: Release, settings: ClusterTourSettings): void {
   const { asksForCode, email, webhooks } = settings;
   if (isDevelopment) return;

@@ -3,22 +3,22 @@ import { messageOf } from "../../user_error.ts";
 
 /** Something that the tour has created or is about to create. */
 export type Made = {
-  /** Name for people. Without it, nothing is shown about it. */
+  /** Name for readers. If the name is absent, the removal is not shown. */
   what?: string;
-  /** Removes it. Succeeds if it does not exist. */
+  /** Removes the object. Succeeds if the object does not exist. */
   remove(): Promise<void>;
-  /** Shell command that does the same. Left out for parts of this process. */
+  /** Shell command that does the same removal. Absent for parts of this process. */
   byHand?: string;
 };
 
 /** Everything that the tour has created and must remove at the end. */
 export type Undo = {
-  /** Must be called before the object is created, so that a partly created object is removed too. */
+  /** Call this function before you create the object, so that a partly created object is removed too. */
   add(made: Made): void;
   /**
-   * Removes everything in reverse order and shows it as a step. After the first failure it leaves the cluster
-   * as it is, ends only the parts of this process, and prints what is left. Resolves to true if nothing is
-   * left.
+   * Removes everything in reverse order and shows the removal as a step. After the first failure it leaves
+   * the cluster as it is, stops only the parts of this process, and prints what is left. Resolves to true if
+   * nothing is left.
    */
   all(): Promise<boolean>;
   /** Prints what is left in the cluster. */
