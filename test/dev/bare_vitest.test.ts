@@ -8,7 +8,7 @@ const SCRIPTS = {
   "test/keyvault/disk_full.slow.test.ts": "npm run test:slow",
 };
 
-test("Vitest without a configuration explains in one sentence how to run the test", () => {
+test("Vitest without the project's configuration prints the command that runs the test, in one sentence", () => {
   const paths = Object.keys(SCRIPTS);
   const args = ["node_modules/vitest/vitest.mjs", "run", "--reporter=dot", ...paths];
   const env = { ...process.env, NO_COLOR: "1" };

@@ -68,7 +68,7 @@ test("the CI summary fails after a test file that could not be loaded", async ()
   expect(sum().said).toContain("no such module");
 });
 
-test("the CI summary fails after a suite with a bad exit status whose tests passed", async () => {
+test("the CI summary fails if a suite's tests passed but its exit status is not 0", async () => {
   await suite("tests", 1, ["passed"]);
   expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
 });
@@ -78,7 +78,7 @@ test("the CI summary fails after a suite that ended without a report", async () 
   expect(sum()).toMatchObject({ status: 1, last: "0 passed, 1 failed" });
 });
 
-test("the CI summary fails after a suite without tests, and without any suite", async () => {
+test("the CI summary fails if a suite has no tests, or if there is no suite", async () => {
   expect(sum()).toMatchObject({ status: 1, last: "0 passed, 0 failed" });
   await check("types", 0);
   await writeFile(join(folder, "tests.status"), "0\n");

@@ -44,7 +44,7 @@ test.each([
   ["node_modules", "to nothing", () => join(above, "none")],
   ["src/node_modules", "to a folder", () => target],
   ["keyvault/node_modules", "to a folder", () => target],
-])("setup refuses %s that is a symbolic link %s, and leaves the target unchanged", async (name, _, to) => {
+])("setup rejects %s as a symbolic link %s, and leaves the link's target unchanged", async (name, _, to) => {
   if (name !== "node_modules") await mkdir(join(project, "node_modules"));
   await symlink(to(), join(project, name));
   const said = runSetup();

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-test("the lock file has a hash for each package with Node, and none has an install script", async () => {
+test("the lock file has a hash for each package that contains Node, and no such package has an install script", async () => {
   const { packages } = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8"));
   const versions = Object.keys(NODE_HASHES).map((name) => {
     const locked = packages[`node_modules/${name}`];
@@ -30,12 +30,12 @@ test("the lock file has a hash for each package with Node, and none has an insta
   ).toBeUndefined();
 });
 
-test("the tests run in the locked Node", () => {
+test("the tests run with the locked Node", () => {
   expect(process.execPath).toBe(join(ROOT, LOCKED_NODE));
   expect(isLockedNode(ROOT)).toBe(true);
 });
 
-test("isLockedNode rejects a Node that is altered, missing or truncated", async () => {
+test("isLockedNode rejects a Node binary that is altered, missing or truncated", async () => {
   const path = join(folder, LOCKED_NODE);
   expect(isLockedNode(folder)).toBe(false);
   await copyFile(process.execPath, path);
@@ -53,14 +53,18 @@ test("isLockedNode rejects a Node that is altered, missing or truncated", async 
 const LOCKED = { version: "1.0.0", integrity: "sha512-a" };
 
 test.each<[string, Record<string, unknown>, { dev?: true; light?: true }]>([
-  ["accepts packages as the lock says", { a: LOCKED, test: LOCKED }, { dev: true, light: true }],
-  ["accepts an optional one more", { a: LOCKED, test: LOCKED, b: LOCKED }, { dev: true, light: true }],
-  ["refuses another version", { a: { ...LOCKED, version: "1.0.1" }, test: LOCKED }, {}],
-  ["refuses another hash", { a: { ...LOCKED, integrity: "sha512-b" }, test: LOCKED }, {}],
-  ["refuses one without its folder", { a: LOCKED, test: LOCKED, c: LOCKED }, {}],
-  ["refuses an installation that npm has not finished", {}, {}],
-  ["misses packages of development only if they are needed", { a: LOCKED }, { light: true }],
-])("%s", async (_, recorded, { dev = false, light = false }) => {
+  ["accepts exactly the locked packages", { a: LOCKED, test: LOCKED }, { dev: true, light: true }],
+  [
+    "accepts an additional optional package",
+    { a: LOCKED, test: LOCKED, b: LOCKED },
+    { dev: true, light: true },
+  ],
+  ["rejects another version", { a: { ...LOCKED, version: "1.0.1" }, test: LOCKED }, {}],
+  ["rejects another hash", { a: { ...LOCKED, integrity: "sha512-b" }, test: LOCKED }, {}],
+  ["rejects a package without its folder", { a: LOCKED, test: LOCKED, c: LOCKED }, {}],
+  ["rejects an installation that npm has not finished", {}, {}],
+  ["requires development packages only if they are needed", { a: LOCKED }, { light: true }],
+])("isInstalled %s", async (_, recorded, { dev = false, light = false }) => {
   const inFolder = (packages: Record<string, unknown>) =>
     Object.fromEntries(Object.entries(packages).map(([name, entry]) => [`node_modules/${name}`, entry]));
   const needed = Object.hasOwn(recorded, "c") ? { c: LOCKED } : {};

@@ -31,7 +31,7 @@ describe("a stack", () => {
     ).toEqual(["GIVEN", "PATH"]);
   });
 
-  test("lists its processes and ports in run.json, and none after it has stopped", async () => {
+  test("lists its processes and ports in run.json while it runs, and no process after it has stopped", async () => {
     const only = await describePart("only");
     const stack = await start(only);
     const path = join(world.folder, "run.json");
@@ -47,14 +47,14 @@ describe("a stack", () => {
     expect(await pids()).toEqual({});
   });
 
-  test("kills a part that does not end in time", async () => {
+  test("kills a part that does not exit within its grace time", async () => {
     const stack = await start(await describePart("only", { manner: "stubborn", graceMs: 200 }));
     const { only = 0 } = await pids();
     await stack.stop();
     expect(isRunning(only)).toBe(false);
   });
 
-  test("keeps the logs of the last three runs", async () => {
+  test("keeps the current logs and the logs of the three runs before", async () => {
     for (let run = 0; run < 5; run += 1) {
       await (await start(await describePart("only"))).stop();
     }
@@ -67,8 +67,8 @@ describe("a stack", () => {
   });
 });
 
-describe("a part that ends unexpectedly", () => {
-  test("restarts after a growing delay, with one line for each restart", async () => {
+describe("a part that exits unexpectedly", () => {
+  test("is restarted after a growing delay, with one warning line for each restart", async () => {
     await start(await describePart("only"));
     for (const [restarts, delay] of [0.25, 0.5].entries()) {
       process.kill((await pids()).only ?? 0, "SIGKILL");
@@ -89,7 +89,7 @@ describe("a part that ends unexpectedly", () => {
     expect((await pids()).other).toBe(before.other);
   });
 
-  test("does not restart after the stack was stopped", async () => {
+  test("is not restarted after the stack was stopped", async () => {
     const stack = await start(await describePart("only"));
     process.kill((await pids()).only ?? 0, "SIGKILL");
     await until("the stack reports the end of the part", () => world.warnings !== "");
@@ -98,8 +98,8 @@ describe("a part that ends unexpectedly", () => {
   });
 });
 
-describe("a start that fails", () => {
-  test("reports the part, its exit and its last output, and stops the earlier parts", async () => {
+describe("a part that fails to start", () => {
+  test("is reported with its exit and its last output, and the earlier parts are stopped", async () => {
     const parts = [await describePart("good"), await describePart("bad", { manner: "broken" })];
     expect(await startInVain(...parts)).toBe(1);
     expect(world.warnings).toMatch(/^The bad ended while starting \(exit status 3\)\n/);
@@ -108,14 +108,14 @@ describe("a start that fails", () => {
     expect(await noted()).toEqual(["good up", "good down"]);
   });
 
-  test("leaves no process if the part never becomes ready", async () => {
+  test("leaves no process if it never becomes ready", async () => {
     const only = await describePart("only", { manner: "mute", startMs: 500 });
     expect(await startInVain(only)).toBe(1);
     expect(world.warnings).toContain("The only did not become ready");
     expect(await pids()).toEqual({});
   });
 
-  test("reports the port and its setting if the port is in use", async () => {
+  test("is reported with its port and the port's setting if the port is in use", async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     const { port } = taken.address() as { port: number };
@@ -145,14 +145,14 @@ describe("a state folder", () => {
     await open();
   });
 
-  test("becomes free when its stack has died", async () => {
+  test("can be opened again after its stack was killed", async () => {
     const { child } = await startElsewhere();
     expect((await refusal(open())).message).toContain(`process ${child.pid}`);
     await killHard(child);
     await open();
   });
 
-  test("becomes free when the process ID in its lock belongs to another process", async () => {
+  test("can be opened if the process ID in its lock file now belongs to another process", async () => {
     await mkdir(join(world.folder, "lock"));
     await writeFile(join(world.folder, "lock", `${process.ppid}.1`), "");
     await open();
@@ -164,7 +164,7 @@ describe("a state folder", () => {
     ["a version that is not a number", '{"layout":"1"}', "cannot be understood"],
     ["a truncated version file", '{"lay', "cannot be understood"],
     ["an empty version file", "", "cannot be understood"],
-  ])("cannot be opened with %s, and stays unchanged", async (_, content, message) => {
+  ])("with %s cannot be opened and stays unchanged", async (_, content, message) => {
     await writeFile(join(world.folder, "version.json"), content);
     const problem = await refusal(open());
     expect(problem.message).toContain(message);
@@ -173,18 +173,18 @@ describe("a state folder", () => {
     expect(await readdir(join(world.folder, "lock"))).toEqual([]);
   });
 
-  test("cannot be opened if it contains data but no version", async () => {
+  test("that contains data but no version cannot be opened", async () => {
     await mkdir(join(world.folder, "postgres"));
     expect((await refusal(open())).message).toContain("holds data (postgres)");
   });
 
-  test("can be opened again if its layout is supported", async () => {
+  test("with a supported layout can be opened again", async () => {
     await (await open()).stop();
     await mkdir(join(world.folder, "postgres"));
     await open();
   });
 
-  test("cannot be a file", async () => {
+  test("cannot be opened if it is a file", async () => {
     await rm(world.folder, { recursive: true });
     await writeFile(world.folder, "");
     expect((await refusal(open())).message).toContain(`${world.folder} cannot be used`);

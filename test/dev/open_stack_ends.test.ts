@@ -7,7 +7,7 @@ const world = stackWorld();
 const { describePart, start, startElsewhere, noted, pids } = world;
 
 describe("after SIGKILL of the stack's process", () => {
-  test("every part ends, even one that ignores SIGTERM", async () => {
+  test("every part exits, even a part that ignores SIGTERM", async () => {
     const { child } = await startElsewhere(
       await describePart("good"),
       await describePart("bad", { manner: "stubborn", graceMs: 300 }),
@@ -18,7 +18,7 @@ describe("after SIGKILL of the stack's process", () => {
     expect((await noted()).filter((line) => line.endsWith("down"))).toEqual(["good down"]);
   });
 
-  test("the next stack on the folder waits for the parts of the killed one", async () => {
+  test("the next stack on the folder waits until the killed stack's parts have exited", async () => {
     const only = await describePart("only", { manner: "stubborn", graceMs: 1000 });
     const { child } = await startElsewhere(only);
     const before = await pids();
@@ -28,9 +28,9 @@ describe("after SIGKILL of the stack's process", () => {
   });
 });
 
-describe("the signal", () => {
+describe("a signal to the stack", () => {
   test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
-    "%s stops the parts in order and leads to exit status 0",
+    "stops the parts in order, and the stack exits with 0 (%s)",
     async (signal) => {
       const { child } = await startElsewhere(await describePart("first"), await describePart("second"));
       const exit = once(child, "exit");
@@ -40,7 +40,7 @@ describe("the signal", () => {
     },
   );
 
-  test("kills the parts when it arrives twice", async () => {
+  test("kills the parts when it arrives a second time", async () => {
     const { child } = await startElsewhere(
       await describePart("only", { manner: "stubborn", graceMs: 600_000 }),
     );

@@ -51,7 +51,7 @@ test.each(["", " ", "Ratify", "2nd", "two words", "a-b", "a_b", "é", "a/b", `a$
   },
 );
 
-test("rejects an invalid alias with one line before it starts or creates anything", async () => {
+test("deputize dev rejects an invalid alias with one line before it starts or creates anything", async () => {
   const folder = join(tmpdir(), `deputize-alias-${process.pid}`);
   const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
   const args = [program, "dev", "--alias", "ratify", "--alias", "Shop", "--data", folder];
@@ -62,13 +62,13 @@ test("rejects an invalid alias with one line before it starts or creates anythin
   expect(existsSync(folder)).toBe(false);
 });
 
-test("resolves a data folder from the current folder", () => {
+test("a relative data folder is resolved from the current folder", () => {
   expect(readFolder("some/where")).toBe(resolve("some/where"));
   expect(readFolder("/some/where")).toBe("/some/where");
   for (const text of ["", "--once"]) expect(refusal(() => readFolder(text))).toBe("--data needs a folder");
 });
 
-test("accepts only an amount of US dollars as credits", () => {
+test("--credits accepts only an amount of US dollars", () => {
   expect(readCredits("50")).toBe(50_000_000);
   expect(readCredits("0.002")).toBe(2_000);
   expect(refusal(() => readCredits("0"))).toContain('--credits "0" is not a number of US dollars above 0');

@@ -9,17 +9,17 @@ import { postgresWorld } from "./postgres_world.ts";
 const world = postgresWorld();
 const { useTemplate, start, startElsewhere, query } = world;
 
-describe("the server", () => {
+describe("the Postgres server", () => {
   beforeEach(useTemplate);
 
-  test("ends when it is stopped once or twice", async () => {
+  test("stops when stop is called twice concurrently", async () => {
     const server = await start();
     await Promise.all([server.stop(), server.stop()]);
     await server.exited;
     expect(isRunning(server.pid)).toBe(false);
   });
 
-  test("ends although a client is still in a transaction", async () => {
+  test("stops although a client has an open transaction", async () => {
     const server = await start();
     const client = new Client({ connectionString: server.superuserUrl("postgres") });
     client.on("error", () => undefined);
@@ -29,7 +29,7 @@ describe("the server", () => {
     expect(isRunning(server.pid)).toBe(false);
   });
 
-  test("ends when the process that started it is killed", async () => {
+  test("exits when the process that started it is killed", async () => {
     const { child, firstLine } = await startElsewhere();
     expect(isRunning(Number(firstLine))).toBe(true);
     await killHard(child);
@@ -37,7 +37,7 @@ describe("the server", () => {
   });
 });
 
-describe("after a kill -9, the next start", () => {
+describe("after a kill -9, the next start of Postgres", () => {
   beforeEach(useTemplate);
 
   test("recovers committed data if the server was killed", async () => {
@@ -48,13 +48,13 @@ describe("after a kill -9, the next start", () => {
     expect(await query(second, "select n from kept")).toEqual([[42]]);
   });
 
-  test("waits until the old server has ended if its parent was killed", async () => {
+  test("waits until the old server has exited if only its parent was killed", async () => {
     const { child } = await startElsewhere();
     await killHard(child);
     expect(await query(await start(), "select 1")).toEqual([[1]]);
   });
 
-  test("ignores the dead server's lock file if both were killed", async () => {
+  test("ignores the dead server's lock file if both server and parent were killed", async () => {
     const { child, firstLine } = await startElsewhere();
     process.kill(Number(firstLine), "SIGKILL");
     await killHard(child);

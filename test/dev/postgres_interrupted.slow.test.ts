@@ -78,8 +78,8 @@ const isThere = (path: string) =>
     () => false,
   );
 
-describe("an interrupted start", () => {
-  test("does nothing if it had not begun", async () => {
+describe("an interrupted start of Postgres", () => {
+  test("creates nothing if it was interrupted before it began", async () => {
     const controller = new AbortController();
     controller.abort(new Error("interrupted"));
     await expect(startPostgres({ dataDir, signal: controller.signal })).rejects.toThrow("interrupted");
@@ -101,7 +101,7 @@ describe("an interrupted start", () => {
     60_000,
   );
 
-  test("stops a server that is still starting, and the next start succeeds", async () => {
+  test("stops a server that is not yet ready, and the next start succeeds", async () => {
     await useSlow();
     const { interrupt, ended } = begin(slow);
     await until("the server waits", async () =>
@@ -116,7 +116,7 @@ describe("an interrupted start", () => {
   }, 60_000);
 
   test.each([0, 1, 3, 10])(
-    "leaves no server process if interrupted %i ms after that process began",
+    "leaves no server process if interrupted %i ms after that process started",
     async (ms) => {
       await useTemplate();
       const { ended } = begin({}, (interrupt) => void setTimeout(interrupt, ms));
@@ -126,7 +126,7 @@ describe("an interrupted start", () => {
     },
   );
 
-  test("stops waiting for another server that uses the folder, and leaves that server running", async () => {
+  test("no longer waits for another server that uses the folder, and leaves that server running", async () => {
     await useSlow();
     const other = begin(slow);
     await until("the first server uses the folder", () => isThere(join(dataDir, "postmaster.pid")));

@@ -51,7 +51,7 @@ describe("the secrets of a new data folder", () => {
   });
 });
 
-describe("the secrets of a data folder that was used before", () => {
+describe("the secrets of an existing data folder", () => {
   test("stay the same", async () => {
     const first = await openSecrets(folder, true);
     const second = await openSecrets(folder, false);
@@ -117,7 +117,7 @@ describe.each([true, false])("openSecrets with isNew %j", (isNew) => {
   });
 });
 
-test("write replaces a secret of the previous start in a file that only its owner can read", async () => {
+test("write replaces the previous start's secret in a file that only its owner can read", async () => {
   const secrets = await openSecrets(folder, true);
   await secrets.write("database.url", "postgres://one");
   const file = await secrets.write("database.url", "postgres://two");

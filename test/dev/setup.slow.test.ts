@@ -62,7 +62,7 @@ const check = (...options: string[]) => finish(npm(["run", "chart", ...options, 
 
 const isThere = (path: string) => existsSync(join(clone, "node_modules", path));
 
-test("npm run deputize installs only what runs, in a fresh clone that only root can enter", async () => {
+test("npm run deputize in a fresh clone that only root can enter installs only run-time packages", async () => {
   expect((await stat(above)).mode & 0o077).toBe(0);
   const { code, said } = await finish(npm(["run", "deputize", "--", "--help"]));
   expect(said).toMatch(/Installing packages: done, \d+ s/);
@@ -73,7 +73,7 @@ test("npm run deputize installs only what runs, in a fresh clone that only root 
   ]);
 });
 
-test("npm test adds the rest, touches nothing that is installed, and passes", async () => {
+test("npm test adds the missing packages, changes no installed package, and passes", async () => {
   const library = join(clone, "node_modules/pkcs11js/build/Release/pkcs11.node");
   const { ino, mtimeMs } = await stat(library);
   const { code, said } = await finish(npm(["test", "--", "test/dev/terminal.test.ts"]));
@@ -106,7 +106,7 @@ describe("setup repairs an installation", () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  test("with another Node, without running it, even if npm ignores install scripts", async () => {
+  test("with another Node, and never runs that Node, even if npm ignores install scripts", async () => {
     const path = join(clone, LOCKED_NODE);
     const run = join(clone, "run-by-mistake");
     await rm(path);
@@ -116,7 +116,7 @@ describe("setup repairs an installation", () => {
     expect(existsSync(run)).toBe(false);
   });
 
-  test("after it was killed midway, when two runs start at the same time", async () => {
+  test("that was interrupted by SIGKILL, even if two repairs start at the same time", async () => {
     await rm(join(clone, "node_modules"), { recursive: true });
     const locks = join(clone, ".deputize/setup/lock");
     const killed = check();
@@ -140,7 +140,7 @@ describe("setup repairs an installation", () => {
   });
 });
 
-describe("a target", () => {
+describe("a setup target", () => {
   beforeAll(() =>
     copyFile(join(import.meta.dirname, "fixtures/stay.ts"), join(clone, "test/conformance/main.ts")),
   );
@@ -188,7 +188,7 @@ describe("a target", () => {
     expect((await finish(child)).code).toBe(8);
   });
 
-  test.each(["setup", "npm"] as const)("ends when %s is killed", async (who) => {
+  test.each(["setup", "npm"] as const)("exits when %s is killed", async (who) => {
     const { target } = await start(npm(["run", "conformance"]));
     process.kill(ancestors(target.pid)[who], "SIGKILL");
     await until("the target has ended", () => !isRunning(target.pid));
@@ -219,7 +219,7 @@ describe("a target", () => {
     }
   });
 
-  test("with an unknown name leads to a list of the known ones", async () => {
+  test("with an unknown name is rejected with a list of the known targets", async () => {
     const setup = spawn("node", ["src/dev/setup.mjs", "stat"], {
       cwd: clone,
       env: foreignEnvironment(),

@@ -62,7 +62,7 @@ describe("makeFolder", () => {
     expect(await readdir(folder)).toEqual(["mine"]);
   });
 
-  test("may run many times concurrently for the same folder", async () => {
+  test("can run many times concurrently for the same folder", async () => {
     await Promise.all(Array.from({ length: 8 }, () => makeFolder(join(folder, "b", "c"))));
     expect(await readdir(join(folder, "b"))).toEqual(["c"]);
   });

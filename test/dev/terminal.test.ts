@@ -30,7 +30,7 @@ function screen(text: string): string[] {
 }
 
 describe("output to a file", () => {
-  test("has one plain line for a step and one for its detail", () => {
+  test("has one plain line for a step and one line for the step's detail", () => {
     const { terminal, written } = terminalOn(false);
     terminal.step("one", "The first").done("seven");
     terminal.step("two", "The second").done();
@@ -40,7 +40,7 @@ describe("output to a file", () => {
     );
   });
 
-  test("shows the reason of a failed step once, as the following problem", () => {
+  test("shows a failed step's reason once, in the problem below the step", () => {
     const { terminal, written } = terminalOn(false);
     const problem = new UserError("It is broken", "Mend it");
     terminal.step("one", "The first").fail(problem);
@@ -49,7 +49,7 @@ describe("output to a file", () => {
     expect(written.err).toBe("It is broken\nMend it\n");
   });
 
-  test("contains no colors and no erasures", () => {
+  test("contains no codes for colors or for erasing lines", () => {
     const { terminal, written } = terminalOn(false);
     terminal.step("one", "The first").fail("broken");
     terminal.warn("careful");
@@ -67,7 +67,7 @@ describe("output to a terminal", () => {
     expect(screen(written.out)).toEqual([expect.stringMatching(/^✔ The first \d+ ms$/), "  seven", ""]);
   });
 
-  test("shows the reason of a failed step once, as the following problem", () => {
+  test("shows a failed step's reason once, in the problem below the step", () => {
     const { terminal, written } = terminalOn(true);
     const problem = new UserError("It is broken", "Mend it");
     terminal.step("one", "The first").fail(problem);
@@ -94,7 +94,7 @@ describe("output to a terminal", () => {
     expect(screen(written.out)).toEqual(["by the way", expect.stringMatching(/^✔ The first/), ""]);
   });
 
-  test("clears the step in progress on halt", () => {
+  test("clears the step in progress when halt is called", () => {
     const { terminal, written } = terminalOn(true);
     terminal.step("one", "The first");
     terminal.line("by the way");
@@ -152,7 +152,7 @@ describe("output in JSON mode", () => {
   });
 });
 
-test("a step ignores a second end", () => {
+test("a step ignores a second call of done or fail", () => {
   const { terminal, written } = terminalOn(false);
   const step = terminal.step("one", "The first");
   step.done();

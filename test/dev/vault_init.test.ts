@@ -36,7 +36,7 @@ test("a successful keyvault init writes only to its log", async () => {
   });
 });
 
-test("a correctable fault of keyvault init leads to its message, a remedy and the log's path", async () => {
+test("a correctable fault of keyvault init is reported with its message, a remedy and the log's path", async () => {
   expect((await initialize("refused")).lines).toEqual([
     "The key vault could not be made ready: the PIN file /pin is gone: put it back",
     "Put that right, or start afresh with another folder: --data",
@@ -52,7 +52,7 @@ test("a vault without its PIN file is rejected and does not start sealed", async
   ]);
 });
 
-test("a bug in keyvault init leads to one line; the stack is in the log", async () => {
+test("a bug in keyvault init is reported in one line, with the stack only in the log", async () => {
   const { log, lines } = await initialize("broken");
   expect(lines).toEqual([
     "The key vault could not be made ready: TypeError: lobby is not iterable",
@@ -64,7 +64,7 @@ test("a bug in keyvault init leads to one line; the stack is in the log", async 
 test.each([
   ["killed", "SIGKILL"],
   ["silent", "exit status 3"],
-])("a keyvault init without an error message (%s) is reported by its exit: %s", async (end, how) => {
+])("keyvault init without an error message (%s) is reported by its exit: %s", async (end, how) => {
   expect((await initialize(end)).lines).toEqual([
     `The key vault could not be made ready: ${how}`,
     "Its log is LOG",

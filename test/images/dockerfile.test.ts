@@ -39,7 +39,7 @@ describe("the Dockerfile", () => {
     expect(ALLOWED).toContain(`!${source.split("/")[0]}`);
   });
 
-  test("has a build context with exactly the copied files, without installed packages", () => {
+  test("allows exactly the copied files in the build context, and no installed packages", () => {
     expect(ALLOWED.map((line) => line.slice(1)).sort()).toEqual(
       [...new Set(sources.map((each) => each.split("/")[0]))].sort(),
     );

@@ -74,7 +74,7 @@ const development = (): string[] => {
   return Object.keys(devDependencies);
 };
 
-describe.each(NAMES)("%s", (name) => {
+describe.each(NAMES)("the image %s", (name) => {
   test("has a size of at most 250 MB", () => {
     expect(image(name).size).toBeLessThanOrEqual(LARGEST);
     expect(image(name).size, "an archive without its layers would pass too").toBeGreaterThan(LARGEST / 2);
@@ -136,7 +136,7 @@ describe.each(NAMES)("%s", (name) => {
     expect(own.filter((path) => /^app\/src\/(dev|sdk|plugin)(\/|$)/.test(path))).toEqual([]);
   });
 
-  test("belongs to root, is not writable for others, and contains no setuid files", async () => {
+  test("contains only files owned by root, no file that others can write, and no setuid files", async () => {
     const entries = await entriesOf(name);
     expect(entries.filter(({ owner }) => owner !== "0:0")).toEqual([]);
     expect(entries.filter(({ isFile, mode }) => isFile && (mode & 0o6000) !== 0)).toEqual([]);
@@ -149,7 +149,7 @@ describe.each(NAMES)("%s", (name) => {
     );
   });
 
-  test("contains none of the certificates that the build trusted", async () => {
+  test("contains none of the additional certificates that the build trusted", async () => {
     const entries = await entriesOf(name);
     const outside = entries.filter(({ path }) => !path.startsWith("app/node_modules/"));
     expect(outside.filter(({ path }) => /\.(pem|crt|cer)$|^etc\/ssl/.test(path))).toEqual([]);
@@ -219,7 +219,7 @@ test("deputize dev reports that it is not part of the image", async () => {
   expect(status).toBe(1);
 });
 
-describe("with a read-only root and one volume", () => {
+describe("an image with a read-only root and one volume", () => {
   const PASSWORD = "s3cret-of-the-database";
   const running: Container[] = [];
   let port: number;
@@ -258,7 +258,7 @@ describe("with a read-only root and one volume", () => {
   });
   afterAll(() => Promise.all(running.map((container) => container.stop())));
 
-  test("Postgres keeps its data over a restart and logs no password", async () => {
+  test("Postgres keeps its data across a restart and logs no password", async () => {
     const first = running.pop() as Container;
     expect(await first.stop()).toBe(0);
     expect(first.said()).toContain("database system is shut down");

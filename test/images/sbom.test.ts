@@ -64,12 +64,12 @@ describe("a bill of materials", () => {
     });
   });
 
-  test("for a package contains that package", () => {
+  test("of a single package contains that package", () => {
     expect(namesIn(billOf(SMALL, "node_modules/c"))).toContain("c@1.0.0");
   });
 });
 
-test("lists a version in two folders once, with its dependencies from both", () => {
+test("lists a version that is installed in two folders once, with the dependencies of both", () => {
   const a = { version: "1.0.0", integrity: HASH, dependencies: { c: "1" } };
   const packages: Lock["packages"] = {
     part: { dependencies: { a: "1", b: "1" } },

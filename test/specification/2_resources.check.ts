@@ -22,7 +22,7 @@ describe("2. Resources: scopes", () => {
 });
 
 describe("2. Resources: platform", () => {
-  test("has every field of the table, flat, with its secrets and publish_state draft", () => {
+  test("has every field of the table at the top level, its secrets, and publish_state draft", () => {
     expect(ada.platform).toMatchObject({
       api_key: expect.stringMatching(/^\S{20,}$/),
       api_key_prefix: expect.any(String),
@@ -39,7 +39,7 @@ describe("2. Resources: platform", () => {
     expect(String(ada.platform.api_key)).toContain(String(ada.platform.api_key_prefix));
   });
 
-  test("shows its secrets once, and no later answer contains them", async () => {
+  test("shows its secrets once, and no later response contains them", async () => {
     const list = await ada.person.call("GET", "/v1/service/platforms");
     const one = await ada.person.call("GET", `/v1/service/platforms/${String(ada.platform.platform_id)}`);
     for (const { text } of [list, one]) {
@@ -51,7 +51,7 @@ describe("2. Resources: platform", () => {
 });
 
 describe("2. Resources: agent", () => {
-  test("has agent_id, name, agent_type, custody_mode and public_key_json, flat", async () => {
+  test("has agent_id, name, agent_type, custody_mode and public_key_json at the top level", async () => {
     const path = `/v1/service/connections/${ada.connectionId}/agents`;
     const { status, body } = await ada.application.call("POST", path, {
       name: "bot",
@@ -106,7 +106,7 @@ describe("2. Resources: challenge, proof bundle, decision, audit event", () => {
     expect(must(answer)).toMatchObject({ decision: "allow", decision_reason: "authorized" });
   });
 
-  test("audit events of decisions contain decision and reason, but those of presenting do not", async () => {
+  test("audit events of decisions contain decision and reason, and those of present calls contain neither", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     must(await ada.verify(await ada.proof(agentId), "data:read"));

@@ -13,12 +13,12 @@ async function delegated(scope = ["data:read"]) {
 }
 
 describe("3. States: approve", () => {
-  test("(no certificate) → approved, narrower than requested", async () => {
+  test("(no certificate) → approved, with fewer scopes than requested", async () => {
     const { certificate } = await delegated(["payments:send"]);
     expect(certificate).toMatchObject({ status: "approved", approved_scope: ["payments:send"] });
   });
 
-  test("a second approval of one request issues no second certificate", async () => {
+  test("a second approval of the same request issues no second certificate", async () => {
     const agent_id = await ada.createAgent();
     const asked = { connection_id: ada.connectionId, agent_id };
     const { request_id } = must(await ada.person.call("POST", "/v1/service/delegations/self-request", asked));
@@ -33,7 +33,7 @@ describe("3. States: approve", () => {
 });
 
 describe("3. States: revoke", () => {
-  test("approved → revoked: the reason is optional, and a repetition gets the same answer", async () => {
+  test("approved → revoked: the reason is optional, and a repeated call returns the same response", async () => {
     const { certificate, revoke } = await delegated();
     const told = { cert_id: certificate.cert_id, status: "revoked" };
     expect(must(await revoke())).toEqual(told);
@@ -68,7 +68,7 @@ describe("3. Rules", () => {
     });
   });
 
-  test("2. a used or unknown challenge is invalid_challenge", async () => {
+  test("2. a used or unknown challenge is rejected with invalid_challenge", async () => {
     const { agentId } = await delegated();
     const proof = await ada.proof(agentId);
     expect(must(await ada.verify(proof, "data:read")).decision).toBe("allow");

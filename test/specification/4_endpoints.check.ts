@@ -9,7 +9,7 @@ describe("4. Endpoints: account", () => {
   const visitor = createVisitor(inject("settings"));
   const email = `alan-${randomUUID()}@example.test`;
 
-  test("POST /v1/auth/email/send-code answers code_sent and whether it was resent", async () => {
+  test("POST /v1/auth/email/send-code returns code_sent and whether the code was resent", async () => {
     const send = () => visitor.call("POST", "/v1/auth/email/send-code", { email });
     expect(must(await send())).toEqual({ status: "code_sent", resent: false });
     expect(must(await send())).toEqual({ status: "code_sent", resent: true });
@@ -90,13 +90,13 @@ describe("4. Endpoints: account", () => {
 });
 
 describe("4. Endpoints: platform and agents", () => {
-  test("POST /v1/service/platforms/personal refuses a surface that is not open", async () => {
+  test("POST /v1/service/platforms/personal rejects a surface that is not open", async () => {
     const wish = { name: "X", surface_type: "meetings", default_allowed_scopes: ["data:read"] };
     const answer = await ada.person.call("POST", "/v1/service/platforms/personal", wish);
     expect(errorOf(answer)).toBe("400 surface_not_available");
   });
 
-  test("POST /v1/service/connections/<connection_id>/agents refuses an unknown agent_type", async () => {
+  test("POST /v1/service/connections/<connection_id>/agents rejects an unknown agent_type", async () => {
     const path = `/v1/service/connections/${ada.connectionId}/agents`;
     const answer = await ada.application.call("POST", path, { name: "x", agent_type: "toaster" });
     expect(errorOf(answer)).toBe("400 invalid_request");
@@ -115,7 +115,7 @@ describe("4. Endpoints: platform and agents", () => {
     }
   });
 
-  test("the connection of another account is 404", async () => {
+  test("another account's connection returns 404", async () => {
     const path = `/v1/service/connections/${actor("grace").connectionId}/agents`;
     const answer = await ada.application.call("POST", path, { name: "x", agent_type: "api_agent" });
     expect(errorOf(answer)).toBe("404 not_found");
@@ -134,7 +134,7 @@ describe("4. Endpoints: delegation", () => {
     return { request_id, on };
   }
 
-  test("approving an empty scope, or a wider one than requested, is 400, and the request stays pending", async () => {
+  test("approving no scope, or more than requested, returns 400, and the request stays pending", async () => {
     const { on } = await requested();
     for (const approved_scope of [[], ["data:write"], ["data:read", "payments:receive"]]) {
       expect(errorOf(await on("approve", { approved_scope }))).toBe("400 scope_not_requested");
@@ -142,13 +142,13 @@ describe("4. Endpoints: delegation", () => {
     expect((await on("approve", { approved_scope: ["data:read"] })).status).toBe(200);
   });
 
-  test("deny ends a request", async () => {
+  test("a denied request can no longer be approved", async () => {
     const { request_id, on } = await requested();
     expect(must(await on("deny", { reason: "no" }))).toEqual({ request_id, status: "denied" });
     expect(errorOf(await on("approve", { approved_scope: ["data:read"] }))).toBe("409 request_not_pending");
   });
 
-  test("the request and the certificate of another account are 404", async () => {
+  test("another account's request and certificate return 404", async () => {
     const { request_id } = await requested();
     const { cert_id } = await ada.delegate(await ada.createAgent(), ["data:read"]);
     const grace = actor("grace").person;
@@ -184,7 +184,7 @@ describe("4. Endpoints: proofs", () => {
     expect(must(receipt)).toMatchObject({ receipt: body.receipt, receipt_hash: body.receipt_hash });
   });
 
-  test("challenge needs no body, and accepts an empty JSON object", async () => {
+  test("challenge needs no body and accepts an empty JSON object", async () => {
     const headers = { "content-type": "application/json" };
     expect(
       must(await ada.application.call("POST", "/v1/service/challenge", undefined, headers)),
@@ -216,7 +216,7 @@ describe("4. Endpoints: audit", () => {
     }
   });
 
-  test("shows an account only its own events", async () => {
+  test("an account sees only its own events", async () => {
     const { events } = must(await actor("grace").person.call("GET", "/v1/service/audit/personal?limit=100"));
     const connections = (events as { connection_id: string }[]).map(({ connection_id }) => connection_id);
     expect(connections).not.toContain(ada.connectionId);

@@ -6,7 +6,7 @@ const settings = inject("settings");
 const ada = actor("ada");
 
 describe("5. Authentication", () => {
-  test("1. account calls without a session are auth_required", async () => {
+  test("1. account calls without a session fail with auth_required", async () => {
     const nobody = createVisitor(settings);
     for (const [method, path] of [
       ["GET", "/v1/service/audit/personal"],
@@ -34,14 +34,17 @@ describe("5. Authentication", () => {
     ["POST", "/v1/service/verify"],
     ["POST", `/v1/service/connections/${ada.connectionId}/agents`],
     ["POST", `/v1/service/connections/${ada.connectionId}/agents/${"0".repeat(32)}/present`],
-  ])("3. %s %s requires the API key, and a missing, wrong or changed key is 401", async (method, path) => {
-    const key = String(ada.platform.api_key);
-    const changed = `${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`;
-    for (const presented of ["", "nonsense", changed, key.slice(0, -1), `${key}x`]) {
-      const visitor = createVisitor(settings, {}, { "x-service-api-key": presented });
-      expect(errorOf(await visitor.call(method, path, {}))).toBe("401 invalid_api_key");
-    }
-  });
+  ])(
+    "3. %s %s requires the API key, and returns 401 for a missing, wrong or changed key",
+    async (method, path) => {
+      const key = String(ada.platform.api_key);
+      const changed = `${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`;
+      for (const presented of ["", "nonsense", changed, key.slice(0, -1), `${key}x`]) {
+        const visitor = createVisitor(settings, {}, { "x-service-api-key": presented });
+        expect(errorOf(await visitor.call(method, path, {}))).toBe("401 invalid_api_key");
+      }
+    },
+  );
 
   test("3. a rotated API key without grace stops working immediately", async () => {
     const grace = actor("grace");

@@ -27,7 +27,7 @@ describe("7. Errors", () => {
     },
   );
 
-  test("400 on verify for a proof with one changed character, whose challenge is not spent", async () => {
+  test("400 on verify for a proof with one changed character, and the challenge stays unused", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     const proof = (await ada.proof(agentId)) as { challenge_sig: { ed25519: string } };
@@ -51,12 +51,12 @@ describe("7. Errors", () => {
     expect(errorOf(await ada.application.call("GET", "/v1/service/verify"))).toBe("405 method_not_allowed");
   });
 
-  test("a body over 256 kB is 400", async () => {
+  test("400 for a body over 256 kB", async () => {
     const answer = await ada.application.call("POST", "/v1/service/verify", { padding: "x".repeat(262_144) });
     expect(errorOf(answer)).toBe("400 invalid_request");
   });
 
-  test("every answer has X-Request-Id, and the caller's own value is returned", async () => {
+  test("every response has X-Request-Id, and returns the caller's own value", async () => {
     const own = randomUUID();
     const answer = await ada.application.call("POST", "/v1/service/challenge", undefined, {
       "x-request-id": own,
@@ -66,7 +66,7 @@ describe("7. Errors", () => {
   });
 
   test.skipIf(!settings.limits)(
-    "429 rate_limited with Retry-After when codes are asked for too often",
+    "429 rate_limited with Retry-After when sign-in codes are requested too often",
     async () => {
       const visitor = createVisitor(settings);
       for (let sent = 0; sent < 2_000; sent += 1) {

@@ -12,7 +12,7 @@ describe("8. Limits", () => {
     expect(left).toBeLessThanOrEqual(900 + 30);
   });
 
-  test("a challenge works for one of 16 concurrent verifications", async () => {
+  test("only one of 16 concurrent verifications of the same challenge succeeds", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     const proof = await ada.proof(agentId);

@@ -21,7 +21,7 @@ test("eventsEnvironment selects the event transport and Kafka's address", () => 
   });
 });
 
-test("prepareEvents refuses to leave Kafka while events wait for it", async () => {
+test("prepareEvents refuses to switch from Kafka while events still wait there", async () => {
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "one"));
   await append(home.database, deniedEvent(connection, "two"));

@@ -8,7 +8,7 @@ import { startKafka } from "../../support/kafka.ts";
 const { jars = "", missing } = await kafkaJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-describe.skipIf(missing !== undefined)("a node of Kafka", { timeout: 120_000 }, () => {
+describe.skipIf(missing !== undefined)("a Kafka node", { timeout: 120_000 }, () => {
   test("starts with a cluster ID that begins with a dash", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deputize-kafka-"));
     await writeFile(join(folder, "cluster_id"), "-nJ3oQm8RWKT0vG2sVdXyA");

@@ -55,7 +55,7 @@ test("no role can connect to another role's database, or to its own without the 
   expect(await refused(databaseUrl({ ...one, password: other.password }, port))).toBe(invalidPassword);
 });
 
-test("every role is an ordinary one without special rights", async () => {
+test("no role has special rights", async () => {
   await prepareDatabases(superuserUrl, own);
   const flags =
     "select rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls from pg_roles where rolname = ";
@@ -64,7 +64,7 @@ test("every role is an ordinary one without special rights", async () => {
   }
 });
 
-test("a second preparation keeps the data and sets the new password", async () => {
+test("a second prepareDatabases keeps the data and sets the new password", async () => {
   await prepareDatabases(superuserUrl, own);
   const [one, other] = own;
   await ask(databaseUrl(one, port), "create table kept as select 42 as n");
@@ -74,14 +74,14 @@ test("a second preparation keeps the data and sets the new password", async () =
   expect(await refused(databaseUrl(one, port))).toBe("28P01");
 });
 
-test("the next preparation completes one that was interrupted between role and database", async () => {
+test("prepareDatabases completes an earlier run that was interrupted between role and database", async () => {
   const [one] = own;
   await ask(superuserUrl, `create role ${one.name}`);
   await prepareDatabases(superuserUrl, own);
   expect(await ask(databaseUrl(one, port), "select 1")).toEqual([[1]]);
 });
 
-test("a guest can connect to its one database, but can neither read nor create tables", async () => {
+test("a guest can connect only to its database, and can neither read nor create tables there", async () => {
   const [one, other] = own;
   const guest = { name: `guest_${one.name}`, password: randomBytes(16).toString("hex") };
   try {

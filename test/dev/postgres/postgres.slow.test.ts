@@ -11,7 +11,7 @@ import { postgresWorld } from "../postgres_world.ts";
 const world = postgresWorld();
 const { useTemplate, start, query, refusal } = world;
 
-describe("a new folder", () => {
+describe("a new data folder", () => {
   test("becomes a database with page checksums and synchronous commits", async () => {
     const server = await start();
     expect(await query(server, "SHOW data_checksums")).toEqual([["on"]]);
@@ -57,7 +57,7 @@ describe("a new folder", () => {
   });
 });
 
-describe("a new folder that cannot be created", () => {
+describe("a new data folder that cannot be created", () => {
   const mayMount = process.platform === "linux" && process.getuid?.() === 0;
   if (!mayMount) console.warn("SKIPPED: file systems that are read-only or full need Linux and root");
   let disk: string;
@@ -70,7 +70,7 @@ describe("a new folder that cannot be created", () => {
 
   afterEach(() => mayMount && execFileSync("umount", [disk]));
 
-  test.skipIf(!mayMount)("leads to Postgres's own message if the disk is full", async () => {
+  test.skipIf(!mayMount)("is reported with Postgres's own message if the disk is full", async () => {
     await mount("size=16m");
     const { message } = await refusal();
     expect(message).toMatch(/^Postgres could not create .*: .*No space left on device/);
@@ -78,7 +78,7 @@ describe("a new folder that cannot be created", () => {
     expect((await readdir(disk)).filter((name) => name.includes("partial"))).toEqual([]);
   });
 
-  test.skipIf(!mayMount)("leads to a message with its path if the file system is read-only", async () => {
+  test.skipIf(!mayMount)("is reported with its path if the file system is read-only", async () => {
     await mount("ro");
     const thrown: unknown = await start().catch((error: unknown) => error);
     expect(describeError(thrown)[0]).toBe(
@@ -87,7 +87,7 @@ describe("a new folder that cannot be created", () => {
   });
 });
 
-describe("the reason of a failed initdb", () => {
+describe("the reported reason for a failed initdb", () => {
   test.each([
     [
       "a FATAL line",
@@ -111,7 +111,7 @@ describe("the reason of a failed initdb", () => {
   });
 });
 
-describe("an existing folder", () => {
+describe("an existing data folder", () => {
   beforeEach(useTemplate);
 
   test("keeps its rows and its password", async () => {
@@ -128,7 +128,7 @@ describe("an existing folder", () => {
     await expect(readdir(world.dataDir)).resolves.toContain("base");
   });
 
-  test("cannot be opened if it contains something else", async () => {
+  test("cannot be opened if it contains something other than a database", async () => {
     await rm(world.dataDir, { recursive: true });
     await mkdir(world.dataDir);
     await writeFile(join(world.dataDir, "notes.txt"), "mine");
@@ -162,13 +162,13 @@ describe("an existing folder", () => {
     await expect(stat(join(world.dataDir, "postmaster.pid"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  test("cannot be opened while another server uses it, which keeps running", async () => {
+  test("cannot be opened while another server uses it, and that server keeps running", async () => {
     const other = await start();
     expect((await refusal()).message).toContain("in use by another Postgres");
     expect(await query(other, "select 1")).toEqual([[1]]);
   });
 
-  test("can be created again after an interrupted creation", async () => {
+  test("whose creation was interrupted can be created again", async () => {
     await rm(world.dataDir, { recursive: true });
     await mkdir(`${world.dataDir}.partial-999999999`);
     await writeFile(`${world.dataDir}.password`, "of the interrupted one\n");
@@ -177,10 +177,10 @@ describe("an existing folder", () => {
   });
 });
 
-describe("a port", () => {
+describe("a Postgres port", () => {
   beforeEach(useTemplate);
 
-  test("already in use appears in the error message", async () => {
+  test("that is already in use appears in the error message", async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => taken.once("listening", resolve));
     const { port } = taken.address() as { port: number };

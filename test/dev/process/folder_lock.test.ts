@@ -34,7 +34,7 @@ test("lockFolder gives the lock to at most one of many simultaneous candidates",
   }
 });
 
-test("lockFolder reports the holder, also to a second attempt of the same process", async () => {
+test("lockFolder reports the lock's holder, also to a second attempt by the same process", async () => {
   const first = await lockFolder(folder);
   expect(await lockFolder(folder)).toEqual({ heldBy: process.pid });
   expect(await lockElsewhere()).toBe(`held by ${process.pid}`);
@@ -53,7 +53,7 @@ test("lockFolder removes lock files of dead processes and keeps those of living 
   expect(await readdir(folder)).toEqual([living]);
 });
 
-test("processBirth is constant for a process, and undefined after its end", async () => {
+test("processBirth is constant for a process, and undefined after the process has exited", async () => {
   expect(processBirth(process.pid)).toBe(processBirth(process.pid));
   expect(processBirth(process.pid)).toMatch(/^\S+$/);
   expect(processBirth(999_999_999)).toBeUndefined();

@@ -32,14 +32,14 @@ async function parentOf(script: string, graceMs: number) {
 }
 
 describe("a tied process", () => {
-  test("ends when its parent is killed", async () => {
+  test("exits when its parent is killed", async () => {
     const { parent, pid } = await parentOf("console.log('on'); setInterval(() => {}, 1000)", 60_000);
     expect(isRunning(pid)).toBe(true);
     await killHard(parent);
     await until("the child has ended", () => !isRunning(pid));
   });
 
-  test("ends when its parent is killed, even if it ignores SIGTERM", async () => {
+  test("is killed after its parent, even if it ignores SIGTERM", async () => {
     const { parent, pid } = await parentOf(
       "process.on('SIGTERM', () => {}); console.log('on'); for (;;);",
       200,
@@ -48,7 +48,7 @@ describe("a tied process", () => {
     await until("the child has ended", () => !isRunning(pid));
   });
 
-  test("ends its own children when it exits and when it is killed", async () => {
+  test("leaves no child process when it exits or is killed", async () => {
     for (const end of ["KILL", "EXIT"]) {
       const script = `sleep 600 & echo $!; ${end === "EXIT" ? "exit 0" : "sleep 600"}`;
       const child = spawnTied("/bin/sh", ["-c", script], { env, stdio: ["ignore", "pipe", "inherit"] });
@@ -63,7 +63,7 @@ describe("a tied process", () => {
     }
   });
 
-  test("may use the whole grace time to end", async () => {
+  test("may use its whole grace time to shut down", async () => {
     const script =
       "process.on('SIGTERM', () => setTimeout(() => process.exit(0), 700)); console.log('on'); setInterval(() => {}, 1000)";
     const { parent, pid } = await parentOf(script, 60_000);
@@ -73,7 +73,7 @@ describe("a tied process", () => {
     await until("the child has ended", () => !isRunning(pid));
   });
 
-  test("runs as the command itself, with its exit status", async () => {
+  test("runs as the command itself, with the command's exit status", async () => {
     const child = spawnTied("/bin/sh", ["-c", "echo $$; exit 7"], {
       env,
       stdio: ["ignore", "pipe", "inherit"],
@@ -106,13 +106,13 @@ describe("a tied process", () => {
     expect(JSON.parse(line)).toEqual(awkward);
   });
 
-  test("ends with status 127 if the command cannot be executed", async () => {
+  test("exits with status 127 if the command cannot be executed", async () => {
     const child = spawnTied("/nowhere/command", [], { env, stdio: ["ignore", "ignore", "ignore"] });
     const [code] = (await once(child, "exit")) as [number];
     expect(code).toBe(127);
   });
 
-  test("runs in a separate session, out of reach of its parent's terminal", async () => {
+  test("runs in a separate session, without its parent's terminal", async () => {
     const child = spawnTied("sleep", ["60"], { env, stdio: ["ignore", "ignore", "ignore"] });
     await once(child, "spawn");
     const ps = spawn("ps", ["-o", "sid=", "-p", String(child.pid)], { stdio: ["ignore", "pipe", "inherit"] });
@@ -121,7 +121,7 @@ describe("a tied process", () => {
     await killHard(child);
   });
 
-  test("does not keep its parent alive", async () => {
+  test("does not keep its parent process alive", async () => {
     const parent = spawn(
       process.execPath,
       [join(import.meta.dirname, "../fixtures/run_tied.ts"), "100", "sh", "-c", "echo on; exit 0"],

@@ -6,7 +6,7 @@ import { runningChild } from "../../../src/dev/process/part.ts";
 test.each([
   ["exit 3", "exit status 3"],
   ["kill -KILL $$", "SIGKILL"],
-])("runningChild reports the exit of a child that had already ended: %s", async (command, how) => {
+])("runningChild reports the exit of a child that has already exited: %s", async (command, how) => {
   const child = spawn("/bin/sh", ["-c", command], { stdio: "ignore" });
   await once(child, "exit");
   const running = runningChild(child, 60_000);

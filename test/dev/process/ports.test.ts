@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { checkFree, freePort } from "../../../src/dev/process/ports.ts";
 
-test("freePort returns a port that no outgoing connection uses", async () => {
+test("freePort returns a port outside the range for outgoing connections", async () => {
   const ports = await Promise.all(Array.from({ length: 50 }, freePort));
   expect(new Set(ports).size).toBe(ports.length);
   for (const port of ports) expect(port).toBeLessThan(32_768);

@@ -53,14 +53,14 @@ const approved = (request: string) => [
   `POST /v1/service/delegations/requests/${request}/approve`,
 ];
 
-test("the step keeps an active delegation with its scopes", async () => {
+test("keptDelegation keeps an active delegation with its scopes", async () => {
   const { world, state, done } = worldOf("edited", objectState("Active", active));
   expect(await keptDelegation.run(world, state)).toBe("cert-old still grants data:read");
   expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
   expect(done).toEqual([]);
 });
 
-test("the step approves a waiting delegation with fewer scopes", async () => {
+test("keptDelegation approves a waiting delegation with fewer scopes", async () => {
   const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const { world, state, done } = worldOf("edited", pending);
   expect(await keptDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
@@ -68,7 +68,7 @@ test("the step approves a waiting delegation with fewer scopes", async () => {
   expect(done).toEqual(approved("req-1"));
 });
 
-test("the step keeps a delegation that was approved before the operator wrote its status", async () => {
+test("keptDelegation keeps a delegation that was approved before the operator wrote its status", async () => {
   const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const decided = { status: "approved", cert_id: "cert-old", approved_scope: ["data:read"] };
   const { world, state, done } = worldOf("edited", pending, decided);
@@ -78,7 +78,7 @@ test("the step keeps a delegation that was approved before the operator wrote it
 });
 
 test.each(["Denied", "Revoked", "Expired"])(
-  "the step requests the example's delegation again after %s, and approves it",
+  "keptDelegation requests the example's delegation again after %s, and approves it",
   async (how) => {
     const { world, state, done } = worldOf("example", objectState(how, active));
     expect(await keptDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
@@ -88,7 +88,7 @@ test.each(["Denied", "Revoked", "Expired"])(
 );
 
 test.each(["Denied", "Revoked", "Expired"])(
-  "the step leaves an edited delegation unchanged after %s",
+  "keptDelegation leaves an edited delegation unchanged after %s",
   async (how) => {
     const { world, state, done } = worldOf("edited", objectState(how, active));
     expect(await keptDelegation.run(world, state)).toBe(
@@ -103,7 +103,7 @@ test.each([
   ["not requested", {}],
   ["requested, not decided", { requestID: "req-1" }],
 ])(
-  "the step reports the operator's message for a suspended delegation (%s) and does not approve it",
+  "keptDelegation does not approve a suspended delegation (%s), and reports the operator's message",
   async (_, status) => {
     const { world, state, done } = worldOf("edited", objectState("Suspended", status));
     const thrown = await keptDelegation.run(world, state).catch((error: unknown) => error);
@@ -114,7 +114,7 @@ test.each([
   },
 );
 
-test("the step does not restore a deleted delegation.yaml", async () => {
+test("keptDelegation does not restore a deleted delegation.yaml", async () => {
   const { world, state, done } = worldOf("missing", objectState("Active", active));
   expect(await keptDelegation.run(world, state)).toContain("delegation.yaml is gone");
   expect(state.certId).toBe("");
@@ -125,8 +125,11 @@ test.each([
   ["Active", "cert-old", ["data:read"]],
   ["Suspended", "", []],
   ["Revoked", "", []],
-])("an interrupted tour recalls a delegation with reason %s as %j", async (reason, certId, granted) => {
-  const { world, state } = worldOf("edited", objectState(reason, active));
-  await recallKeptDelegation(world, state);
-  expect(state).toMatchObject({ certId, granted });
-});
+])(
+  "after an interrupted tour, a delegation with reason %s has the certificate ID %j",
+  async (reason, certId, granted) => {
+    const { world, state } = worldOf("edited", objectState(reason, active));
+    await recallKeptDelegation(world, state);
+    expect(state).toMatchObject({ certId, granted });
+  },
+);

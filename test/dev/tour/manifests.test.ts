@@ -51,7 +51,7 @@ test("a missing manifests folder is restored with every example file", async () 
   expect(await openManifests(folders)).toBe("kept");
 });
 
-test("a folder still counts as new if the first start ended before it created the status folder", async () => {
+test("a folder still counts as new if the first start was interrupted before it created the status folder", async () => {
   await mkdir(folders.manifests);
   expect(await openManifests(folders)).toBe("new");
 });
@@ -117,7 +117,7 @@ test("objectState ignores a status of an earlier generation", async () => {
 });
 
 test.each(["{", "", "just text"])(
-  "a damaged credentials file (%j) appears in the error message",
+  "the error message contains the path of a damaged credentials file (%j)",
   async (text) => {
     await mkdir(join(folders.credentials, "default"), { recursive: true });
     const file = join(folders.credentials, "default", "shop-credentials.yaml");

@@ -22,7 +22,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test("an interruption ends current and later waits for an event", async () => {
+test("an interruption rejects current and later calls of waitFor", async () => {
   const waiting = receiver.waitFor(() => true, FOREVER_MS);
   over.abort(new Error("interrupted"));
   await expect(waiting).rejects.toThrow("interrupted");

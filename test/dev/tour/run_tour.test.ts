@@ -38,7 +38,7 @@ test("runTour resolves to true if all steps pass", async () => {
   expect(shown.err).toBe("");
 });
 
-test("runTour skips the rest with a warning after a failing step if the tour may fail", async () => {
+test("runTour warns and skips the later steps after a failing step if the tour may fail", async () => {
   const { terminal, shown } = show();
   expect(await runTour(terminal, tour(quiet, true, first, fails, last))).toBe(false);
   expect(shown.out).toMatch(/FAIL Step b .*\n {5}CeilingExceeded: it shrank/);
@@ -46,7 +46,7 @@ test("runTour skips the rest with a warning after a failing step if the tour may
   expect(shown.err).toContain("stays up without the rest of the tour");
 });
 
-test("runTour throws an error with the reason of a failing step if the tour may not fail", async () => {
+test("runTour throws an error with the failing step's reason if the tour may not fail", async () => {
   const { terminal, shown } = show();
   const thrown = await runTour(terminal, tour(quiet, false, fails, last)).catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(UserError);

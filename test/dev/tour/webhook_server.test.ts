@@ -12,7 +12,7 @@ async function start(take: (delivery: WebhookDelivery) => Promise<number>): Prom
 const post = (url: string, body: string) =>
   fetch(url, { method: "POST", body, headers: { "X-Service-Signature": "s" } }).then(({ status }) => status);
 
-test("the webhook server passes a webhook on unchanged and answers with the handler's status", async () => {
+test("the webhook server passes a webhook on unchanged and returns the handler's status", async () => {
   const taken: WebhookDelivery[] = [];
   const url = await start(async (delivery) => {
     taken.push(delivery);
@@ -29,7 +29,7 @@ test("the webhook server accepts a body of 256 KiB and rejects a larger one", as
   expect(await post(`${url}/webhooks`, "a".repeat(256 * 1024 + 1))).toBe(413);
 });
 
-test("the webhook server answers 500 if the handler throws, 404 to other calls, and 200 to a readiness probe", async () => {
+test("the webhook server returns 500 if the handler throws, 404 to other calls, and 200 to a readiness probe", async () => {
   const url = await start(async () => {
     throw new Error("the disk is full");
   });

@@ -14,7 +14,7 @@ function ask(signal = new AbortController().signal) {
   return { input, output, code, begun: () => begun };
 }
 
-test("askForCode asks for the code of an address and trims it", async () => {
+test("askForCode prompts with the email address and trims the answer", async () => {
   const { input, output, code, begun } = ask();
   input.write(" 123456 \n");
   expect(await code).toBe("123456");
@@ -23,13 +23,13 @@ test("askForCode asks for the code of an address and trims it", async () => {
   expect(await text(output)).toBe("The code that was mailed to jane@example.test: ");
 });
 
-test.each(["\n", ""])("askForCode rejects an input that ends with %j", async (typed) => {
+test.each(["\n", ""])("askForCode rejects an empty input (%j)", async (typed) => {
   const { input, code } = ask();
   input.end(typed);
   await expect(code).rejects.toThrow("No code was entered");
 });
 
-test("askForCode stops when it is interrupted", async () => {
+test("askForCode rejects when it is interrupted", async () => {
   const over = new AbortController();
   const { code } = ask(over.signal);
   over.abort();

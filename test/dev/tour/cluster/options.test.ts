@@ -10,7 +10,7 @@ const usual: ClusterTourOptions = {
 };
 const read = (given: Partial<ClusterTourOptions>) => readClusterTour({ ...usual, ...given });
 
-test("the defaults are kubectl's current cluster, a new namespace and the mailbox", () => {
+test("readClusterTour defaults to kubectl's current cluster, a new namespace and the mailbox", () => {
   expect(read({})).toEqual({
     common: [],
     release: "deputize",

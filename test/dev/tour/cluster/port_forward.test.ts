@@ -66,7 +66,7 @@ test("forwardPort forwards a free loopback port until it is closed", async () =>
   await expect(ask("/")).rejects.toThrow();
 });
 
-test("forwardPort restarts an ended forward on the same port", async () => {
+test("forwardPort restarts a stopped forward on the same port", async () => {
   forward = await forwardPort([], target, program);
   const { port } = new URL(forward.url);
   await ask("/end").catch(() => undefined);

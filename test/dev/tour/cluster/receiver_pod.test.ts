@@ -36,7 +36,7 @@ async function deliver(event: string, id: string, secret = SECRET): Promise<numb
 }
 const named = (wanted: string, ms = 10_000) => receiver.waitFor(({ event }) => event === wanted, ms);
 
-test("the receiver finds deliveries from before the secret was known", async () => {
+test("the receiver finds deliveries that arrived before the secret was known", async () => {
   expect(await deliver("delegation.approved", "d1")).toBe(204);
   // Let the receiver read the delivery before it knows the secret.
   await sleep(1_000);
@@ -60,15 +60,15 @@ test("the receiver ignores a delivery with a wrong signature, and counts it in t
   );
 });
 
-test("the webhook port returns no stored deliveries", async () => {
+test("the port for webhooks returns no stored deliveries", async () => {
   expect((await fetch(new URL("/deliveries", pod.webhooksUrl))).status).toBe(404);
 });
 
-test("the receiver program ends on SIGTERM", async () => {
+test("the receiver program exits on SIGTERM", async () => {
   expect(await pod.stop()).toBe(0);
 });
 
-test("the pod runs the program in its ConfigMap, which imports only Node's modules", async () => {
+test("the pod runs the program in its ConfigMap, and the program imports only Node's modules", async () => {
   const release = {
     name: "deputize",
     namespace: "deputize-system",

@@ -77,8 +77,8 @@ describe("findRelease", () => {
   });
 
   test.each([
-    ["no object of it", []],
-    ["no Service of it", releaseParts().filter(({ kind }) => kind !== "Service")],
+    ["no object of the release", []],
+    ["no Service of the release", releaseParts().filter(({ kind }) => kind !== "Service")],
     ["no API", releaseParts().filter(({ metadata }) => metadata.name !== "deputize-api")],
   ])("reports a missing release if there is %s", async (_, parts) => {
     await refused(installed(parts)).toThrow("There is no release deputize in namespace deputize-system");
@@ -114,7 +114,7 @@ describe("findRelease", () => {
     );
   });
 
-  test("reports kubectl's own message if kubectl is refused", async () => {
+  test("reports kubectl's own message if the cluster refuses kubectl", async () => {
     const forbidden = "Error from server (Forbidden): deployments.apps is forbidden";
     await refused(kubectlOf({ "get deployments": forbidden })).toThrow(forbidden);
   });
@@ -127,7 +127,7 @@ describe("choosePlace", () => {
   const empty = () => ({ ...kubectlOf({}), run: async () => "" });
   const refusedPlace = (...args: Parameters<typeof choosePlace>) => expect(choosePlace(...args)).rejects;
 
-  test("returns a new random namespace if the operator watches all of them", async () => {
+  test("returns a new random namespace if the operator watches all namespaces", async () => {
     const [one, other] = [
       await choosePlace(there, empty, release, undefined),
       await choosePlace(there, empty, release, undefined),
@@ -136,7 +136,7 @@ describe("choosePlace", () => {
     expect(other?.namespace).not.toBe(one?.namespace);
   });
 
-  test("keeps a namespace that the user named", async () => {
+  test("returns the namespace that the user named and marks it as kept", async () => {
     for (const known of [release, watching]) {
       expect(await choosePlace(there, empty, known, "lab")).toEqual({ namespace: "lab", isKept: true });
     }
@@ -189,7 +189,7 @@ describe("bindNamespace", () => {
     await (await bind(bound("accountEmail: Jane@Example.test")))();
   });
 
-  test("rejects a faulty binding and one to another account", async () => {
+  test("rejects a faulty binding and a binding to another account", async () => {
     await expect(bind(bound("accountEmail: joe@example.test"))).rejects.toThrow(
       "Namespace lab is bound to joe@example.test, not to jane@example.test",
     );

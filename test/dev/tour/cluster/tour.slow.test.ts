@@ -79,7 +79,7 @@ describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 },
     expect(await traces()).toEqual(NOTHING);
   });
 
-  test("prints the steps like npm start, in an existing namespace and without webhooks", async () => {
+  test("prints readable steps in an existing namespace without webhooks", async () => {
     await cluster.kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "lab" } });
     const tour = cluster.run({ namespace: "lab", webhooks: false });
     expect(await tour.exit, tour.said.out + tour.said.err).toBe(0);
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 },
     expect(await traces()).toEqual(NOTHING);
   });
 
-  test("removes its objects after a failure and exits with 1 and one sentence", async () => {
+  test("removes its objects after a failure, prints one sentence and exits with 1", async () => {
     cluster.operator.kill("SIGSTOP");
     const tour = cluster.run({ json: true, timeout: "3" });
     try {

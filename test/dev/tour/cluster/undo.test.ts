@@ -13,7 +13,7 @@ function show() {
   return { shown, undo: createUndo(terminal) };
 }
 
-test("undo removes objects once and in reverse order, and prints those with a name", async () => {
+test("undo removes objects once and in reverse order, and prints only the named objects", async () => {
   const { shown, undo } = show();
   const done: string[] = [];
   undo.add({ what: "the first", remove: async () => void done.push("first") });
@@ -32,7 +32,7 @@ test("undo prints nothing if nothing was created", async () => {
   expect(shown).toEqual({ out: "", err: "" });
 });
 
-test("undo prints the remaining objects after a failed removal, and ends only the parts of this process", async () => {
+test("undo prints the remaining objects after a failed removal, and stops only the parts of this process", async () => {
   const { shown, undo } = show();
   const done: string[] = [];
   undo.add({ remove: async () => void done.push("own") });
