@@ -68,7 +68,7 @@ describe("a stack", () => {
 });
 
 describe("a part that exits unexpectedly", () => {
-  test("is restarted after a growing delay, with one warning line for each restart", async () => {
+  test("restarts after a growing delay, with one warning line for each restart", async () => {
     await start(await describePart("only"));
     for (const [restarts, delay] of [0.25, 0.5].entries()) {
       process.kill((await pids()).only ?? 0, "SIGKILL");
@@ -89,7 +89,7 @@ describe("a part that exits unexpectedly", () => {
     expect((await pids()).other).toBe(before.other);
   });
 
-  test("is not restarted after the stack was stopped", async () => {
+  test("does not restart after the stack was stopped", async () => {
     const stack = await start(await describePart("only"));
     process.kill((await pids()).only ?? 0, "SIGKILL");
     await until("the stack reports the end of the part", () => world.warnings !== "");
@@ -99,7 +99,7 @@ describe("a part that exits unexpectedly", () => {
 });
 
 describe("a part that fails to start", () => {
-  test("is reported with its exit and its last output, and the earlier parts are stopped", async () => {
+  test("leads to an error with its exit and last output, and the earlier parts stop", async () => {
     const parts = [await describePart("good"), await describePart("bad", { manner: "broken" })];
     expect(await startInVain(...parts)).toBe(1);
     expect(world.warnings).toMatch(/^The bad ended while starting \(exit status 3\)\n/);
@@ -108,14 +108,14 @@ describe("a part that fails to start", () => {
     expect(await noted()).toEqual(["good up", "good down"]);
   });
 
-  test("leaves no process if it never becomes ready", async () => {
+  test("leaves no process running if it never becomes ready", async () => {
     const only = await describePart("only", { manner: "mute", startMs: 500 });
     expect(await startInVain(only)).toBe(1);
     expect(world.warnings).toContain("The only did not become ready");
     expect(await pids()).toEqual({});
   });
 
-  test("is reported with its port and the port's setting if the port is in use", async () => {
+  test("leads to an error with its port and the port's setting if the port is in use", async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     const { port } = taken.address() as { port: number };
@@ -173,7 +173,7 @@ describe("a state folder", () => {
     expect(await readdir(join(world.folder, "lock"))).toEqual([]);
   });
 
-  test("that contains data but no version cannot be opened", async () => {
+  test("cannot be opened if it contains data but no version", async () => {
     await mkdir(join(world.folder, "postgres"));
     expect((await refusal(open())).message).toContain("holds data (postgres)");
   });

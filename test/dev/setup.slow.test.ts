@@ -116,7 +116,7 @@ describe("setup repairs an installation", () => {
     expect(existsSync(run)).toBe(false);
   });
 
-  test("that was interrupted by SIGKILL, even if two repairs start at the same time", async () => {
+  test("after a setup was killed, even if two repairs start at the same time", async () => {
     await rm(join(clone, "node_modules"), { recursive: true });
     const locks = join(clone, ".deputize/setup/lock");
     const killed = check();

@@ -64,7 +64,7 @@ describe("a bill of materials", () => {
     });
   });
 
-  test("of a single package contains that package", () => {
+  test("contains the package itself if its root is a package", () => {
     expect(namesIn(billOf(SMALL, "node_modules/c"))).toContain("c@1.0.0");
   });
 });

@@ -70,7 +70,7 @@ describe("a new data folder that cannot be created", () => {
 
   afterEach(() => mayMount && execFileSync("umount", [disk]));
 
-  test.skipIf(!mayMount)("is reported with Postgres's own message if the disk is full", async () => {
+  test.skipIf(!mayMount)("leads to Postgres's own error message if the disk is full", async () => {
     await mount("size=16m");
     const { message } = await refusal();
     expect(message).toMatch(/^Postgres could not create .*: .*No space left on device/);
@@ -78,13 +78,16 @@ describe("a new data folder that cannot be created", () => {
     expect((await readdir(disk)).filter((name) => name.includes("partial"))).toEqual([]);
   });
 
-  test.skipIf(!mayMount)("is reported with its path if the file system is read-only", async () => {
-    await mount("ro");
-    const thrown: unknown = await start().catch((error: unknown) => error);
-    expect(describeError(thrown)[0]).toBe(
-      `${world.dataDir}.partial-${process.pid} cannot be used: its file system is read-only`,
-    );
-  });
+  test.skipIf(!mayMount)(
+    "leads to an error message with its path if the file system is read-only",
+    async () => {
+      await mount("ro");
+      const thrown: unknown = await start().catch((error: unknown) => error);
+      expect(describeError(thrown)[0]).toBe(
+        `${world.dataDir}.partial-${process.pid} cannot be used: its file system is read-only`,
+      );
+    },
+  );
 });
 
 describe("the reported reason for a failed initdb", () => {
@@ -168,7 +171,7 @@ describe("an existing data folder", () => {
     expect(await query(other, "select 1")).toEqual([[1]]);
   });
 
-  test("whose creation was interrupted can be created again", async () => {
+  test("can be created again if its creation was interrupted", async () => {
     await rm(world.dataDir, { recursive: true });
     await mkdir(`${world.dataDir}.partial-999999999`);
     await writeFile(`${world.dataDir}.password`, "of the interrupted one\n");
@@ -177,10 +180,10 @@ describe("an existing data folder", () => {
   });
 });
 
-describe("a Postgres port", () => {
+describe("a Postgres port in use", () => {
   beforeEach(useTemplate);
 
-  test("that is already in use appears in the error message", async () => {
+  test("appears in the error message", async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => taken.once("listening", resolve));
     const { port } = taken.address() as { port: number };

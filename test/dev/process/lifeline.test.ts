@@ -39,7 +39,7 @@ describe("a tied process", () => {
     await until("the child has ended", () => !isRunning(pid));
   });
 
-  test("is killed after its parent, even if it ignores SIGTERM", async () => {
+  test("exits after its parent was killed, even if it ignores SIGTERM", async () => {
     const { parent, pid } = await parentOf(
       "process.on('SIGTERM', () => {}); console.log('on'); for (;;);",
       200,
