@@ -5,7 +5,9 @@ import { MAX_ACCEPTED_PRINCIPALS } from "../../src/input/platform_fields.ts";
 type Verifier = { accountId: string; connectionId: string };
 type Acceptance = { created_at: Date; accepted_until?: Date; scopes?: string[] };
 
-/** Records that a connection accepts another account's principal for some scopes, by default `data:read`. */
+/**
+ * Records that a connection accepts another account's principal for some scopes. Default scope: `data:read`.
+ */
 export async function acceptPrincipal(
   db: Database,
   verifier: Verifier,
@@ -15,7 +17,10 @@ export async function acceptPrincipal(
   await db("accepted_principals").insert(rowOf(verifier, principal.humanId, acceptance));
 }
 
-/** Fills a person's platform with the maximum number of accepted principals, each of a separate account. */
+/**
+ * Fills a person's platform with the maximum number of accepted principals. Each principal is a separate
+ * account.
+ */
 export async function fillAcceptedPrincipals(
   { db }: { db: Database },
   { person, platform }: { person: { accountId: string }; platform: { connectionId: string } },

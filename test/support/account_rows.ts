@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/database.ts";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 
-/** IDs of the account, connection and agent that the rows belong to. */
+/** IDs of the account, connection and agent to which the rows belong. */
 export type Owned = { accountId: string; connectionId: string; agentId: string };
 
 /** An account with one platform and one agent. */
@@ -11,7 +11,7 @@ export type AccountRows = Owned & {
   rootPublicKey: HybridPublicKey;
   agentPublicKey: HybridPublicKey;
   balanceMicroUsd: number;
-  /** Ceiling of the platform. */
+  /** Ceiling of the platform: the scopes that it may be granted. */
   scope: string[];
   now: Date;
 };
@@ -19,7 +19,10 @@ export type AccountRows = Owned & {
 /** An approved certificate. `json` is its wire form. */
 export type CertificateRows = { certId: string; json: string; scope: string[]; now: Date };
 
-/** Inserts account, balance, platform, connection and agent, with the same rows as the service's own code. */
+/**
+ * Inserts account, balance, platform, connection and agent. The rows are the same as those that the service
+ * writes.
+ */
 export async function insertAccount(db: Database, rows: AccountRows): Promise<void> {
   const { accountId, connectionId, humanId, now } = rows;
   const platformId = randomUUID();

@@ -11,25 +11,25 @@ import {
 } from "../../src/protocol/verification/verify_bundle.ts";
 import { NOW } from "./chains.ts";
 
-/** A midnight in UTC, in Unix seconds. Constraints are evaluated at this time by default. */
+/** A midnight in UTC, in Unix seconds. {@link outcome} evaluates constraints at this time by default. */
 export const MIDNIGHT_UTC = NOW - (NOW % 86_400);
 
-/** Returns options of a verification at `NOW`. */
+/** Returns the options for a verification at `NOW`. */
 export function options(changes: Partial<VerifyOptions> = {}): VerifyOptions {
   return { now: NOW, ...changes };
 }
 
-/** Returns a verification with its checks as a list, so that it can be compared. */
+/** Returns a verification with its checks as a list, so that tests can compare it. */
 export function listed({ checks, ...others }: Verification) {
   return { ...others, checks: checks() };
 }
 
-/** Returns the violation code of a bundle, or `valid`. */
+/** Returns the code of a bundle's violation, or `valid`. */
 export async function code(bundle: ProofBundle, changes?: Partial<VerifyOptions>): Promise<string> {
   return (await verifyBundle(bundle, options(changes))).violation?.code ?? "valid";
 }
 
-/** Returns the violation code of a constraint, or of the first violated one, or `holds`. */
+/** Returns the code of the first violated constraint, or `holds`. */
 export async function outcome(
   constraint: Constraint | Constraint[],
   context: ConstraintContext = {},
@@ -39,7 +39,7 @@ export async function outcome(
   return (await evaluateConstraints(constraints, { certId: "cert", now, context }))?.code ?? "holds";
 }
 
-/** Returns the context of a request from this place, in degrees and meters. */
+/** Returns the context of a request from this location, in degrees and meters. */
 export function at(latitude: number, longitude: number, altitude_m?: number): ConstraintContext {
   return { latitude, longitude, altitude_m };
 }

@@ -46,57 +46,57 @@ export type TestParts = {
 
 /** Options of a test API. */
 export type ApiOptions = {
-  /** Additional routes, besides those of accounts. */
+  /** Routes to add to those of accounts. */
   routes?: (parts: TestParts) => Route[];
   findApiKey?: (parts: TestParts) => (presented: string) => Promise<ApiKeyCaller | undefined>;
   config?: Partial<AppDeps["config"]>;
   pages?: AppDeps["pages"];
   site?: AppDeps["site"];
-  /** Default: a clock that is stopped at the time of the start. */
+  /** Default: a clock that stands still at the time of the start. */
   clock?: SteeredClock;
   mailer?: Pick<Mailer, "send">;
   perIp?: number;
   perAddress?: number;
   perDay?: number;
-  /** Default: 100,000 of each. */
+  /** Limits for API keys. Default: 100,000 of each. */
   limits?: Partial<ApiKeyLimits>;
   bodies?: AppDeps["bodies"];
   triesPerIp?: number;
   signInUrl?: string;
   alphaCredits?: number;
   accountCeiling?: string[];
-  /** Default: one token identifies the operator of every cluster. */
+  /** Default: the same token identifies the operator of every cluster. */
   identifyOperator?: (parts: TestParts) => IdentifyOperator;
   /** Default: nobody is an administrator. */
   isServiceAdministrator?: (email: string) => boolean;
   /** Default: an in-memory vault. */
   vault?: FakeVault;
-  /** Another API whose database this one shares. */
+  /** Another test API whose database this API shares. */
   shares?: TestApi;
-  /** Deadline of each call in milliseconds. */
+  /** Timeout of each call in milliseconds. */
   deadlineMs?: number;
-  /** A different connection string for that database. */
+  /** Another connection string for the shared database. */
   databaseUrl?: string;
 };
 
-/** The HTTP API with the accounts' routes. It has a separate database and listens on loopback. */
+/** The HTTP API with the account routes. It has a separate database and listens on loopback. */
 export type TestApi = TestParts & {
   url: string;
-  /** Base URL of the operator's operations. */
+  /** Base URL of the operations for the operator. */
   operatorUrl: string;
   sealingKey: Buffer;
   clock: SteeredClock;
   server: RunningServer;
-  /** All log lines so far, as written. */
+  /** All log lines so far, unparsed. */
   lines: string[];
   /** Returns a new client with separate cookies. */
   client(): HttpClient;
-  /** Returns a new client of the operator's port. */
+  /** Returns a new client for the operator's port. */
   operatorClient(): HttpClient;
   stop(): Promise<void>;
 };
 
-/** Starts a test API. The limits on sign-in codes are high by default. */
+/** Starts a test API. By default the limits on sign-in codes are high. */
 export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const database = options.shares === undefined ? await migratedDatabase() : undefined;
   const databaseUrl = options.databaseUrl ?? database?.url ?? options.shares?.databaseUrl ?? "";

@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** A file of the project: its path from the top, with forward slashes, and its text. */
+/** A file of the project: its path relative to the top folder, with forward slashes, and its text. */
 export type SourceFile = {
   path: string;
   text: string;
@@ -10,7 +10,7 @@ export type SourceFile = {
 
 /** Facts about a source file that the rules check. */
 type Contents = {
-  /** Project files that the file imports or re-exports in any form, including types. */
+  /** Project files that this file imports or re-exports in any form, including types. */
   imports: string[];
   readsTime: boolean;
   readsEnvironment: boolean;
@@ -30,7 +30,10 @@ const FEATURES = [
   "installation",
 ];
 
-/** Folders and files of `src` in layers, lowest first. Each may import from earlier lines. */
+/**
+ * Folders and files of `src` in layers, lowest layer first. A layer may import only from earlier layers in
+ * this list.
+ */
 const LEVELS: readonly (readonly string[])[] = [
   ["protocol"],
   [
@@ -45,7 +48,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "log.ts",
     "metrics.ts",
     "input",
-    // The API and the operator share this contract of the operator's calls.
+    // The API and the operator share this contract of the calls from the operator.
     "operator_calls.ts",
     "route.ts",
     "secret_box.ts",
@@ -59,10 +62,10 @@ const LEVELS: readonly (readonly string[])[] = [
   ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev"],
 ];
 
-/** Units that may import others from the same layer. */
+/** Units that may import other units of the same layer. */
 const SOCIABLE = new Set([...(LEVELS[1] ?? []), ...FEATURES, ...(LEVELS[7] ?? [])]);
 
-/** Imports that are forbidden although the layers would allow them, with the reason. */
+/** Imports that the layers would allow but that are forbidden, with the reason. */
 const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[] = [
   { unit: "operator", from: ["db", "vault", ...FEATURES], why: "the operator knows the API by HTTP only" },
   { unit: "console", from: ["db", "vault"], why: "pages call operations" },
@@ -84,7 +87,7 @@ const LONGEST = 300;
 const MOST_FILES = 17;
 const CLOCKS = new Set([
   ...["src/clock.ts", "src/sdk/clock.ts", "src/plugin/clock.ts", "keyvault/clock.ts"],
-  // A pod runs this file alone.
+  // A pod contains this file alone, so the file cannot import a clock.
   "src/dev/tour/webhook_server.ts",
 ]);
 const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
@@ -98,7 +101,7 @@ const TOP = new Set([
   ...["charts", "crds", "docs", "keyvault", "node_modules", "src", "test"],
 ]);
 const SOURCE = /\.(ts|mts|mjs|js)$/;
-/** Assembled from parts, so that this file does not violate the rule. */
+/** Forbidden words. They are assembled from parts, so that this file does not contain them. */
 export const LATER_WORDS = [
   ["TO", "DO"],
   ["FIX", "ME"],
@@ -134,7 +137,7 @@ export function violations(files: readonly SourceFile[]): string[] {
 const BENCH_RESULTS = "bench-results";
 
 /**
- * Returns the names at the top of the project that do not belong there. Output of `npm pack` and `npm run
+ * Returns the names in the project's top folder that do not belong there. Output of `npm pack` and `npm run
  * bench` is allowed.
  */
 export function strangersAtTop(names: readonly string[]): string[] {
@@ -198,7 +201,7 @@ function crowded(paths: readonly string[]): string[] {
     .map(([folder, files]) => `${folder} has ${files.length} files`);
 }
 
-/** Returns, for each folder, the imports between the folders in it, including imports of types. */
+/** Returns, for each folder, the imports between its subfolders, including imports of types. */
 function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<string, Map<string, string[]>> {
   const found = new Map<string, Map<string, string[]>>();
   for (const [from, to] of [...imports].flatMap(([from, targets]) =>
@@ -216,9 +219,9 @@ function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<st
 }
 
 /**
- * Returns import cycles that share no file, each as a path from its alphabetically first file back to that
- * file. The first cycle is a shortest one. Each later cycle is a shortest one among those without already
- * reported files.
+ * Returns import cycles. No file is in two of them. Each cycle is a path from its alphabetically first file
+ * back to that file. The first cycle is a shortest one. Each later cycle is a shortest one among the files
+ * that are not yet reported.
  */
 function shortestCycles(imports: ReadonlyMap<string, readonly string[]>): string[] {
   const cycles = [...imports.keys()]
@@ -235,7 +238,7 @@ function shortestCycles(imports: ReadonlyMap<string, readonly string[]>): string
     .map((cycle) => cycle.join(" -> "));
 }
 
-/** Finds a shortest path from `start` back to itself, by breadth-first search. */
+/** Finds a shortest path from `start` back to `start`, by breadth-first search. */
 function shortestCycleFrom(
   start: string,
   imports: ReadonlyMap<string, readonly string[]>,
@@ -253,8 +256,8 @@ function shortestCycleFrom(
 }
 
 /**
- * Matches any text that may read the time or the environment, or import in an expression or a type. It
- * ignores `Date` as a type or with an argument.
+ * Matches any text that may read the time or the environment, or that may import in an expression or a type.
+ * Ignores `Date` as a type or with an argument.
  */
 const MAY_READ = /\benv\b|\bimport\s*\(|new Date\b(?!\()|\bDate\b(?!\([^)\s]|[;,)>]| \||\[\]| =| })/;
 
@@ -269,7 +272,8 @@ function read({ path, text }: SourceFile): Contents {
     ...module.staticExports.map(({ entries }) => entries[0]?.moduleRequest?.value ?? ""),
   ];
   const contents: Contents = { imports: [], readsTime: false, readsEnvironment: false };
-  // Building a file's tree takes most of the time, and it is built on first access.
+  // Access to `parsed.program` builds the syntax tree, which takes most of the time. So only files that match
+  // need it.
   walk(MAY_READ.test(text) ? parsed.program : undefined, (node) => {
     contents.readsTime ||= isReadingTime(node);
     contents.readsEnvironment ||= isMember(node, "process", "env") || importsEnvironment(node);
@@ -281,7 +285,7 @@ function read({ path, text }: SourceFile): Contents {
   return contents;
 }
 
-/** Returns the imported files that belong to the project. */
+/** Returns the imported files that are part of the project. */
 function locate(from: string, specifiers: readonly string[]): string[] {
   const local = specifiers.filter((specifier) => specifier.startsWith("."));
   return [...new Set(local.map((specifier) => posix.join(posix.dirname(from), specifier)))];

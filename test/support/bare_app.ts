@@ -9,8 +9,8 @@ import type { Route } from "../../src/route.ts";
 const never = () => Promise.reject(new Error("this app does not support the call"));
 
 /**
- * Creates the API's HTTP application with these routes, for callers with or without an API key. Nothing else
- * is set up.
+ * Creates the API's HTTP application with only these routes, for callers with or without an API key. Sets up
+ * nothing else.
  */
 export function createBareApp({
   routes,

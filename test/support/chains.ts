@@ -17,10 +17,10 @@ import {
 } from "../../src/protocol/keys/hybrid.ts";
 import { presentProof } from "../../src/protocol/statements/issuing.ts";
 
-/** Time of everything in these chains, in Unix seconds, unless a test says otherwise. */
+/** Time of everything in these chains, in Unix seconds, unless a test sets another time. */
 export const NOW = 1_800_000_000;
 
-/** A key with its ID, derived from a number. TEST KEYS: they are public. */
+/** A key with its ID, derived from a number. TEST KEYS: their private halves are public. */
 export type TestKey = {
   privateKey: HybridPrivateKey;
   publicKey: HybridPublicKey;
@@ -28,7 +28,7 @@ export type TestKey = {
 };
 
 /**
- * Returns the test key of a number from 1 to 255. Its Ed25519 seed repeats that byte. Its ML-DSA-65 seed
+ * Returns the test key for a number from 1 to 255. Its Ed25519 seed repeats that byte. Its ML-DSA-65 seed
  * repeats the byte's complement.
  */
 export function testKey(number: number): TestKey {
@@ -40,11 +40,11 @@ export function testKey(number: number): TestKey {
   return { privateKey, publicKey, id: keyId(publicKey) };
 }
 
-/** The key at the root of a chain, and the key at its end. */
+/** The keys at the two ends of a chain: the root's key and the agent's key. */
 export const ROOT = testKey(1);
 export const AGENT = testKey(2);
 
-/** Returns the fields of a certificate between two keys, valid for an hour around {@link NOW}. */
+/** Returns the fields of a certificate from one key to another, valid for an hour around {@link NOW}. */
 export function fields(
   issuer: TestKey,
   subject: TestKey,
@@ -65,7 +65,7 @@ export function fields(
   };
 }
 
-/** Signs a certificate without checks, even one that may not be issued. */
+/** Signs a certificate without checks, even a certificate that may not be issued. */
 export async function certify(
   issuer: TestKey,
   subject: TestKey,
@@ -93,13 +93,13 @@ export async function chain(...changes: Partial<DelegationFields>[]): Promise<De
   );
 }
 
-/** Returns a challenge of one repeated byte, answered at {@link NOW}. */
+/** Returns a binding to a challenge of one repeated byte. The challenge was answered at {@link NOW}. */
 export function binding(changes: Partial<ChallengeBinding> = {}): ChallengeBinding {
   return { challenge: bytes32(7), challenge_at: NOW, ...changes };
 }
 
 /**
- * Returns the agent's proof with a chain of one certificate per change. By default the chain has one
+ * Returns the agent's proof over a chain with one certificate for each change. By default the chain has one
  * unchanged certificate.
  */
 export async function prove(
@@ -114,12 +114,12 @@ export function bytes32(byte: number): string {
   return encodeBase64(Buffer.alloc(32, byte));
 }
 
-/** Returns a document in its wire form. */
+/** Returns a document's bytes in the wire format. */
 export function encode(value: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** Returns the text with one bit of its first byte changed. It remains canonical base64. */
+/** Returns base64 in which one bit of the first byte is changed. The result remains canonical base64. */
 export function tamper(text: string): string {
   const bytes = Buffer.from(text, "base64");
   bytes[0] = (bytes[0] ?? 0) ^ 1;

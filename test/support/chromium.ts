@@ -1,7 +1,9 @@
 import { type Browser, chromium } from "playwright-core";
 import { debianProgram } from "./debian.ts";
 
-/** Returns the path of Chromium, and installs it if possible. Undefined if it is unavailable. */
+/**
+ * Returns the path of Chromium, and installs Chromium if possible. Returns undefined if it is unavailable.
+ */
 export function findChromium(): Promise<string | undefined> {
   return debianProgram("/usr/bin/chromium", "chromium");
 }

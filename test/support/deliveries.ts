@@ -6,7 +6,7 @@ import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 
 const SETTLED = ["delivered", "rejected", "blocked", "failed", "cancelled"];
 
-/** Inserts a delivery of a connection in the given state. Returns its ID. */
+/** Inserts a delivery for a connection in the given state. Returns the delivery's ID. */
 export async function insertDelivery(
   database: Database,
   connectionId: string,
@@ -41,7 +41,10 @@ export async function insertDelivery(
   return delivery_id;
 }
 
-/** Inserts a recovery of a connection's failed deliveries, with the fields in `change`. Returns its ID. */
+/**
+ * Inserts a recovery of a connection's failed deliveries, with the fields in `change`. Returns the recovery's
+ * ID.
+ */
 export async function insertRecovery(
   database: Database,
   connectionId: string,

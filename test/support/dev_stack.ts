@@ -38,7 +38,8 @@ export function startDev(folder: string, args: readonly string[] = [], path = pr
 }
 
 /**
- * Waits until `last` appears in the output, which shows a complete start. Throws if the process ends first.
+ * Waits until `last` appears in the output, which shows that the start is complete. Throws if the process
+ * exits first.
  */
 export async function untilUp({ child, said }: DevRun, last = UP): Promise<void> {
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
@@ -71,7 +72,7 @@ export async function untilLeft(folder: string): Promise<void> {
 /** The embedded stack, running on a temporary folder. */
 export type DevStack = { folder: string; baseUrl: string; stop(): Promise<void> };
 
-/** Starts the stack like `npm start` and waits until it runs. Stopping it deletes its folder. */
+/** Starts the stack like `npm start` and waits until it is ready. `stop` also deletes the stack's folder. */
 export async function startDevStack(): Promise<DevStack> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-stack-"));
   const run = startDev(folder);
@@ -91,7 +92,7 @@ export async function startDevStack(): Promise<DevStack> {
   return { folder, baseUrl, stop };
 }
 
-/** Reads the environment of a part of the stack from the kernel. */
+/** Reads from the kernel the environment of one of the stack's processes. */
 export async function environmentOf({ folder }: DevStack, part: string): Promise<Record<string, string>> {
   const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
   const text = await readFile(`/proc/${parts[part].pid}/environ`, "utf8");

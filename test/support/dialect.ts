@@ -7,16 +7,18 @@ const COMMENT = /^\s*(\/\/|\/\*\*|\*)/;
 const THROWS_TAG = /^\s*(\/\*\*|\*).*@throws/;
 const UPPER_CASE_SQL =
   /\b(SELECT( [a-z*(]|$)|INSERT INTO|DELETE FROM|UPDATE [a-z]\w* SET|CREATE TABLE|ALTER TABLE|ORDER BY|FROM [a-z]|WHERE [a-z])/m;
-/** Quoted text is ignored, since Postgres reports statements in their original case. */
+/** Ignores quoted text, since Postgres reports statements in their original case. */
 const QUOTED = /'[^']*'/g;
 
-/** Only texts that match this can contain a body without braces or upper-case SQL. Others need no parsing. */
+/**
+ * Only text that matches can contain a body without braces or upper-case SQL. Other text needs no parsing.
+ */
 const MAY_DEPART =
   /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE)\b/m;
 
 /**
- * Returns the violations of style rules that Biome cannot check. A body on a separate line has braces. SQL is
- * in lower case. A docstring writes "Throws" in words and no tag, and a comment is no wider than code.
+ * Returns the violations of style rules that Biome cannot check. A body on a separate line needs braces. SQL
+ * is in lower case. A docstring writes "Throws" as a word, not as a tag. A comment is no wider than code.
  */
 export function dialectViolations(path: string, text: string): string[] {
   const faults: string[] = [];
@@ -38,7 +40,7 @@ export function dialectViolations(path: string, text: string): string[] {
   return faults;
 }
 
-/** Returns the bodies of a branch or a loop, unless they are blocks or further branches. */
+/** Returns the bodies of a branch or a loop that are neither blocks nor further branches. */
 function bodiesOf(node: Node): Node[] {
   const bodies =
     node.type === "IfStatement"

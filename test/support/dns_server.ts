@@ -1,16 +1,15 @@
 import { createSocket } from "node:dgram";
 import DNS from "dns2";
 
-/** A DNS server on loopback, with its records and the questions that it received. */
+/** A DNS server on loopback, with its records and the queries that it received. */
 export type DnsServer = {
-  /** The address in the format of the setting. */
+  /** The server's address in the format of the service's setting. */
   address: string;
   /** TXT records by name, each as a list of chunks. */
   records: Map<string, string[][]>;
   asked: { name: string; type: number }[];
   /**
-   * `undefined` answers from the records, a number answers with that error code, and `"nothing"` does not
-   * answer.
+   * `undefined` answers from the records. A number answers with that error code. `"nothing"` sends no answer.
    */
   fault: number | "nothing" | undefined;
   stop(): Promise<void>;

@@ -5,14 +5,16 @@ import { findMessages } from "./messages.ts";
 import { commentBlocks, testName } from "./prose.ts";
 import { walk } from "./syntax.ts";
 
-/** A piece of English and its place, `path:line` or a page's path. */
+/** A piece of English and its location: `path:line`, or the path of a page. */
 type Piece = { place: string; text: string };
 
 const COUNTS = { comments: 100, "test names": 50, "error messages": 30, pages: 10 };
-/** Shorter comments are labels, and there is nothing in them to understand. */
+/** Minimum length in characters. Shorter comments are only labels, so the sample omits them. */
 const SHORTEST_COMMENT = 20;
 
-/** A random sample of the project's English, the same for the same `seed`, as a reader's questionnaire. */
+/**
+ * Returns a questionnaire with a random sample of the project's English. The same seed gives the same sample.
+ */
 export function englishSample(root: string, seed: number): string {
   const random = randomFrom(seed);
   return Object.entries(piecesOf(root))
@@ -53,7 +55,7 @@ function piecesOf(root: string): Record<keyof typeof COUNTS, Piece[]> {
   };
 }
 
-/** The full names of the tests in a file, as a list of failures shows them. */
+/** Returns the full names of the tests in a file, as a list of failed tests shows them. */
 function namesIn(program: unknown): string[] {
   const calls: { kind: string; text: string; start: number; end: number }[] = [];
   walk(program, (node) => {
@@ -78,7 +80,7 @@ function draw(pieces: readonly Piece[], count: number, random: () => number): Pi
   });
 }
 
-/** Numbers in [0, 1), by the generator mulberry32. */
+/** Returns a generator of numbers in [0, 1). It uses the algorithm mulberry32. */
 function randomFrom(seed: number): () => number {
   let state = seed | 0;
   return () => {

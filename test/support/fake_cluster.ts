@@ -18,7 +18,8 @@ export type FakeObject = {
 };
 
 /**
- * Clusters as the API reads them. Objects and policies are in memory, and every cluster ID has the same ones.
+ * Fake of the clusters that the API reads. Objects and policies are in memory. Every cluster ID refers to the
+ * same objects and policies.
  */
 export type FakeCluster = TrustedClusters & {
   /** Delegations by `<namespace>/<name>`. */
@@ -27,11 +28,11 @@ export type FakeCluster = TrustedClusters & {
   missing: Set<string>;
   /** Creation time of the policies. */
   policiesSince: string;
-  /** Makes all calls fail, or only calls about policies. */
+  /** True makes all calls fail. `"policies"` makes only calls about policies fail. */
   isAway: boolean | "policies";
 };
 
-/** The part of a cluster's client that reads objects, for tests without objects. */
+/** The part of a cluster client that reads objects, for tests that have no objects. */
 export const noObjects: Pick<TrustedCluster["client"], "custom" | "close"> = {
   custom: {
     getNamespacedCustomObject: () => Promise.reject(new Error("there are no objects")),

@@ -11,7 +11,7 @@ import {
   Refusal,
 } from "./fake_operator_registry.ts";
 
-/** A failure of a call: an error code, a status with an unknown body, no answer, or a broken connection. */
+/** A failure of a call: an error code, a status with an unknown body, no response, or a broken connection. */
 export type Failure =
   | ErrorCode
   | { status: number; body: string; headers?: Record<string, string> }
@@ -33,31 +33,31 @@ export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   /** Returns the calls with this method whose path contains the text. */
   callsTo(method: string, path: string): ReceivedCall[];
   /**
-   * Makes the next `times` calls fail whose method and path begin with the prefix, such as `"PUT
-   * /internal/v1/agents"`.
+   * Makes calls fail whose method and path begin with the prefix, such as `"PUT /internal/v1/agents"`.
+   * Affects the next `times` such calls.
    */
   fail(prefix: string, failure: Failure, times?: number): void;
   /** Cancels all planned failures. */
   heal(): void;
-  /** Performs the next matching call but drops its answer. */
+  /** Performs the next matching call but drops the response. */
   loseAnswer(prefix: string): void;
   /**
-   * Sets a function that decides before each call whether to refuse the connection or to drop the answer. It
-   * replaces an earlier function.
+   * Sets a function that decides before each call whether to refuse the connection or to drop the response.
+   * It replaces the previous function.
    */
   intercept(plan: (method: string, path: string) => "cut" | "lost" | undefined): void;
-  /** Performs an action that people do in the console. The request ID identifies the delegation. */
+  /** Approves a delegation, as a person does in the console. The request ID identifies the delegation. */
   approve(requestId: string, scopes: string[], expiresAt?: Date): void;
   decide(requestId: string, status: "denied" | "expired" | "withdrawn" | "revoked", reason?: string): void;
   rotateKey(externalId: string): void;
-  /** Stops listening and keeps state and address. */
+  /** Stops listening. Keeps state and address. */
   goAway(): Promise<void>;
   comeBack(): Promise<void>;
-  /** Stops permanently. Rejects if an answer of the fake violated the contract. */
+  /** Stops permanently. Rejects if a response of the fake violated the contract. */
   stop(): Promise<void>;
 };
 
-/** Starts the fake on a free loopback port. `token` is the operator's required token. */
+/** Starts the fake on a free loopback port. `token` is the token that the operator must send. */
 export async function startFakeOperatorApi({ token }: { token: string }): Promise<FakeOperatorApi> {
   const { handlers, ...registry } = createFakeRegistry();
   const calls: ReceivedCall[] = [];
@@ -68,7 +68,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   let server: Server | undefined;
   let port = 0;
 
-  /** Returns the answer of a call after checking body and answer against the contract. */
+  /** Returns the response to a call. Checks request body and response against the contract. */
   function answerTo(method: string, path: string, body: unknown): unknown {
     for (const [name, call] of Object.entries<OperatorCall>(operatorCalls)) {
       const id = call.method === method ? idIn(path, call.path) : undefined;
@@ -228,7 +228,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
 }
 
 /**
- * Extracts the external ID from a path by the call's path template. Empty if the template has no ID,
+ * Extracts the external ID from a path by the call's path template. Returns "" if the template has no ID, and
  * undefined if the path does not match.
  */
 function idIn(path: string, described: string): string | undefined {

@@ -17,7 +17,7 @@ type BodyOf<Name extends keyof Calls> = Calls[Name] extends { body: z.ZodType }
   : undefined;
 type AnswerOf<Name extends keyof Calls> = z.output<Calls[Name]["answer"]["schema"]>;
 
-/** A handler for each call of the contract, given the object's ID and the call's body. */
+/** One handler for each call of the contract. A handler receives the object's ID and the call's body. */
 export type Handlers = { [Name in keyof Calls]: (id: string, body: BodyOf<Name>) => AnswerOf<Name> };
 
 /** An account for which platforms may be registered. */
@@ -61,7 +61,7 @@ export class Refusal extends Error {
 
 /** State of the fake, and its handlers. */
 export type FakeRegistry = {
-  /** Epoch of the newest leader. */
+  /** Epoch of the latest leader. */
   leader: { epoch: number };
   accounts: Map<string, FakeAccount>;
   platforms: Map<string, FakePlatform>;
@@ -71,8 +71,8 @@ export type FakeRegistry = {
 };
 
 /**
- * Moves the first entry that matches to the new ID and returns it. This adopts an object of a former object
- * with the same name.
+ * Moves the first matching entry to the new ID and returns the entry. A recreated object adopts in this way
+ * what an earlier object with the same name left.
  */
 function adopted<T>(entries: Map<string, T>, id: string, isIt: (entry: T) => boolean): T | undefined {
   const [found] = [...entries].filter(([, entry]) => isIt(entry));
@@ -86,7 +86,7 @@ function isLeftBehind({ removed, wish }: FakePlatform, body: BodyOf<"putPlatform
   return !removed && wish.account_email === body.account_email && isDeepStrictEqual(wish.object, body.object);
 }
 
-/** Creates an empty registry with the API's rules. */
+/** Creates an empty registry that follows the API's rules. */
 export function createFakeRegistry(): FakeRegistry {
   const leader = { epoch: 0 };
   const accounts = new Map<string, FakeAccount>();

@@ -22,7 +22,7 @@ import {
 import type { CreatedKey, KeyReference, VaultClient } from "../../src/vault/client.ts";
 import { type VaultRefusalCode, VaultRefused } from "../../src/vault/transport.ts";
 
-/** A key of the fake vault. Unlike the real vault, it reveals the private half. */
+/** A key of the fake vault. Unlike the real vault, the fake reveals the private half. */
 export type FakeKey = {
   tenant: string;
   purpose: string;
@@ -41,12 +41,12 @@ export type FakeVault = Omit<VaultClient, "getKey" | "statements" | "health" | "
   keys: Map<string, FakeKey>;
   /** Names of all calls, in order. */
   calls: string[];
-  /** Awaited at the start of every call. A test can delay calls here to create a race. */
+  /** If set, every call first awaits this function. A test can delay calls here to create a race. */
   pause: (() => Promise<void>) | undefined;
 };
 
 /**
- * Creates an in-memory vault with real keys and the real vault's rules, except for times. A repeated
+ * Creates an in-memory vault with real keys. It follows the real vault's rules, except for times. A repeated
  * idempotency key returns the same key.
  */
 export function createFakeVault(): FakeVault {

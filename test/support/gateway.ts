@@ -20,8 +20,8 @@ export type GatewayProgram = {
 const READY_WITHIN_MS = 60_000;
 
 /**
- * Starts a gateway and waits until it is ready. Rejects with its error output if it ends or is not ready in
- * time.
+ * Starts a gateway and waits until it is ready. Rejects with the gateway's error output if the gateway exits
+ * or is not ready in time.
  */
 export async function startGateway({
   program,

@@ -8,7 +8,7 @@ import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
   interface ProvidedContext {
-    /** Superuser connection string of the run's Postgres, for its `postgres` database. */
+    /** Superuser connection string for the `postgres` database on the Postgres server of this test run. */
     postgresUrl: string;
     /** Folder for files that the run's test files share. It is deleted after the run. */
     runFolder: string;
@@ -17,7 +17,9 @@ declare module "vitest" {
 
 const PREFIX = "deputize-test-";
 
-/** Deletes folders of killed runs. The name of each folder contains its process. */
+/**
+ * Deletes the folders of test runs that were killed. Each folder's name contains the process ID of its run.
+ */
 async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const owner = name.startsWith(PREFIX) ? /^(\d+)\.(\S+)-/.exec(name.slice(PREFIX.length)) : null;
@@ -28,8 +30,8 @@ async function removeAbandoned(): Promise<void> {
 }
 
 /**
- * Starts one Postgres for the run in a temporary folder. Its data is deleted after the run, so it never syncs
- * to disk.
+ * Starts one Postgres server for the test run in a temporary folder. The server never syncs to disk, since
+ * the data is deleted after the run.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeAbandoned();

@@ -17,20 +17,20 @@ export type GoProgram = { path: string; missing?: never } | { path?: never; miss
 type Options = {
   /** Folder with `go.mod` and `go.sum`, and with `main.go` unless `module` is set. */
   sources: string;
-  /** Program of a module that `go.mod` requires. */
+  /** Package of the program in a module that `go.mod` requires. */
   module?: string;
-  /** Name of the program and of its cache folder. */
+  /** Name of the program and of the program's cache folder. */
   name: string;
   folder: string;
-  /** Description of the program for the message that it is missing. */
+  /** Description of the program in the error message if the program is missing. */
   what: string;
   linkerFlags?: string[];
 };
 
 /**
- * Builds a program from Go modules on first use and caches it under `~/.cache/deputize/`. Changed sources
- * lead to a new build. Concurrent callers wait for the same build. Returns what is missing if it cannot be
- * built.
+ * Builds a program from Go modules on first use and caches it under `~/.cache/deputize/`. Builds it again
+ * after a change of its sources. Concurrent callers wait for the same build. Returns what is missing if the
+ * program cannot be built.
  */
 export async function goProgram({
   sources,
@@ -67,8 +67,8 @@ export async function goProgram({
 }
 
 /**
- * Locks the folder, since two concurrent builds of the largest program take minutes longer than one after the
- * other.
+ * Locks the folder, so that builds run one after the other. Two concurrent builds of the largest program take
+ * minutes longer.
  */
 async function lockOnceFree(folder: string): Promise<{ release(): void }> {
   for (;;) {

@@ -7,10 +7,10 @@ import { type GoProgram, goProgram } from "./go_program.ts";
 export const HELMS = ["v3", "v4"] as const;
 type HelmVersion = (typeof HELMS)[number];
 
-/** Output of a Helm run, and whether it succeeded. */
+/** A Helm run's output, and whether the run succeeded. */
 export type HelmRun = { isGood: boolean; out: string; err: string };
 
-/** Builds Helm from Go modules on first use. This takes about 3 minutes per version on two cores. */
+/** Builds Helm from Go modules on first use. A build takes about 3 minutes per version on two cores. */
 export async function helm(version: HelmVersion): Promise<GoProgram> {
   const sources = join(import.meta.dirname, "helm", version);
   const module = `helm.sh/helm/${version}`;

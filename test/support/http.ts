@@ -1,12 +1,12 @@
 import { expect } from "vitest";
 
 /**
- * A complete response. `body` is its JSON object, or empty if the content is something else. `text` is the
- * raw content.
+ * A complete response. `body` is the decoded JSON object, or empty if the content is something else. `text`
+ * is the raw content.
  */
 export type HttpAnswer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
 
-/** Options of a call besides its path. */
+/** Options of a call, in addition to its path. */
 export type CallOptions = {
   body?: unknown;
   headers?: Record<string, string>;
@@ -15,20 +15,21 @@ export type CallOptions = {
 };
 
 /**
- * A minimal browser. It keeps cookies, and copies the CSRF cookie to its header in calls that change state.
+ * A minimal browser. It keeps cookies, and copies the CSRF cookie to the CSRF header in calls that change
+ * state.
  */
 export type HttpClient = {
   get(path: string, options?: CallOptions): Promise<HttpAnswer>;
   post(path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   call(method: string, path: string, options?: CallOptions): Promise<HttpAnswer>;
-  /** Returns the value of a cookie by its name on the wire. */
+  /** Returns the value of the cookie with this name in the response header. */
   cookie(name: string): string | undefined;
   setCookie(name: string, value: string): void;
-  /** Returns the newest sign-in code, short or long, that the development mailbox contains for an address. */
+  /** Returns the newest sign-in code for an address, short or long, from the development mailbox. */
   codeFor(email: string): Promise<string>;
-  /** Signs in by mail. The first time, this creates the account. */
+  /** Signs in by email. The first sign-in creates the account. */
   signIn(email: string): Promise<{ account_id: string; onboarding_step: string }>;
-  /** Signs in and completes the onboarding of a new account. */
+  /** Signs in. Completes the onboarding if the account is new. */
   onboard(
     email: string,
     type?: { organization_name: string },

@@ -5,8 +5,8 @@ const LONGER_THAN_OPENING_MS = 700;
 const LISTENING = "0A";
 
 /**
- * Sends SIGUSR1, which opens Node's inspector unless that is disabled. Returns the TCP ports on which the
- * process listens afterwards.
+ * Sends SIGUSR1, which opens Node's inspector unless the process has disabled it. Returns the TCP ports on
+ * which the process then listens.
  */
 export async function portsAfterSigusr1(pid: number): Promise<number[]> {
   process.kill(pid, "SIGUSR1");
@@ -14,7 +14,7 @@ export async function portsAfterSigusr1(pid: number): Promise<number[]> {
   return listeningPorts(pid);
 }
 
-/** Returns the TCP ports on which a local process listens, read from /proc. */
+/** Returns the TCP ports on which a local process listens. Reads them from /proc. */
 export function listeningPorts(pid: number): number[] {
   const own = new Set(
     readdirSync(`/proc/${pid}/fd`).flatMap((name) => {

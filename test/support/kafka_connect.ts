@@ -5,7 +5,8 @@ import { freePort } from "../../src/dev/process/ports.ts";
 import { type RunningGateway, startGateway } from "./gateway.ts";
 
 /**
- * The newest version for which Maven has all parts. A connector works only with a worker of the same version.
+ * The newest version with all of its artifacts in Maven. A connector works only with a worker of the same
+ * version.
  */
 const VERSION = "4.3.1";
 
@@ -20,7 +21,7 @@ export function connectJars() {
 
 /**
  * Runs Kafka Connect with the properties of a worker and a connector. Resolves when the connector is loaded.
- * `worker` builds the worker's properties from the settings of this machine.
+ * `worker` builds the worker's properties from this machine's settings.
  */
 export async function startConnect(
   jars: string,

@@ -18,25 +18,25 @@ import { operatorMetrics } from "./operator_metrics.ts";
 /** A part that has its own metrics. */
 export type Part = "api" | "worker" | "operator" | "keyvault";
 
-/** A metric as a part registers it. `labels` are the labels that its series may have. */
+/** A metric that a part registers. `labels` are the labels that the metric's series may have. */
 export type KnownMetric = { name: string; type: string; labels: string[]; parts: Part[] };
 
-/** Metrics of kube-state-metrics that the rules use, with the labels in use. */
+/** Metrics of kube-state-metrics that the alert rules use, with the labels that the rules use. */
 export const OTHERS: Record<string, string[]> = {
   kube_job_status_failed: ["namespace", "job_name", "reason"],
   kube_job_status_succeeded: ["namespace", "job_name"],
 };
 
-/** Matches names of metrics: ours, and those of other programs that rules and panels use. */
+/** Matches metric names: our own, and those of other programs that rules and panels use. */
 const NAMES =
   /(?<!["\w])(?:deputize|keyvault|controller_runtime|workqueue|rest_client|leader_election|kube|process|nodejs)_[a-z_0-9]+/g;
 
-/** Returns the names of metrics in a text. A name at the start of a quoted value does not count. */
+/** Returns the metric names in a string. Ignores a name at the start of a quoted value. */
 export function metricsIn(text: string): string[] {
   return [...text.matchAll(NAMES)].map(([name]) => name);
 }
 
-/** Returns the labels that an expression compares. */
+/** Returns the labels that an expression's matchers contain. */
 export function labelsIn(text: string): string[] {
   return [...text.matchAll(/([a-z_]+)[!=]~?"/g)].map(([, name = ""]) => name);
 }

@@ -5,7 +5,10 @@ const ROOT = new URL("../../", import.meta.url);
 /** A code block of a page: the heading above it, its language and its text. */
 export type CodeBlock = { heading: string; language: string; code: string };
 
-/** Returns the code blocks of a page of this project in order, optionally only those below one heading. */
+/**
+ * Returns the code blocks of a page of this project in order. With `heading`, returns only those below that
+ * heading.
+ */
 export async function codeBlocks(page: string, heading?: string): Promise<CodeBlock[]> {
   const text = await readFile(new URL(page, ROOT), "utf8");
   const blocks = text.split(/^#+ /m).flatMap((section) => {

@@ -1,8 +1,8 @@
 import type { Database } from "../../src/db/database.ts";
 
 /**
- * Adds `count` revoked certificates to a certificate's account. They have no requests, and foreign keys are
- * not checked. Both would take most of the time for many rows.
+ * Adds `count` revoked certificates to a certificate's account. The certificates have no requests, and
+ * foreign keys are not checked. For many rows, requests and checks would take most of the time.
  */
 export function addRevoked(db: Database, certId: string, count: number): Promise<void> {
   return db.transaction(async (trx) => {

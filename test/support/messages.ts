@@ -6,16 +6,16 @@ import { type Node, walk } from "./syntax.ts";
 /** A message in a source file. A placeholder appears as `{expression}`. */
 export type Message = { path: string; line: number; text: string };
 
-/** Matches names of constructors and functions that create errors and refusals. */
+/** Matches the names of constructors and functions that create errors and refusals. */
 const MAKERS =
   /(?:Error|Problem|Refused|Refusal|Fault|Unavailable|Damaged|Missing)$|^(?:refuse|refine|superRefine|regex|problem|fault|wrongType|damaged|rateLimited|obstacle|InvalidArgumentError)$/;
-/** Matches names of tables whose values are messages. */
+/** Matches the names of tables whose values are messages. */
 const TABLES = /^(?:errorCodes|.*(?:Errors|HINTS|MESSAGES|Messages|faults|FAULTS|problems|TEXT|TEXTS))$/;
 
-/** Source files of the service and the vault. */
+/** The service's and the vault's source files. */
 const SOURCES = ["src/**/*.{ts,mjs}", "keyvault/**/*.ts"];
 
-/** Returns the messages of all sources below `root`, in source order. */
+/** Returns the messages of all source files below `root`, in source order. */
 export function findMessages(root: string, sources = SOURCES): Message[] {
   const paths = globSync(sources, { cwd: root })
     .filter((path) => !path.includes("node_modules"))
@@ -23,7 +23,7 @@ export function findMessages(root: string, sources = SOURCES): Message[] {
   return paths.flatMap((path) => messagesOf(path, readFileSync(join(root, path), "utf8")));
 }
 
-/** Returns the messages of one source. */
+/** Returns the messages of one source file. */
 export function messagesOf(path: string, text: string): Message[] {
   const { program } = parseSync(path, text);
   const found = new Map<number, string>();
@@ -67,7 +67,7 @@ function textOf(node: Node, source: string): string | undefined {
     .join("");
 }
 
-/** Checks that a text is for people: words, not a code, a pattern or a path. */
+/** Checks that a string is a sentence for readers, not a code, a pattern or a path. */
 function isSentence(text: string): boolean {
   return /[a-z]{2,} [a-z{]/i.test(text) && !/^(?:select|insert|update|delete|with|create|alter) /i.test(text);
 }

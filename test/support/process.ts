@@ -4,13 +4,16 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
-/** A script that runs in this Node and has printed its first line. */
+/** A script that runs in the same Node version and has printed its first line. */
 export type RunningScript = {
   child: ChildProcess;
   firstLine: string;
 };
 
-/** Runs a TypeScript file and waits for its first line. Its standard error is that of this process. */
+/**
+ * Runs a TypeScript file and waits for its first line of output. The script writes to this process's standard
+ * error.
+ */
 export async function runScript(path: string, args: string[]): Promise<RunningScript> {
   const child = spawn(process.execPath, [path, ...args], { stdio: ["ignore", "pipe", "inherit"] });
   const lines = createInterface({ input: child.stdout });
@@ -21,7 +24,7 @@ export async function runScript(path: string, args: string[]): Promise<RunningSc
   return { child, firstLine };
 }
 
-/** Kills a child with SIGKILL and waits until it has ended. */
+/** Kills a child with SIGKILL and waits until it has exited. */
 export async function killHard(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) {
     const exit = once(child, "exit");
@@ -30,13 +33,14 @@ export async function killHard(child: ChildProcess): Promise<void> {
   }
 }
 
-/** Checks whether a process with that ID runs; a zombie does not count. */
+/** Checks whether a process with that ID runs. A zombie does not count. */
 export function isRunning(pid: number): boolean {
   return processBirth(pid) !== undefined;
 }
 
 /**
- * Resolves as soon as `condition` is true. Rejects with `what` if it is not true within `ms` milliseconds.
+ * Resolves as soon as `condition` returns true. Rejects with `what` if that does not happen within `ms`
+ * milliseconds.
  */
 export async function until(
   what: string,

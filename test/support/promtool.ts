@@ -15,9 +15,9 @@ const FETCH_MS = 120_000;
 export type Promtool = { path: string; missing?: never } | { path?: never; missing: string };
 
 /**
- * Finds Prometheus' promtool in the PATH, or unpacks it from Debian's package to `~/.cache/deputize`. It does
- * not install the package, since that would start a server. If the package lists do not contain it, they are
- * updated. If that fails too, it uses a copy that was unpacked before.
+ * Finds Prometheus's promtool in the PATH, or unpacks it from Debian's package to `~/.cache/deputize`. It
+ * does not install the package, since that would start a server. If the package lists do not contain
+ * promtool, it updates the lists. If that fails too, it uses a copy from an earlier run.
  */
 export async function promtool(): Promise<Promtool> {
   const installed = await run("promtool", ["--version"]).catch(() => undefined);
@@ -56,7 +56,7 @@ async function unpack(kept: string): Promise<void> {
     const [file] = (await readdir(folder)).filter((name) => name.endsWith(".deb"));
     if (file === undefined) throw new Error("apt-get download left no file");
     await run("dpkg", ["-x", join(folder, file), join(folder, "root")]);
-    // Another process may have finished first.
+    // Another process may have unpacked the same package first.
     await rename(join(folder, "root"), kept).catch((error: unknown) => {
       if (!existsSync(join(kept, PROGRAM))) throw error;
     });

@@ -6,7 +6,7 @@ import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts
 import { CANONICAL_SCOPES, WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";
 import { bytes32, NOW } from "./chains.ts";
 
-/** Context in which every constraint of {@link certificates} holds. */
+/** A context in which every constraint of {@link certificates} holds. */
 export const CONTEXT: ConstraintContext = {
   latitude: 47.37,
   longitude: 8.54,
@@ -63,8 +63,8 @@ const scope = fc.oneof(
 );
 
 /**
- * Generates changes for any certificate that may be issued and that holds at {@link NOW} in {@link CONTEXT}.
- * Each certificate may delegate.
+ * Generates changes for a certificate that may be issued and whose constraints hold at {@link NOW} in {@link
+ * CONTEXT}. Each certificate may delegate.
  */
 export const certificates: fc.Arbitrary<Partial<DelegationFields>> = fc.record({
   cert_id: text,
@@ -78,7 +78,7 @@ const bytes = fc
   .uint8Array({ minLength: 32, maxLength: 32 })
   .map((content) => Buffer.from(content).toString("base64"));
 
-/** Generates any binding to a challenge that is fresh at {@link NOW}. A stream is at its first turn. */
+/** Generates a binding to a challenge that is fresh at {@link NOW}. A stream is at its first turn. */
 export const bindings: fc.Arbitrary<Partial<ChallengeBinding>> = fc
   .record(
     {

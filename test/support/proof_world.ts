@@ -20,7 +20,7 @@ import type { SecretBox } from "../../src/secret_box.ts";
 import { insertAccount, insertApproval } from "./account_rows.ts";
 
 /**
- * An account with a platform, an API key, an agent and a certificate. All keys are real, and the test has
+ * An account with a platform, an API key, an agent and a certificate. All keys are real, and the test knows
  * their private halves.
  */
 export type ProofWorld = {
@@ -30,14 +30,14 @@ export type ProofWorld = {
   agentId: string;
   humanId: string;
   certificate: DelegationCert;
-  /** Returns a signed bundle over the given challenge, or over a new one. */
+  /** Returns a signed bundle over the given challenge or over a new challenge. */
   prove(options?: ProveOptions): Promise<ProofBundle>;
 };
 
 export type ProveOptions = {
   now?: Date;
   challenge?: Uint8Array;
-  /** The connection for a new challenge. Default: the connection of this account. */
+  /** The connection that requests a new challenge. Default: this account's connection. */
   shownTo?: string;
   /** Session context of the proof: 32 bytes. */
   sessionContext?: Uint8Array;
@@ -48,12 +48,12 @@ export type WorldOptions = {
   balanceMicroUsd?: number;
   scope?: string[];
   constraints?: Constraint[];
-  /** End of the certificate. By default it has none. */
+  /** Expiry of the certificate. By default it does not expire. */
   expiresAt?: Date;
   now?: Date;
 };
 
-/** Inserts the account into a migrated database, with the same rows as the service's own code. */
+/** Inserts the account into a migrated database. The rows are the same as those that the service writes. */
 export async function createProofWorld(
   db: Database,
   secretBox: SecretBox,

@@ -1,17 +1,20 @@
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** Maximum number of words in a sentence. A span of code counts as one word. */
+/** Maximum number of words in a sentence. A code span counts as one word. */
 const MOST_WORDS = 35;
 const PHRASES = /\b(no\s+more|at\s+once|by\s+itself|held\s+against|(is|are|was|were|be)\s+told)\b/gi;
 const TEST_NAME = /^(is|are|was|who|what|whose|of|about|that|those)\b/i;
 const RELATIVE_CLAUSE = /^(who|what|whose|whom|which|where|those|that)\b/i;
 const TEST_FUNCTIONS = new Set(["test", "it", "describe"]);
-/** Ends a sentence if the next one begins with a capital, a name in code, a bracket or a quote. */
+/**
+ * Matches the space between two sentences. The second begins with a capital, a name in code, a bracket or a
+ * quote.
+ */
 const END_OF_SENTENCE = /(?<=[.?!]["”')\]*_]*)\s+(?=["“'([*_]*[A-Z`\d])/;
 const ABBREVIATION = /\b(e\.g|i\.e|etc|vs|cf|No)\.$/;
 
-/** Returns the violations of English style rules that a program can check. */
+/** Returns the violations of those English style rules that a program can check. */
 export function proseViolations(path: string, text: string): string[] {
   if (path.endsWith(".md")) return markdownFaults(text).map((fault) => `${path}:${fault}`);
   if (/\.(ts|mjs)$/.test(path)) return sourceFaults(path, text).map((fault) => `${path}:${fault}`);
@@ -44,11 +47,11 @@ function sourceFaults(path: string, text: string): string[] {
   return faults;
 }
 
-/** A comment: its words without marks, and the line on which it begins. */
+/** A comment: its words without comment marks, and the line on which it begins. */
 export type CommentBlock = { words: string; line: number; isDocstring: boolean };
 type Comment = ReturnType<typeof parseSync>["comments"][number];
 
-/** Returns the comments of a source. Consecutive `//` lines form one comment. */
+/** Returns the comments of a source file. Consecutive `//` lines form one comment. */
 export function commentBlocks(text: string, comments: Comment[]): CommentBlock[] {
   const blocks: CommentBlock[] = [];
   let end = 0;

@@ -46,15 +46,15 @@ import {
 } from "../conformance/extensions/witness_entry.ts";
 
 /**
- * Options of a question about a bundle. `invocations` is the verifier's counter, `revoked` its list of
- * revoked certificates.
+ * Options of a question about a bundle. `invocations` is the verifier's counter. `revoked` is the verifier's
+ * list of revoked certificates.
  */
 export type BundleOptions = Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream"> & {
   context?: Omit<ConstraintContext, "invocations"> & { invocations?: number };
   revoked?: string[];
 };
 
-/** A question about a document for both implementations. */
+/** A question about a document that both implementations answer. */
 export type Question = { name: string; document: string } & (
   | { kind: "bundle"; options: BundleOptions }
   | { kind: "verification_receipt"; key: HybridPublicKey }

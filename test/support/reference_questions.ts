@@ -19,7 +19,7 @@ const HERE = {
 };
 const CONTEXT = { ...HERE, resource_id: "repo", path: "/src/a.ts", invocations: 1 };
 
-/** Boxes with every combination of altitudes, including every JSON spelling of 0. */
+/** Boxes with every combination of altitudes, in which 0 has every JSON spelling. */
 const BOXES: string[] = [
   '"min_alt_m":0,"max_alt_m":0',
   '"min_alt_m":0.0,"max_alt_m":-0.0',
@@ -32,7 +32,7 @@ const BOXES: string[] = [
   '"min_alt_m":-5',
 ];
 
-/** Constraints of each type that hold in {@link CONTEXT}. */
+/** Constraints of every type, all of which hold in {@link CONTEXT}. */
 const HOLDING: Constraint[] = [
   { type: "geo_circle", lat: 0.5, lon: 175, radius_m: 20_000.5 },
   {
@@ -91,7 +91,7 @@ const FAILING: Constraint[] = [
   { type: "acme:badge" },
 ];
 
-/** Returns all questions. They are the same in each run. */
+/** Returns all questions. Every run returns the same questions. */
 export async function allQuestions(): Promise<Question[]> {
   return [
     ...(await constraintQuestions()),

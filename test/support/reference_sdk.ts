@@ -20,12 +20,12 @@ const REQUIREMENTS = [
   "tzdata==2026.6",
 ];
 
-/** Asks the published Python SDK. The answers have the order of the questions. */
+/** Asks the published Python SDK. Returns the answers in the order of the questions. */
 export type Reference = (questions: readonly object[]) => Promise<Record<string, unknown>[]>;
 
 /**
- * Installs the published SDK once per user under `~/.cache/deputize/`. Returns what is missing if that is
- * impossible.
+ * Installs the published SDK once per user under `~/.cache/deputize/`. Returns what is missing if the
+ * installation is impossible.
  */
 export async function findReference(): Promise<Reference | { missing: string }> {
   try {

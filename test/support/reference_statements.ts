@@ -14,10 +14,10 @@ import { genuineDocuments, SESSION_SECRET } from "../fuzz/seeds.ts";
 import { AGENT, binding, bytes32, certify, NOW, ROOT, tamper, testKey } from "./chains.ts";
 import type { Question } from "./reference_answers.ts";
 
-/** Text that two implementations may encode differently. */
+/** A string that two implementations may encode differently. */
 export const AWKWARD = '\u2028\u2029\u0001"\\/<&>é\ue000😀\u007f';
 
-/** Returns the proof with one half of every certificate's signature changed. */
+/** Returns the proof with a change in one half of every certificate's signature. */
 export function broken(bundle: ProofBundle, half: "ed25519" | "ml_dsa_65"): ProofBundle {
   const delegations = bundle.delegations.map((each) => ({
     ...each,
@@ -26,7 +26,7 @@ export function broken(bundle: ProofBundle, half: "ed25519" | "ml_dsa_65"): Proo
   return { ...bundle, delegations };
 }
 
-/** Returns questions about all documents except bundles. They are the same in each run. */
+/** Returns questions about all documents except bundles. Every run returns the same questions. */
 export async function statementQuestions(): Promise<Question[]> {
   return [
     ...(await rotationQuestions()),

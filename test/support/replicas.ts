@@ -7,14 +7,13 @@ import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
 /**
- * `refusedPerMinute` limits refused proofs per connection and minute, by default to 100,000. `queue` is the
- * queue of decisions, by default the one of production.
+ * `refusedPerMinute` limits refused proofs per connection and minute. Default: 100,000. `queue` is the
+ * decision queue. Default: the production queue.
  */
 export type ReplicaOptions = PlatformOptions & { refusedPerMinute?: number; queue?: FairQueue };
 
 /**
- * Starts an API with every operation of the service and separate connection pools, like a process in
- * production.
+ * Starts an API with all operations of the service and separate connection pools, like a production process.
  */
 export async function startReplica(options: ReplicaOptions = {}): Promise<PlatformApi> {
   let pools: Pool[] = [];
@@ -50,7 +49,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Platfo
   };
 }
 
-/** Starts two such APIs on one database. */
+/** Starts two such APIs on the same database. */
 export async function startReplicas(options: ReplicaOptions = {}): Promise<[PlatformApi, PlatformApi]> {
   const first = await startReplica(options);
   return [first, await startReplica({ ...options, shares: first })];

@@ -4,25 +4,25 @@ import { createInterface } from "node:readline";
 import { PROGRAM } from "./dev_stack.ts";
 import { killHard, until } from "./process.ts";
 
-/** A role in a separate process, with all its log lines. */
+/** A role that runs as a separate process, with all its log lines. */
 export type RoleProcess = {
   child: ChildProcess;
   /** Log lines so far, parsed. */
   log: Record<string, unknown>[];
-  /** Returns its error output so far. */
+  /** Returns the role's error output so far. */
   errors(): string;
-  /** Returns the status of a page on its health port; 0 while the port does not answer. */
+  /** Returns the HTTP status of a page on the role's health port, or 0 while the port does not answer. */
   health(page: "/livez" | "/readyz"): Promise<number>;
-  /** Resolves when the role is ready. Rejects if it ends first. */
+  /** Resolves when the role is ready. Rejects if the role exits first. */
   ready(): Promise<void>;
-  /** Sends a signal, and resolves to the exit status. */
+  /** Sends a signal. Resolves to the exit status. */
   end(signal?: NodeJS.Signals): Promise<number | null>;
   /** Resolves to the exit status. */
   exit: Promise<number | null>;
 };
 
 type Environment = Record<string, string>;
-/** `before` is a command that runs Node, with its arguments. */
+/** `before` is a command with arguments that then runs Node. */
 type How = Pick<SpawnOptions, "cwd"> & { before?: readonly string[] };
 
 const READY_MS = 90_000;

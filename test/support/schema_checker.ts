@@ -2,16 +2,19 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { publishedSchemas } from "./schema_files.ts";
 
-/** A record as a consumer reads it. */
+/** A record in the form in which a consumer reads it. */
 export type SeenRecord = { key: string; value: string; headers: Record<string, string | undefined> };
 
-/** Checks records with only the schema files of `docs/events/`, as a program in any language can. */
+/** Checks records with nothing but the schema files of `docs/events/`, as a program in any language can. */
 export type SchemaChecker = {
-  /** Returns the differences between a record and the schema of its kind; none if it is valid. */
+  /**
+   * Returns the differences between a record and its event type's schema. The list is empty if the record is
+   * valid.
+   */
   faultsOf(record: SeenRecord): string[];
-  /** Does the same for the body of a webhook. */
+  /** Returns the same differences for the body of a webhook. */
   bodyFaultsOf(body: string): string[];
-  /** Checks any value against a schema file, or against a part of one. */
+  /** Checks any value against a schema file, or against one definition in the file. */
   faultsBy(name: string, value: unknown, part?: string): string[];
 };
 

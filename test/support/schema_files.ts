@@ -3,7 +3,7 @@ import { schemaFiles } from "../../src/events/schemas/event_schemas.ts";
 
 const FOLDER = new URL("../../docs/events/", import.meta.url);
 
-/** Returns the published schema files: their names and texts. */
+/** Returns the text of each published schema file, by file name. */
 export async function publishedSchemas(): Promise<Record<string, string>> {
   const names = (await readdir(FOLDER)).sort();
   return Object.fromEntries(
@@ -11,7 +11,7 @@ export async function publishedSchemas(): Promise<Record<string, string>> {
   );
 }
 
-/** Returns the expected content of these files. */
+/** Returns the expected text of each schema file. */
 export function currentSchemas(): Record<string, string> {
   const files = Object.entries(schemaFiles()).map(([name, schema]) => [
     name,
@@ -20,7 +20,7 @@ export function currentSchemas(): Record<string, string> {
   return Object.fromEntries(files.sort(([one = ""], [other = ""]) => (one < other ? -1 : 1)));
 }
 
-/** Writes the files, and removes files of kinds that no longer exist. */
+/** Writes the schema files, and removes files of event types that no longer exist. */
 export async function writeSchemaFiles(): Promise<void> {
   await mkdir(FOLDER, { recursive: true });
   const current = currentSchemas();

@@ -9,17 +9,17 @@ import { installationRoutes } from "../../src/installation/routes.ts";
 import type { HttpAnswer } from "./http.ts";
 import { type Person, type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
-/** The API with the operations about its own installation. Every read is fresh, without a cache. */
+/** The API with the operations about its own installation. Every read returns fresh data, without a cache. */
 export type ServiceApi = PlatformApi & {
-  /** Creates a complete account whose address is a service administrator's. */
+  /** Creates an onboarded account whose email address is a service administrator's. */
   administrator(): Promise<Person>;
-  /** Gives direct access to the installation without HTTP. */
+  /** The installation, for access without HTTP. */
   installation: Installation;
-  /** Reads a part as an administrator. */
+  /** Reads a part of the installation as an administrator. */
   look(part: string): Promise<Seen>;
 };
 
-/** The response about a part, with its figures by name, or by name and subject. */
+/** The response about a part of the installation. Figures are by name, or by name and subject. */
 export type Seen = {
   answer: HttpAnswer;
   state: unknown;
@@ -30,7 +30,7 @@ export type SeenFigure = { value: unknown; state: unknown; at: unknown };
 
 export type ServiceOptions = Partial<Pick<OpenDeps, "vault" | "certificateFile">>;
 
-/** Creates a person whose address is a service administrator's. */
+/** Creates a person whose email address is a service administrator's. */
 export async function administratorOf(api: PlatformApi): Promise<Person> {
   const client = api.client();
   const email = `administrator-${randomUUID()}@example.test`;
@@ -38,7 +38,7 @@ export async function administratorOf(api: PlatformApi): Promise<Person> {
   return { client, accountId: account_id, humanId: human_id, email };
 }
 
-/** Returns the options and the installation of a test API with an administrator. */
+/** Returns the options and the installation for a test API that has an administrator. */
 export function administered(given: ServiceOptions = {}) {
   const { vault = { health: async () => {} }, certificateFile = "none" } = given;
   let installation: OpenInstallation | undefined;
@@ -62,7 +62,7 @@ export function administered(given: ServiceOptions = {}) {
   };
 }
 
-/** Starts the API. */
+/** Starts this API. */
 export async function startServiceApi(
   options: ServiceOptions & { platform?: PlatformOptions } = {},
 ): Promise<ServiceApi> {

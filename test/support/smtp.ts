@@ -5,12 +5,12 @@ import { createMailer } from "../../src/accounts/mail/mail.ts";
 import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import { steeredClock } from "./clock.ts";
 
-/** A received mail: its envelope, and its text as sent. */
+/** A received email: its envelope and its raw text. */
 export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
 
 /**
- * `take` accepts mail, `reject` refuses the recipient with its address, `refuse` refuses the content. `hang
- * up` and `stall` accept mail, but close the connection or pause before the answer.
+ * `take` accepts the message. `reject` refuses the recipient and quotes the address. `refuse` refuses the
+ * content. `hang up` and `stall` accept the message, but then close the connection or delay the response.
  */
 type Behavior = "take" | "reject" | "refuse" | "hang up" | "stall";
 
@@ -18,14 +18,15 @@ type Behavior = "take" | "reject" | "refuse" | "hang up" | "stall";
 export type SmtpReceiver = {
   url: string;
   mails: ReceivedMail[];
-  /** Sets how the server handles the next mails. */
+  /** Sets how the server handles the next messages. */
   behave(how: Behavior): void;
   stop(): Promise<void>;
 };
 
 /**
  * Starts an SMTP server. It accepts non-ASCII addresses unless `ascii` is set. With a `password` it requires
- * STARTTLS and a login as `deputize`, and its URL contains both. Otherwise it has neither TLS nor login.
+ * STARTTLS and a login as `deputize`, and its URL contains user and password. Otherwise it has neither TLS
+ * nor login.
  */
 export async function startSmtp({
   ascii = false,
@@ -81,7 +82,7 @@ export async function startSmtp({
   };
 }
 
-/** Creates a mailer like the API's that sends to this server. */
+/** Creates a mailer like the API's. The mailer sends to this server. */
 export function mailerTo({ url }: Pick<SmtpReceiver, "url">): Mailer {
   const settings = { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" };
   return createMailer(settings, { log: pino({ level: "silent" }), clock: steeredClock() }).mailer;

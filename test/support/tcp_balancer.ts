@@ -4,7 +4,10 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 /** A server behind the balancer: its port, and whether it should receive new connections. */
 export type Backend = { port: number; isReady(): Promise<boolean> };
 
-/** A load balancer like a Kubernetes Service. New connections go to ready backends, and open ones remain. */
+/**
+ * A load balancer that works like a Kubernetes Service. New connections go to ready backends. Open
+ * connections remain.
+ */
 export type TcpBalancer = {
   url: string;
   /** Backends that receive connections while they are ready. */

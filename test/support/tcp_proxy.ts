@@ -1,15 +1,15 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A proxy to a server that a test can break. */
+/** A proxy in front of a server. A test can make it fail. */
 export type TcpProxy = {
-  /** The server's URL with the proxy's address. */
+  /** The server's URL with the proxy's host and port. */
   url: string;
-  /** Ends every connection, and closes new ones immediately. */
+  /** Closes every connection, and closes new connections immediately. */
   cut(): void;
-  /** Keeps connections open, but passes nothing on. */
+  /** Keeps connections open, but forwards nothing. */
   stall(): void;
-  /** Passes everything on again. Earlier connections do not recover. */
+  /** Forwards everything again. Earlier connections do not recover. */
   mend(): void;
   stop(): Promise<void>;
 };

@@ -1,21 +1,24 @@
 import { readFileSync, statfsSync } from "node:fs";
 
 const FOLDER = "/dev/shm";
-/** Several times the size of a new clone with its packages, 0.6 GB, and of the databases of a run. */
+/**
+ * Required space: several times the size of a new clone with its packages (0.6 GB) and of a test run's
+ * databases.
+ */
 const ENOUGH_BYTES = 6 * 2 ** 30;
 
 /**
- * Keeps the run's temporary files in memory if the machine allows it. On a disk, creating and dropping
- * databases takes longer than the tests. To create a file, ext4 scans every file that was removed in the last
- * minutes. A TMPDIR that is already set stays unchanged.
+ * Keeps the test run's temporary files in memory if the machine allows it. On a disk, creating and dropping
+ * databases takes longer than the tests. Whenever ext4 creates a file, it scans every file that was removed
+ * in the last minutes. If TMPDIR is already set, it stays unchanged.
  */
 export function useMemoryForFiles(): void {
   if (process.env.TMPDIR === undefined && isRoomy()) process.env.TMPDIR = FOLDER;
 }
 
 /**
- * Checks that files can be kept in memory: a tmpfs from which programs may run, with enough space, and enough
- * free memory.
+ * Checks that memory can hold the files. This needs a tmpfs from which programs may run, with enough space,
+ * and enough free memory.
  */
 function isRoomy(): boolean {
   try {

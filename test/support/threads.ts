@@ -8,7 +8,7 @@ export function nicenessOfThreads(pid: number): ThreadSeen[] {
   return readdirSync(`/proc/${pid}/task`).map((id) => {
     const stat = readFileSync(`/proc/${pid}/task/${id}/stat`, "utf8");
     const end = stat.lastIndexOf(")");
-    // Field 19 of the file. The first field after the name is field 3.
+    // Niceness is field 19 of the file. The first field after the thread's name is field 3.
     const niceness = Number(stat.slice(end + 2).split(" ")[16]);
     return { name: stat.slice(stat.indexOf("(") + 1, end), niceness };
   });

@@ -1,4 +1,4 @@
-/** Texts that an attacker may put into a field, and that every page must show as text. */
+/** Strings that an attacker may put into a field. Every page must show them as text. */
 export const XSS_CORPUS: readonly string[] = [
   "<script>globalThis.stolen = 1</script>",
   "</title><script>globalThis.stolen = 1</script>",
@@ -22,7 +22,7 @@ export const XSS_CORPUS: readonly string[] = [
   "\u202e<b>txt.exe\u2066",
 ];
 
-/** Addresses that no page may use as a link. */
+/** URLs that no page may use as a link. */
 export const HOSTILE_ADDRESSES: readonly string[] = [
   "javascript:globalThis.stolen=1",
   "JaVaScRiPt:globalThis.stolen=1",

@@ -9,7 +9,8 @@ const NEEDED = ["etcd", "kube-apiserver", "kubectl"];
 
 /**
  * Returns a binary with the API server, etcd, the controllers and kubectl. The first build takes about 4
- * minutes on two cores. If KUBEBUILDER_ASSETS is set, uses the programs of that folder in any version.
+ * minutes on two cores. If KUBEBUILDER_ASSETS is set, uses the programs in that folder, whatever their
+ * version.
  */
 export async function kubernetesBinary(): Promise<GoProgram> {
   const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
@@ -32,7 +33,7 @@ async function builtBinary(): Promise<GoProgram> {
   });
 }
 
-/** Wraps the programs of a folder as one binary whose first argument selects the program. */
+/** Wraps a folder's programs as one binary whose first argument selects the program. */
 export async function assetsProgram(assets: string): Promise<GoProgram> {
   for (const name of NEEDED) {
     const isThere = await access(join(assets, name)).then(
@@ -48,7 +49,10 @@ export async function assetsProgram(assets: string): Promise<GoProgram> {
   return { path };
 }
 
-/** Returns why the controllers cannot run, or `undefined` if they can. envtest's folder contains none. */
+/**
+ * Returns why the controllers cannot run, or `undefined` if they can. envtest's folder contains no
+ * controllers.
+ */
 export async function missingControllers(): Promise<string | undefined> {
   const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
   if (assets === "") return undefined;

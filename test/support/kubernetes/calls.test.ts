@@ -11,7 +11,8 @@ let stop = (): void => undefined;
 afterEach(() => stop());
 
 /**
- * Starts a server that gives these answers in order. Returns its client and the requests that it received.
+ * Starts a server that sends these responses in order. Returns a client of the server and the requests that
+ * the server received.
  */
 async function serving(...answers: { status: number; body: object }[]) {
   const sent: string[] = [];

@@ -6,15 +6,15 @@ import type { Kubernetes, KubernetesObject, KubernetesUser } from "./server.ts";
 export type Address = Pick<Kubernetes, "url" | "ca" | "adminToken">;
 
 /**
- * Message of an API server that briefly rejects calls after a definition changed, while it reloads its
- * objects. The call had no effect, and clients are expected to repeat it.
+ * Error message of an API server that briefly rejects calls after a custom resource definition changed, while
+ * it reloads its objects. The call had no effect, and clients are expected to repeat it.
  */
 const PUT_OFF = "storage is (re)initializing";
 const COME_BACK_MS = 50;
 
 /**
- * Returns functions that call an API server: as administrator, as an impersonated user, or with another
- * token. They repeat a call that is rejected because a definition changed.
+ * Returns functions that call an API server as administrator, as an impersonated user, or with another token.
+ * They repeat a call that was rejected because a custom resource definition changed.
  */
 export function callsOf({ url, ca, adminToken }: Address): Pick<Kubernetes, "call" | "as" | "withToken"> {
   const dispatcher = new Agent({ connect: { ca }, keepAliveTimeout: 1000 });

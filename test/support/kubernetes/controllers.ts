@@ -15,12 +15,12 @@ const CONTROLLERS = [
   "serviceaccount-controller",
 ];
 
-/** Running controllers of a cluster. */
+/** A cluster's running controllers. */
 export type Controllers = { stop(): Promise<void> };
 
 /**
  * Starts the controllers that delete namespaces, collect objects without an owner, and count quotas. Resolves
- * when they work. They end when this process ends.
+ * when all three work. The controllers stop when this process exits.
  */
 export async function startControllers(
   binary: string,

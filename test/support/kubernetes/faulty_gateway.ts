@@ -8,9 +8,9 @@ import { createAuthority, issueCertificate } from "../../../keyvault/tls/authori
 import type { Kubernetes } from "./server.ts";
 
 /**
- * A fault of a call. Instead of passing it on, the gateway sends another answer, breaks the connection, or
- * does not answer. Or it delays the answer, breaks it after some bytes or before the first, or changes or
- * drops each line.
+ * A fault of a call. The gateway can send another response instead of forwarding the call, break the
+ * connection, or send no response. It can also delay the response, break it after some bytes or before the
+ * first byte, or change or drop each line.
  */
 export type GatewayFault =
   | { status: number; body?: object; headers?: Record<string, string> }
@@ -26,9 +26,9 @@ type AnswerFault = Exclude<GatewayFault, "reset" | "silence" | { status: number 
 /** A proxy to an API server, with administrator rights, that a test can make faulty. */
 export type FaultyGateway = {
   url: string;
-  /** Certificate that verifies the gateway's TLS. */
+  /** Certificate for verification of the gateway's TLS. */
   ca: string;
-  /** Sets the faults of calls that begin from now on. Without a rule there are no faults. */
+  /** Sets the faults for calls that begin from now on. Without a rule, calls have no faults. */
   setRule(rule?: (method: string, url: URL) => GatewayFault | undefined): void;
   /** Breaks every connection. */
   breakAll(): void;

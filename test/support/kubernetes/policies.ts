@@ -11,7 +11,7 @@ const KINDS: Record<string, string> = {
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 };
 
-/** The operator's user, as the policies know it. */
+/** The user name by which the policies identify the operator. */
 export const OPERATOR = {
   name: DEFAULT_OPERATOR,
 };
@@ -23,7 +23,7 @@ export function policyPath(kind: keyof typeof KINDS, name: string): string {
 
 /**
  * Applies `crds/policies.yaml` with strict validation, optionally for another operator. Resolves when the API
- * server refuses probes, which shows that all policies are enforced.
+ * server rejects probe requests, which shows that it enforces all policies.
  */
 export async function installPolicies(kubernetes: Kubernetes, operator = DEFAULT_OPERATOR): Promise<void> {
   const file = await readFile(join(import.meta.dirname, "../../../crds/policies.yaml"), "utf8");

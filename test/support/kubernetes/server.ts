@@ -10,33 +10,33 @@ import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
 import { freePort } from "../../../src/dev/process/ports.ts";
 import { callsOf } from "./calls.ts";
 
-/** Response of the API server: HTTP status and decoded body. A refusal has a `Status` object as body. */
+/** The API server's response: HTTP status and decoded body. A refusal has a `Status` object as body. */
 export type KubernetesAnswer = { status: number; body: KubernetesObject };
 /** A JSON object of the Kubernetes API. */
 export type KubernetesObject = { [field: string]: unknown };
 
-/** A user of the cluster. Every user is also in the group `system:authenticated`. */
+/** A user of the cluster. Every user is also a member of the group `system:authenticated`. */
 export type KubernetesUser = { name: string; group?: string; uid?: string };
 
-/** A running API server with real RBAC and admission. There is no scheduler and no controller. */
+/** A running API server with real RBAC and admission. Neither a scheduler nor a controller runs. */
 export type Kubernetes = {
   url: string;
-  /** Certificate that verifies the server's TLS. */
+  /** Certificate for verification of the server's TLS. */
   ca: string;
-  /** Token of a member of `system:masters`. */
+  /** Token of a user in the group `system:masters`. */
   adminToken: string;
-  /** Calls the server as administrator. The body is JSON by default. */
+  /** Calls the server as administrator. By default the body is sent as JSON. */
   call(method: string, path: string, body?: unknown, contentType?: string): Promise<KubernetesAnswer>;
-  /** Returns a function that calls as another user, by impersonation. */
+  /** Returns a function that makes calls as another user, by impersonation. */
   as(user: KubernetesUser): Kubernetes["call"];
-  /** Returns a function that calls with another token, optionally impersonating a user. */
+  /** Returns a function that makes calls with another token, and optionally impersonates a user. */
   withToken(token: string, as?: KubernetesUser): Kubernetes["call"];
-  /** Returns audit log entries of writes, successful or not, to our objects. */
+  /** Returns audit log entries about writes to our objects, whether they succeeded or failed. */
   audited(): Promise<KubernetesObject[]>;
   stop(): Promise<void>;
 };
 
-/** Additional users by their tokens. */
+/** Additional users, by token. */
 export type KubernetesTokens = Record<string, KubernetesUser>;
 
 /** Audits writes of our kinds, with the user and the policies' annotations. */
@@ -55,8 +55,8 @@ const AUDIT_POLICY = {
 };
 
 /**
- * Starts etcd and the API server in a temporary folder on free loopback ports. They end when this process
- * ends.
+ * Starts etcd and the API server in a temporary folder on free loopback ports. Both stop when this process
+ * exits.
  */
 export async function startKubernetes(binary: string, tokens: KubernetesTokens = {}): Promise<Kubernetes> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubernetes-"));

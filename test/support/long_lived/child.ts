@@ -16,7 +16,7 @@ new PerformanceObserver((list) => {
 }).observe({ entryTypes: ["gc"] });
 const before = held();
 await repeat(Number(times));
-// An object that survived the first collection is moved or dropped by the second.
+// The second collection moves or drops objects that survived the first.
 collect({ type: "minor" });
 collect({ type: "minor" });
 const after = held();

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const CHILD = fileURLToPath(new URL("child.ts", import.meta.url));
-/** Flags that collect new objects after every 8 MB and prevent a collection of the whole heap. */
+/** Node flags: collect new objects after every 8 MB, and never collect the whole heap. */
 const FLAGS = [
   "--expose-gc",
   "--min-semi-space-size=8",
@@ -11,12 +11,12 @@ const FLAGS = [
   "--initial-old-space-size=512",
 ];
 
-/** Bytes that remain allocated, although unneeded, until the whole heap is collected. */
+/** Bytes of objects that are no longer needed but remain allocated until the whole heap is collected. */
 export type LongLived = { heap: number; buffers: number };
 
 /**
- * Returns the bytes that each call of a module's function leaves behind, measured over `times` calls.
- * `module` is a URL whose default export does the work once. It runs in a separate process.
+ * Returns the bytes that each call of a module's function leaves allocated, as an average over `times` calls.
+ * `module` is a URL. The module's default export does the work once. It runs in a separate process.
  */
 export async function longLived(module: URL, times: number): Promise<LongLived> {
   const args = [...FLAGS, CHILD, module.href, String(times)];
