@@ -9,8 +9,8 @@ import { untilAnswers } from "../../src/dev/stack_parts.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Returns the environment of an API process on a bench's database: free ports for the API and its health
- * page, and no vault.
+ * Returns the environment for an API process on a bench's database. It has free ports for the API and for its
+ * health page, and no vault.
  */
 export async function apiEnvironment(folder: string, databaseUrl: string, sealingKey: Buffer) {
   const [port, health] = [await freePort(), await freePort()];
@@ -31,8 +31,8 @@ export async function apiEnvironment(folder: string, databaseUrl: string, sealin
 }
 
 /**
- * Starts the API as a process on a bench's database. It has no vault unless `more` configures one. Its log is
- * in `folder`.
+ * Starts the API as a process on a bench's database. The API has no vault unless `more` configures one. Its
+ * log is in `folder`.
  */
 export async function startApiProcess(
   folder: string,

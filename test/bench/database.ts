@@ -7,7 +7,10 @@ import { migrate } from "../../src/db/migrate.ts";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";
 
-/** A temporary Postgres for a bench. `folder` is for other files and is deleted with it. */
+/**
+ * A temporary Postgres for a bench. `folder` is for the bench's other files. It is deleted together with
+ * Postgres.
+ */
 export type BenchDatabase = {
   db: Database;
   pool: Pool;
@@ -17,12 +20,14 @@ export type BenchDatabase = {
   folder: string;
 };
 
-/** Size of the write-ahead log between two checkpoints, and the part of it that is kept for reuse. */
+/**
+ * Maximum size of the write-ahead log between two checkpoints, and the size that Postgres keeps for reuse.
+ */
 const LOG_SETTINGS = { max_wal_size: "4GB", min_wal_size: "1GB" };
-/** Number of 16 MB log files that exist before a measurement. */
+/** Number of 16 MB log files that must exist before a measurement. */
 const LOG_FILES = 60;
 
-/** Runs the measurement on a new Postgres with the newest schema, and deletes it afterwards. */
+/** Runs the measurement on a new Postgres with the newest schema, and deletes that Postgres afterwards. */
 export async function withBenchDatabase(
   { connections }: { connections?: number },
   measure: (database: BenchDatabase) => Promise<void>,
@@ -53,7 +58,7 @@ export async function withBenchDatabase(
 }
 
 /**
- * Creates the log files that a server has after running for a while, since it overwrites old ones. Creating a
+ * Creates the write-ahead log files that a long-running server already has and overwrites. The creation of a
  * file takes 40 ms, during which nothing commits.
  */
 async function makeLog(pool: Pool): Promise<void> {

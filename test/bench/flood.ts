@@ -7,24 +7,28 @@ import { type Measured, prepareLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Measures calls beyond the machine's capacity. It shows how long they wait with an increasing number of
- * connections, and how one account's flood affects another account. The other account alone is measured in
- * turn. Run `node test/bench/flood.ts`.
+ * Measures calls beyond the machine's capacity. It shows how long calls wait as the number of connections
+ * grows, and how one account's flood affects another account. Rounds with a flood alternate with rounds in
+ * which the other account is alone. Run `node test/bench/flood.ts`.
  */
 const ROUNDS = 3;
 const CONNECTIONS = [16, 64, 256, 1_000, 3_000];
 /**
- * Connections of the flooding account: with the first number calls wait, with the second some are refused.
+ * Numbers of connections of the flooding account. With the first number its calls wait. With the second
+ * number the API also refuses some of them.
  */
 const FLOODS = [64, 1_000];
-/** Connections of the affected account. */
+/** Numbers of connections of the affected account. */
 const QUIET = [1, 4, 16];
 const MS = 4_000;
-/** Maximum number of proofs per second, so that no client runs out of proofs. */
+/**
+ * Number of proofs that a client prepares per second of its run. No client sends more calls, so none runs
+ * out.
+ */
 const PER_SECOND = 2_500;
-/** Disables the limits per IP address, since all clients share one address here, unlike tenants. */
+/** Disables the limits per IP address. All clients share one address here, but real tenants do not. */
 const NO_BOUNDS = { CONNECTIONS_PER_IP: "10000", BODIES_PER_IP: "10000" };
-/** Maximum time for a call to wait and to be processed. */
+/** Maximum time in milliseconds that a call may wait and be processed. */
 const LONGEST_MS = 1_500;
 const BOUND = "how long an answer may take";
 
@@ -65,7 +69,7 @@ async function measureBeside(place: Place, record: FigureRecord, connections: nu
   addSeen(record, `${name}: the flood`, await flooded);
 }
 
-/** Prepares a client of one account, with enough proofs for its whole run. */
+/** Prepares a client for one account, with enough proofs for the client's whole run. */
 async function clientOf(
   { database: { folder }, verifiers, port }: Place,
   account: number,

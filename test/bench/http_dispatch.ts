@@ -15,12 +15,12 @@ import { createRecord } from "./results/record.ts";
 import { report } from "./results/tables.ts";
 
 /**
- * Measures the cost of HTTP handling for a frequent call. A trivial `api_key` operation that receives 17.6 kB
- * is compared with a bare `node:http` listener that reads as much and gives the same answer. `direct` finds
- * its route by one look-up, `router` by Koa's router.
+ * Measures the cost of HTTP handling for a frequent call. It compares a trivial `api_key` operation that
+ * receives 17.6 kB with a bare `node:http` listener. The listener reads as much and gives the same response.
+ * `direct` finds its route by one look-up, and `router` by Koa's router.
  *
- * Each runs in a separate process, in turn, three times. This process creates the load. Compare the processor
- * time, since rates depend on what else the machine does. Run `node test/bench/http_dispatch.ts`.
+ * Each kind runs in a separate process, in turn, three times. This process creates the load. Compare the
+ * processor times, since rates depend on other load on the machine. Run `node test/bench/http_dispatch.ts`.
  */
 const KINDS = ["bare", "direct", "router"] as const;
 type Kind = (typeof KINDS)[number];

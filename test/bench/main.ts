@@ -7,9 +7,9 @@ import { tablesOf } from "./results/tables.ts";
 
 /**
  * `npm run bench [-- name …]` runs the benches one after the other, each in a separate process. It prints
- * their results and writes them to `bench-results/` as JSON and as tables. `--json` prints one object per
- * bench instead of tables. All other options are for the bench itself. Compare ratios within one run, since
- * other load on the machine slows both sides.
+ * their results and writes them to `bench-results/` as JSON and as tables. With `--json` it prints one object
+ * per bench instead of tables. All other options are passed to the bench. Compare ratios within one run,
+ * since other load on the machine slows both sides.
  */
 const BENCHES: Record<string, string> = {
   protocol: "Protocol: verify, sign, decode; native against the reference implementation",

@@ -16,8 +16,8 @@ import { percentiles } from "./timing.ts";
 import { type BenchVault, startBenchVault } from "./vault/place.ts";
 
 /**
- * Measures the memory of each process while the vault presents agents' proofs and the API decides on them, as
- * fast as possible. It also measures how waits change over time. Run `node test/bench/memory.ts [--minutes=2]
+ * Measures each process's memory while the vault presents agents' proofs and the API decides on them, as fast
+ * as possible. It also measures how wait times change. Run `node test/bench/memory.ts [--minutes=2]
  * [--agents=500]`. With more than 10,000 agents, the vault's key cache no longer holds all keys.
  */
 const option = (name: string, otherwise: number): number =>
@@ -73,7 +73,9 @@ async function measure({ database, vault, agents }: Place, record: FigureRecord)
   }
 }
 
-/** Runs the client, and `sample` meanwhile. Rejects if the client received anything except allows. */
+/**
+ * Runs the client, and calls `sample` repeatedly while the client runs. Rejects if a call was not allowed.
+ */
 async function load(orders: Orders, sample: () => Promise<void>): Promise<Window[]> {
   const windows: Window[] = [];
   const client = fork(fileURLToPath(new URL("memory/client.ts", import.meta.url)));
@@ -88,7 +90,7 @@ async function load(orders: Orders, sample: () => Promise<void>): Promise<Window
   return windows;
 }
 
-/** Adds the sizes at the start, in each quarter of the time, and at the end. */
+/** Adds the memory sizes at the start, in each quarter of the time, and at the end. */
 function addSizes(record: FigureRecord, samples: readonly Map<string, number>[]): void {
   for (const name of [...PROCESSES, POSTGRES]) {
     const sizes = samples.map((sample) => sample.get(name) ?? Number.NaN);

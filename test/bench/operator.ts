@@ -17,9 +17,9 @@ import { report } from "./results/tables.ts";
 
 /**
  * Measures an operator with its maximum number of objects. It uses a real API server and etcd, and a fake of
- * the service's API. It measures how long the operator needs to process all objects, at first and after a
- * restart. It also measures writes, memory and processor time while idle, and how long people wait. Run `node
- * test/bench/operator.ts [--small]`.
+ * the service's API. It measures how long the operator needs to process all objects, first after their
+ * creation and then after a restart. It also measures writes, memory and processor time while idle, and how
+ * long people wait. Run `node test/bench/operator.ts [--small]`.
  */
 const small = process.argv.includes("--small");
 const crowd: Crowd = small
@@ -44,7 +44,7 @@ const kubernetes = await startKubernetes(binary.path);
 const api = await startFakeOperatorApi({ token: TOKEN });
 const client = await createClusterClient({ access: adminAccess(kubernetes) });
 let operator: BenchOperator | undefined;
-/** Number of Delegations that samples have used. */
+/** Number of Delegations that samples have already used. */
 let used = 0;
 const record = createRecord();
 try {
@@ -99,7 +99,10 @@ function start(): Promise<BenchOperator> {
   return startBenchOperator(settings, join(dir, "operator.log"));
 }
 
-/** Measures from a start with unprocessed objects until all await approval, then until all are Active. */
+/**
+ * Measures two times: from the start with unprocessed objects until all await approval, and from the
+ * approvals until all are Active.
+ */
 async function measureFirst(): Promise<void> {
   const begun = performance.now();
   operator = await start();
@@ -117,8 +120,8 @@ async function measureFirst(): Promise<void> {
 }
 
 /**
- * Measures from a start until every object was processed, and the writes meanwhile. For comparison, reads all
- * objects directly.
+ * Measures the time from the operator's start until it has processed every object, and its writes during that
+ * time. For comparison, also reads all objects directly.
  */
 async function measureStart(): Promise<void> {
   await operator?.stop();
@@ -153,8 +156,8 @@ async function measureIdle(): Promise<void> {
 }
 
 /**
- * Measures how long a revocation takes to reach the API, and how long a decision in the cluster takes until
- * Active.
+ * Measures how long a revocation takes to reach the API. Also measures how long it takes from a decision in
+ * the cluster until the Delegation is Active.
  */
 async function measureWaits(): Promise<void> {
   const revoked = await sampled(SAMPLES, async (name, namespace) => {
@@ -169,7 +172,7 @@ async function measureWaits(): Promise<void> {
   addWaits(record, "decision in the cluster until Active", decided);
 }
 
-/** Measures the same for decisions while a new process reads all objects. */
+/** Measures the wait after a decision in the cluster while a new operator process reads all objects. */
 async function measureWaitsDuringStart(): Promise<void> {
   await operator?.stop();
   operator = await start();
@@ -178,7 +181,7 @@ async function measureWaitsDuringStart(): Promise<void> {
   addWaits(record, "decision in the cluster until Active, during a start", await decisions("start"));
 }
 
-/** Measures several times, each with an unused Delegation, a few concurrently. */
+/** Runs `measure` for several unused Delegations, a few of them concurrently. */
 async function sampled(
   count: number,
   measure: (name: string, namespace: string) => Promise<number>,
@@ -191,7 +194,10 @@ async function sampled(
   return times;
 }
 
-/** Creates Delegations and decides on each in the cluster once it awaits approval. */
+/**
+ * Creates Delegations and decides on each in the cluster when it awaits approval. Returns the milliseconds
+ * until each is Active.
+ */
 async function decisions(when: string): Promise<number[]> {
   const count = small ? SAMPLES / 4 : SAMPLES;
   const names = Array.from({ length: count }, (_, index) => `decide-${when}-${index}`);
@@ -221,7 +227,10 @@ async function decisions(when: string): Promise<number[]> {
   return times;
 }
 
-/** Applies the decision in the fake API, which has no cluster to read it from. */
+/**
+ * Applies the decision to the fake API's state. The fake has no cluster from which it could read the
+ * decision.
+ */
 function decideIn(call: string): void {
   const id = decodeURIComponent(call.split("/")[4] ?? "");
   const delegation = api.delegations.get(id);
@@ -256,14 +265,16 @@ async function patch(path: string, body: object): Promise<void> {
   if (status !== 200) throw new Error(`${path}: ${status} ${String(answer.message)}`);
 }
 
-/** Returns the operator's writes since its start, without those of its lease and its Events. */
+/**
+ * Returns the number of writes by the operator since its start, except writes to its lease and its Events.
+ */
 async function writes(): Promise<number> {
   if (operator === undefined) return 0;
   const made = await operator.metric("rest_client_requests_total", 'method="PATCH"');
   return made - (await leaseWrites());
 }
 
-/** Returns the number of lease renewals. Every 2 s the operator renews its lease with a patch. */
+/** Returns the number of lease renewals. The operator renews its lease every 2 s with a patch. */
 async function leaseWrites(): Promise<number> {
   const { body } = await kubernetes.call(
     "GET",

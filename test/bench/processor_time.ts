@@ -3,12 +3,14 @@ import { readdir, readFile } from "node:fs/promises";
 /** Linux measures processor time in steps of 10 ms. */
 const STEP_MICROSECONDS = 10_000;
 
-/** Returns the processor time of a process so far in microseconds: all threads, user and system. */
+/**
+ * Returns a process's processor time so far in microseconds. It covers all threads, and user and system time.
+ */
 export async function processorTime(pid: number): Promise<number> {
   return (await readStat(pid))?.microseconds ?? 0;
 }
 
-/** Returns {@link processorTime} of a process and its children, both running and ended. */
+/** Returns {@link processorTime} of a process and all its children, including those that have exited. */
 export async function processorTimeWithChildren(pid: number): Promise<number> {
   const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const stats = await Promise.all(names.map((name) => readStat(Number(name))));
@@ -17,7 +19,10 @@ export async function processorTimeWithChildren(pid: number): Promise<number> {
   return running.reduce((sum, stat) => sum + (stat?.microseconds ?? 0), ended);
 }
 
-/** Returns the milliseconds for which a process's first thread, which has the event loop, has run so far. */
+/**
+ * Returns for how many milliseconds a process's first thread has run so far. The event loop runs in that
+ * thread.
+ */
 export async function firstThreadTime(pid: number): Promise<number> {
   const [nanoseconds] = (await readFile(`/proc/${pid}/task/${pid}/schedstat`, "utf8")).split(" ");
   return Number(nanoseconds) / 1_000_000;

@@ -14,7 +14,7 @@ import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import type { Aim, Ratio } from "./results/figures.ts";
 import { report } from "./results/tables.ts";
 
-/** Work whose cost is measured, one run after the other. */
+/** Work to measure. Its runs follow each other. */
 type Case = {
   name: string;
   times: number;
@@ -22,7 +22,7 @@ type Case = {
 };
 
 /**
- * Cost of one run: microseconds of processor time in all threads, microseconds of elapsed time, and bytes
+ * Cost of one run: microseconds of processor time over all threads, microseconds of elapsed time, and bytes
  * allocated on the JavaScript heap.
  */
 type Cost = {
@@ -120,7 +120,8 @@ async function measure({ times, run }: Case): Promise<Cost> {
 }
 
 /**
- * Uses processor time, since the halves of a signature are verified concurrently if a second core is free.
+ * Returns a ratio of processor times. Elapsed times would vary, since both halves of a signature are verified
+ * concurrently if a second core is free.
  */
 function ratio(over: string, under: string, aim: Aim): Ratio {
   return { name: `${over} / ${under}`, over, under, aim };

@@ -8,8 +8,8 @@ import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Compares decisions with few certificates and no history to decisions with increasing numbers of both,
- * alternating between two databases. Run `node test/bench/stock.ts [--certificates=1000000]
+ * Compares decisions in two databases: one has few certificates and no history, and the other has growing
+ * numbers of both. The two alternate. Run `node test/bench/stock.ts [--certificates=1000000]
  * [--history=10000000]`. With these numbers it takes a quarter of an hour and 15 GB of disk.
  */
 const option = (name: string, otherwise: number): number =>

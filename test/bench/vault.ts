@@ -15,12 +15,11 @@ import { rewrapAll } from "./vault/rewrap.ts";
 import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
 
 /**
- * Measures the cost of a hybrid signature over mutual TLS with its audit record on disk. The baseline is
- * importing two seeds and signing in this process. Both alternate within one run, so a busy machine slows
- * both.
+ * Measures the cost of a hybrid signature over mutual TLS with its audit record on disk. The baseline imports
+ * two seeds and signs in this process. Both alternate within one run, so other load slows both.
  *
- * Two vaults, with 100 and with 100,000 keys, run as separate processes on a Postgres that syncs to disk.
- * This process is the client. On a busy machine, compare processor time and ratios. Run `node
+ * Two vaults run as separate processes, one with 100 keys and one with 100,000 keys. Their Postgres syncs to
+ * disk. This process is the client. On a busy machine, compare processor time and ratios. Run `node
  * test/bench/vault.ts`.
  */
 const WARM_UP = 300;
@@ -89,8 +88,7 @@ async function measure(record: FigureRecord): Promise<void> {
 }
 
 /**
- * Creates {@link KEYS} keys, each of a separate tenant, and returns a function that signs with one after the
- * other.
+ * Creates {@link KEYS} keys, each for a separate tenant. Returns a function that signs with the keys in turn.
  */
 async function makeKeys({ client }: BenchVault): Promise<Signing> {
   const keys: { tenant: string; keyId: string }[] = [];
@@ -110,8 +108,8 @@ async function makeKeys({ client }: BenchVault): Promise<Signing> {
 }
 
 /**
- * Measures one signature at a time: in this process, by the plain signer, and in the vault, and also the disk
- * sync alone. Then it measures again without disk syncs.
+ * Measures one signature at a time in three places: in this process, in the plain signer, and in the vault.
+ * Also measures the disk sync alone. Then measures everything again without disk syncs.
  */
 async function measureSingle(
   record: FigureRecord,
@@ -174,7 +172,7 @@ async function rate(concurrency: number, work: Signing): Promise<{ perSecond: nu
   return { perSecond: LOAD / ((performance.now() - start) / 1000), durations };
 }
 
-/** Adds the percentiles of signatures with few and with many keys, part by part. */
+/** Adds the percentiles of signatures in the vaults with few and with many keys, separately for each part. */
 function addKeys(record: FigureRecord, what: string, taken: Record<"few" | "many", number[]>): void {
   addWaits(record, withKeys(what, KEYS), taken.few);
   addWaits(record, withKeys(what, MANY_KEYS), taken.many);

@@ -15,10 +15,10 @@ import { report } from "./results/tables.ts";
 import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.ts";
 
 /**
- * Measures how long a vault needs from its process's start until it listens. With a long audit it starts from
- * a snapshot of its register, and from the first record. A vault with a short audit starts in turn with it.
- * One record in ten creates a key, and the others are signatures. Run `RECORDS=1000000 node
- * test/bench/vault_start.ts`.
+ * Measures how long a vault needs from its process's start until it listens. A vault with a long audit starts
+ * in two ways: from a snapshot of its register, and from the first record. Its starts alternate with starts
+ * of a vault with a short audit. One record in ten creates a key, and the others are signatures. Run
+ * `RECORDS=1000000 node test/bench/vault_start.ts`.
  */
 const RECORDS = Number(process.env.RECORDS ?? 100_000);
 const ROUNDS = 3;
@@ -60,7 +60,10 @@ try {
   await rm(dir, { recursive: true, force: true });
 }
 
-/** Returns the seconds from the start of the process until it listened. Stopping it writes a snapshot. */
+/**
+ * Starts and stops the vault. Returns the seconds from the process's start until it listened. The stop writes
+ * a snapshot.
+ */
 async function startAndStop({ environment }: Place): Promise<number> {
   const begun = performance.now();
   const { vault } = await serveBenchVault(environment);
@@ -69,7 +72,7 @@ async function startAndStop({ environment }: Place): Promise<number> {
   return taken;
 }
 
-/** Appends records to a vault's chain, with MACs from its own token. */
+/** Appends records to a vault's audit chain. The vault's own token computes their MACs. */
 async function writeRecords({ environment, url }: Place): Promise<void> {
   const token = await openToken(await tokenSettings(loadConfig(environment).token), createLog("silent"));
   await withClient(url, async (client) => {

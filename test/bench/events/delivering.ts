@@ -10,7 +10,10 @@ import { startBenchWorker } from "./worker_child.ts";
 const ROUNDS = 2;
 const ENDPOINTS = 200;
 const HANGING = 40;
-/** Far below the machine's capacity, so that only hanging receivers cause waits. */
+/**
+ * Events per second. The rate is far below the machine's capacity, so that only hanging receivers cause
+ * waits.
+ */
 const PER_SECOND = 60;
 const WARM_SECONDS = 3;
 const LOAD_SECONDS = 25;
@@ -19,8 +22,8 @@ const MEMORY_EACH_MS = 10_000;
 const MEMORY_ENDPOINTS = 50;
 
 /**
- * Measures the time from commit to arrival at a healthy receiver, with no hanging receivers and with a fifth
- * hanging.
+ * Measures the time from commit to arrival at a healthy receiver. In one case no receiver hangs, in the other
+ * a fifth of the receivers hang.
  */
 export async function measureHanging(database: BenchDatabase, record: FigureRecord): Promise<Ratio> {
   const receivers = await startReceivers();
@@ -49,8 +52,8 @@ export async function measureHanging(database: BenchDatabase, record: FigureReco
 type Waits = { p50: number; p99: number; missing: number };
 
 /**
- * Uses new connections in each round. It removes their callback URLs afterwards, so that pending deliveries
- * do not disturb other rounds.
+ * Runs one round with new connections. Removes their callback URLs afterwards, so that pending deliveries do
+ * not disturb other rounds.
  */
 async function hangingRound(
   { db }: BenchDatabase,
@@ -71,7 +74,7 @@ async function hangingRound(
   const ids = connections.map(({ connectionId }) => connectionId);
   await db("connections").whereIn("connection_id", ids).update({ callback_url: null });
   receivers.hang(() => false);
-  // The healthy receivers are the same in every round, whether the others hang or not.
+  // The same receivers count as healthy in every round, whether the other receivers hang or not.
   const healthy = [...committed].filter(
     ([number]) =>
       (number - firstNumber) % ENDPOINTS >= HANGING && number - firstNumber >= WARM_SECONDS * PER_SECOND,
@@ -83,7 +86,10 @@ async function hangingRound(
   return { ...percentiles(waits), missing: healthy.length - waits.length };
 }
 
-/** Measures a worker's memory under a steady load, and its growth after the first third of the time. */
+/**
+ * Measures a worker's memory under a steady load, and the growth of its memory after the first third of the
+ * time.
+ */
 export async function measureMemory(
   database: BenchDatabase,
   record: FigureRecord,
@@ -124,13 +130,13 @@ export async function measureMemory(
   }
 }
 
-/** Starts a worker without Kafka, whatever the database was used for before. */
+/** Starts a worker without Kafka, even if the database used Kafka before. */
 async function startEmbeddedWorker({ db, url }: BenchDatabase) {
   await db("event_way").update({ way: "embedded" });
   return startBenchWorker(url);
 }
 
-/** Returns the slope of the straight line through the points, by least squares. */
+/** Returns the slope of the least-squares line through the points. */
 function slope(points: readonly [number, number][]): number {
   const mean = (index: 0 | 1) => points.reduce((sum, point) => sum + point[index], 0) / points.length;
   const [x, y] = [mean(0), mean(1)];

@@ -5,12 +5,12 @@ import { ensureTopics } from "../../../src/events/kafka/topics.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { kafkaForTests } from "../../support/kafka.ts";
 
-/** A Kafka for the bench, with separate topics for each measurement. */
+/** Kafka for the bench. Each measurement gets separate topics. */
 export type BenchKafka = { topics(): Promise<KafkaSettings>; stop(): Promise<void> };
 
 /**
- * Starts one broker, or uses those in KAFKA_BROKERS_TEST. Prints a message and returns undefined if Kafka is
- * unavailable.
+ * Starts one broker, or uses the brokers in KAFKA_BROKERS_TEST. If Kafka is unavailable, prints a message and
+ * returns undefined.
  */
 export async function startBenchKafka(): Promise<BenchKafka | undefined> {
   const { missing, start } = await kafkaForTests();

@@ -4,7 +4,7 @@ import { appendEvents, OUTBOX_SHARDS } from "../../../src/events/outbox.ts";
 import { makeConnection, secretBox, type TestConnection } from "../../events/support/connection.ts";
 import { deniedEvent } from "../../events/support/events.ts";
 
-/** Milliseconds since 1970, with fractions. All processes of a machine share this time. */
+/** Milliseconds since 1970, with fractions. All processes on a machine share this clock. */
 export const nowMs = (): number => performance.timeOrigin + performance.now();
 
 /** Creates connections, with the given callback URLs or without any. */
@@ -16,26 +16,28 @@ export async function makeConnections(
 }
 
 /**
- * Maximum number of concurrent transactions. If the machine is too slow, the load becomes late instead of
+ * Maximum number of concurrent transactions. On a machine that is too slow, the load falls behind instead of
  * piling up.
  */
 const MOST_RUNNING = 64;
 
-/** A load: a number of transactions at a rate, each with several events of one connection. */
+/**
+ * A load: a number of transactions at a fixed rate. Each transaction has several events of one connection.
+ */
 export type Load = {
   db: Database;
   connections: readonly TestConnection[];
   transactions: number;
   transactionsPerSecond: number;
   eventsEach: number;
-  /** Number of the first event. Later events count up; the number is the event's request ID. */
+  /** Number of the first event. Later events count up from it. An event's number is its request ID. */
   firstNumber?: number;
 };
 
 /** Commit time of each event, by event number. */
 export type Committed = Map<number, number>;
 
-/** Appends events evenly. It catches up after a delay, so the average rate is constant. */
+/** Appends events at a steady rate. After a delay it catches up, so the average rate is constant. */
 export async function runLoad(load: Load): Promise<Committed> {
   const { db, connections, transactions, transactionsPerSecond, eventsEach, firstNumber = 0 } = load;
   const committed: Committed = new Map();
@@ -64,7 +66,10 @@ export async function runLoad(load: Load): Promise<Committed> {
   return committed;
 }
 
-/** Fills the outbox with events that alternate between connections, as after a long failure of the relay. */
+/**
+ * Fills the outbox with events that alternate between connections. Such an outbox results from a long relay
+ * failure.
+ */
 export async function fillOutbox(
   db: Database,
   connections: readonly TestConnection[],

@@ -2,17 +2,20 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { nowMs } from "./load.ts";
 
-/** Receivers of webhooks, one per number, each at a separate path. */
+/** Webhook receivers. Each has a number and a separate path. */
 export type BenchReceivers = {
   url(number: number): string;
-  /** First arrival of each event, by event number. */
+  /** Time at which each event first arrived, by event number. */
   arrived: Map<number, number>;
-  /** Makes the receivers hang for which `hangs` returns true. Answers all calls that hung before. */
+  /**
+   * Makes exactly those receivers hang for which `hangs` returns true. Responds to all calls that hung
+   * before.
+   */
   hang(hangs: (number: number) => boolean): void;
   close(): Promise<void>;
 };
 
-/** Starts the receivers. At first all of them accept everything. */
+/** Starts the receivers. At first all receivers accept everything. */
 export async function startReceivers(): Promise<BenchReceivers> {
   const arrived = new Map<number, number>();
   const hanging = new Set<ServerResponse>();

@@ -16,8 +16,8 @@ import { nowMs } from "./load.ts";
 import type { Begin, Ended, RelaySettings } from "./relay_child.ts";
 
 /**
- * Runs relay, bus and one consumer in a separate process. It starts on request, and reports when it has
- * handled that many events.
+ * Runs relay, bus and one consumer in a separate process. The work starts on request. The process reports
+ * when it has handled the requested number of events.
  */
 const { url, kafka, consumer: wanted } = JSON.parse(process.env.RELAY ?? "") as RelaySettings;
 const log = pino({ level: "error" }, process.stderr);

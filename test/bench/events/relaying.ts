@@ -9,9 +9,7 @@ import { type RelaySettings, startRelayProcess } from "./relay_child.ts";
 
 const ROUNDS = 3;
 const CONNECTIONS = 200;
-/**
- * 2,000 events per second: changes with ten events each, such as the revocation of an agent's certificates.
- */
+/** 2,000 events per second. Each change has ten events, as when an agent's certificates are revoked. */
 const RATE = { transactionsPerSecond: 200, eventsEach: 10 };
 const WARM_MS = 3_000;
 const LOAD_MS = 15_000;
@@ -19,7 +17,7 @@ const DRAINED = 30_000;
 
 type Place = { database: BenchDatabase; kafka: BenchKafka | undefined; record: FigureRecord };
 
-/** Returns the event transports to measure, with Kafka only if it is available. */
+/** Returns the event transports to measure. Includes Kafka only if it is available. */
 function ways({ kafka }: Place) {
   return ([["embedded", undefined]] as [string, BenchKafka | undefined][]).concat(
     kafka === undefined ? [] : [["kafka", kafka]],
@@ -27,7 +25,7 @@ function ways({ kafka }: Place) {
 }
 
 /**
- * Measures the time from a change's commit to the commit of its handling, at 2,000 events per second. The
+ * Measures, at 2,000 events per second, the time from a change's commit to the commit of its handling. The
  * ratio compares Kafka with the embedded transport.
  */
 export async function measureLatency(place: Place): Promise<Ratio[]> {
@@ -78,8 +76,9 @@ async function latencyRound(
 }
 
 /**
- * Measures how many rows per second a full outbox drains, from start to the commit of their handling, for
- * each consumer. It also measures processor time per row, which depends less on other programs.
+ * Measures for each consumer how many rows per second a full outbox drains. The time is from the start until
+ * the handling of the rows has committed. Also measures processor time per row, which depends less on other
+ * programs.
  */
 export async function measureDrain(place: Place): Promise<Ratio[]> {
   const { db } = place.database;

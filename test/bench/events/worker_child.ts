@@ -7,12 +7,12 @@ const SCRIPT = fileURLToPath(new URL("worker_process.ts", import.meta.url));
 const MIB = 1024 * 1024;
 
 /**
- * A worker in a separate process. Sizes are in MiB: `heap` in use after a collection, and `resident` memory
- * of the process.
+ * A worker in a separate process. Sizes are in MiB. `heap` is the heap in use after a collection, and
+ * `resident` is the process's resident memory.
  */
 export type BenchWorker = { memory(): Promise<{ heap: number; resident: number }>; stop(): Promise<void> };
 
-/** Starts a worker on the database. */
+/** Starts a worker on the database at `url`. */
 export function startBenchWorker(url: string): BenchWorker {
   const child = fork(SCRIPT, { execArgv: ["--expose-gc"], env: { ...process.env, DATABASE_URL: url } });
   return {

@@ -12,7 +12,7 @@ const KEYS_AT_ONCE = 8;
 const CREDIT_MICRO_USD = 1e12;
 const SCOPE = ["data:read"];
 
-/** An agent whose key is in the vault, with the IDs and the API key that its platform uses. */
+/** An agent whose key is in the vault, with the API key and the IDs that its platform uses. */
 export type Agent = { apiKey: string; connectionId: string; agentId: string };
 
 type Place = { db: Database; vault: VaultClient };
@@ -87,7 +87,7 @@ async function insertAgent(
   });
 }
 
-/** Gives an agent a certificate, signed in the vault by its account's root key. */
+/** Gives an agent a certificate. The vault signs it with the account's root key. */
 async function lend({ db, vault }: Place, account: Account, agent: CreatedKey): Promise<Agent> {
   const { accountId, connectionId, apiKey, root } = account;
   const [agentId, now] = [agent.key_id, new Date()];

@@ -3,9 +3,9 @@ import type { Agent } from "./agents.ts";
 import { type Orders, WINDOW_SECONDS, type Window } from "./windows.ts";
 
 /**
- * A platform in a separate process. Each lane requests a challenge, has it presented, and asks for a decision
- * on the proof reference. It reports every window of time as it ends. Any result except an allow ends the
- * process.
+ * A platform in a separate process. Each lane requests a challenge, calls present for it, and asks for a
+ * decision on the returned proof reference. The process reports every time window when it ends. It exits on
+ * any result except an allow.
  */
 process.once("disconnect", () => process.exit());
 process.once("message", (orders: Orders) => {

@@ -3,10 +3,10 @@ import { readdir, readFile } from "node:fs/promises";
 const BYTES_A_KIB = 1024;
 const BYTES_A_MB = 1_000_000;
 
-/** A part with one or several processes. Memory that several processes share counts once. */
+/** A part that consists of one or more processes. Memory that several of them share counts once. */
 export type Watched = { name: string; pids(): Promise<readonly number[]> };
 
-/** Returns the resident memory of each part at this moment, in MB. */
+/** Returns the current resident memory of each part, in MB. */
 export async function residentOf(parts: readonly Watched[]): Promise<Map<string, number>> {
   const entries = parts.map(async ({ name, pids }) => {
     const processes = await pids();
@@ -17,14 +17,14 @@ export async function residentOf(parts: readonly Watched[]): Promise<Map<string,
   return new Map(await Promise.all(entries));
 }
 
-/** Returns 0 for a process that has ended. */
+/** Returns a process's memory, or 0 if the process has exited. */
 async function sizeOf(pid: number, field: "Rss" | "Pss"): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "utf8").catch(() => "");
   const [, kib = 0] = new RegExp(`^${field}:\\s+(\\d+)`, "m").exec(rollup) ?? [];
   return (Number(kib) * BYTES_A_KIB) / BYTES_A_MB;
 }
 
-/** Returns the running child processes of a process. */
+/** Returns the process IDs of a process's running children. */
 export async function childrenOf(pid: number): Promise<number[]> {
   const tasks = await readdir(`/proc/${pid}/task`);
   const lists = await Promise.all(

@@ -1,10 +1,10 @@
 import type { Agent } from "./agents.ts";
 
-/** Orders for a client: the number of lanes that request and present proofs, and for how many seconds. */
+/** Orders for a client: the number of lanes that request and present proofs, and the duration in seconds. */
 export type Orders = { port: number; lanes: number; seconds: number; agents: Agent[] };
 
-/** Waits in one window of time, in milliseconds. */
+/** Wait times in one time window, in milliseconds. */
 export type Window = { presents: number[]; decisions: number[] };
 
-/** Length of a window in seconds. */
+/** Length of a time window in seconds. */
 export const WINDOW_SECONDS = 10;

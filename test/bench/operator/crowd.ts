@@ -1,12 +1,12 @@
 import type { Kubernetes } from "../../support/kubernetes/server.ts";
 
-/** Numbers of objects of each kind, and of the namespaces that contain them. */
+/** Number of objects of each kind, and number of namespaces that contain them. */
 export type Crowd = { namespaces: number; platforms: number; agents: number; delegations: number };
 
 const GROUP = "/apis/deputize.io/v1alpha1";
 const CONCURRENT = 16;
 
-/** Runs work for all items, several concurrently. */
+/** Runs `work` for all items, several of them concurrently. */
 export async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const rest = items.values();
   const run = async (): Promise<void> => {
@@ -19,12 +19,12 @@ export function namespaceName(index: number): string {
   return `bench-${index}`;
 }
 
-/** Returns the path of all objects of a kind, in the cluster or in one namespace. */
+/** Returns the API path of all objects of a kind, in the cluster or in one namespace. */
 export function collection(kind: "platforms" | "agents" | "delegations", namespace?: string): string {
   return namespace === undefined ? `${GROUP}/${kind}` : `${GROUP}/namespaces/${namespace}/${kind}`;
 }
 
-/** Returns names from 0 on, spread evenly over the namespaces. */
+/** Returns names numbered from 0, spread evenly over the namespaces. */
 function spread(prefix: string, count: number, namespaces: number) {
   return Array.from({ length: count }, (_, index) => ({
     name: `${prefix}-${index}`,
@@ -33,7 +33,7 @@ function spread(prefix: string, count: number, namespaces: number) {
   }));
 }
 
-/** Creates all objects. */
+/** Creates all objects in the cluster. */
 export async function declareCrowd(kubernetes: Kubernetes, crowd: Crowd): Promise<void> {
   const { namespaces, platforms, agents, delegations } = crowd;
   const post = async (path: string, object: object): Promise<void> => {

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "../../../src/dev/process/ports.ts";
 
-/** A running operator. */
+/** An operator that runs as a separate process. */
 export type BenchOperator = {
   pid: number;
-  /** Returns the sum of a metric's series whose labels contain a text. */
+  /** Returns the sum of those series of a metric whose labels contain `labels`. */
   metric(name: string, labels?: string): Promise<number>;
-  /** Returns its current memory in MiB. */
+  /** Returns the process's current memory in MiB. */
   memory(): Promise<number>;
   stop(): Promise<void>;
 };
@@ -19,7 +19,7 @@ export type BenchOperator = {
 const PROGRAM = join(import.meta.dirname, "../../../src/main.ts");
 const PATIENCE_MS = 60_000;
 
-/** Starts `deputize operator` with these settings. Resolves when its health port answers. */
+/** Starts `deputize operator` with these settings. Resolves when its health port responds. */
 export async function startBenchOperator(
   settings: Record<string, string>,
   log: string,

@@ -1,29 +1,35 @@
-/** Returns the median of some values, the upper of two middle ones; not a number if there are none. */
+/**
+ * Returns the median of the values. For an even count, this is the upper of the two middle values. Returns
+ * NaN if there are none.
+ */
 export function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-/** Values of a figure in each round. The rounds of all figures alternate. */
+/** A figure's value in each round. The rounds of all figures alternate. */
 export type Figure = { name: string; unit: string; values: readonly number[] };
 
-/** Aim of a ratio. */
+/** Target for a ratio. */
 export type Aim = { atMost: number } | { atLeast: number };
 
-/** The ratio of two figures, computed round by round. Other load on the machine then affects both sides. */
+/**
+ * The ratio of two figures, computed separately for each round. Other load on the machine then affects both
+ * figures.
+ */
 export type Ratio = { name: string; over: string; under: string; aim?: Aim };
 
-/** Results of a bench. */
+/** The figures and ratios of a bench. */
 export type Report = { figures: readonly Figure[]; ratios?: readonly Ratio[] };
 
-/** Median and range of a figure's rounds. */
+/** Median and range of a figure over its rounds. */
 export type Spread = { median: number; lowest: number; highest: number; rounds: number };
 
-/** A ratio over its rounds. `met` is undefined if it has no aim. */
+/** A ratio over its rounds. `met` is undefined if the ratio has no aim. */
 export type RatioSeen = Spread & { name: string; aim: Aim | undefined; met: boolean | undefined };
 
 /**
- * Returns the spread of some values. Throws if there are none, since a bench that measured nothing has
- * failed.
+ * Returns the spread of the values. Throws if there are none or if a value is not a finite number, since such
+ * a bench has failed.
  */
 export function spreadOf(name: string, values: readonly number[]): Spread {
   if (values.length === 0 || !values.every(Number.isFinite)) throw new Error(`${name}: was not measured`);
@@ -36,7 +42,7 @@ export function spreadOf(name: string, values: readonly number[]): Spread {
 }
 
 /**
- * Returns the ratios of a report. Throws if one names a figure that is missing or that has a different number
+ * Returns the ratios of a report. Throws if a ratio names a missing figure, or figures with different numbers
  * of rounds.
  */
 export function ratiosSeen({ figures, ratios = [] }: Report): RatioSeen[] {

@@ -1,13 +1,16 @@
 import { percentiles } from "../timing.ts";
 import type { Figure } from "./figures.ts";
 
-/** Number of parts of a series of waits. Separate percentiles of each part show how much they vary. */
+/**
+ * Number of parts into which a series of wait times is split. Separate percentiles for each part show how
+ * much they vary.
+ */
 const PARTS = 4;
 
-/** Figures as they are measured, round after round, in the order in which they were first added. */
+/** Figures that are recorded round after round. They keep the order in which they were first added. */
 export type FigureRecord = { add(name: string, unit: string, value: number): void; figures(): Figure[] };
 
-/** Creates an empty record. A figure has one unit; adding a value with another unit throws. */
+/** Creates an empty record. Each figure has one unit. Adding a value with another unit throws. */
 export function createRecord(): FigureRecord {
   const byName = new Map<string, { unit: string; values: number[] }>();
   return {
@@ -21,7 +24,7 @@ export function createRecord(): FigureRecord {
   };
 }
 
-/** Records that many rounds, after one round to warm up that is not recorded. */
+/** Records the given number of rounds. An unrecorded round before them warms up. */
 export async function recordRounds(
   rounds: number,
   measureRound: (record: FigureRecord) => Promise<void>,
@@ -32,13 +35,13 @@ export async function recordRounds(
   return record;
 }
 
-/** Splits values into parts of equal length, in order. Drops the remainder. */
+/** Splits values into parts of equal length, in order. Drops the values that remain. */
 export function inParts(values: readonly number[], parts: number): number[][] {
   const length = Math.floor(values.length / parts);
   return Array.from({ length: parts }, (_, n) => values.slice(n * length, (n + 1) * length));
 }
 
-/** Adds the percentiles of waits in milliseconds, part by part. */
+/** Adds the percentiles of wait times in milliseconds, separately for each part. */
 export function addWaits(record: FigureRecord, name: string, waits: readonly number[]): void {
   for (const part of inParts(waits, PARTS)) {
     const { p50, p99 } = percentiles(part);

@@ -7,7 +7,7 @@ import { type Report, ratiosSeen, spreadOf } from "./figures.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const FOLDER = "bench-results";
 
-/** Result of a bench run, with time and machine. */
+/** Result of one bench run, with the time and a description of the machine. */
 export type Result = ReturnType<typeof resultOf>;
 
 /** Returns a bench's result with all of its rounds and a description of the machine. */
@@ -37,8 +37,8 @@ export function resultOf(run: {
 }
 
 /**
- * Writes a result and its tables, replacing those of the previous run. Returns the folder's path in the
- * project.
+ * Writes a result and its tables, and replaces those of the previous run. Returns the path of the result
+ * folder, relative to the project.
  */
 export async function writeResult(result: Result, tables: string): Promise<string> {
   const folder = join(ROOT, FOLDER);

@@ -23,8 +23,8 @@ const RATIOS: Column<RatioSeen>[] = [
 ];
 
 /**
- * Formats a report as text: a table of figures, then one of ratios if there are any. Throws if a figure was
- * not measured.
+ * Formats a report as text: a table of figures, then a table of ratios if there are any. Throws if a figure
+ * was not measured.
  */
 export function tablesOf(report: Report): string {
   const figures = report.figures.map((figure) => ({ ...figure, ...spreadOf(figure.name, figure.values) }));
@@ -41,12 +41,12 @@ function spreadColumns(): Column<Spread>[] {
   }));
 }
 
-/** Formats an aim, such as "at most 2.5". */
+/** Formats an aim in words, such as "at most 2.5". */
 function aimInWords(aim: Aim): string {
   return "atMost" in aim ? `at most ${aim.atMost}` : `at least ${aim.atLeast}`;
 }
 
-/** Formats a number with three significant digits; without decimals from 100 on. */
+/** Formats a number with three significant digits. Numbers from 100 on have no decimals. */
 export function shown(value: number): string {
   if (value === 0) return "0";
   const decimals = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
@@ -54,8 +54,8 @@ export function shown(value: number): string {
 }
 
 /**
- * Sends a report to the process that runs the benches, which stores it. Prints it if the bench runs alone.
- * Throws if a figure was not measured.
+ * Sends a report to the process that runs the benches, which stores the report. If the bench runs alone,
+ * prints the report. Throws if a figure was not measured.
  */
 export function report(found: Report): void {
   const tables = tablesOf(found);

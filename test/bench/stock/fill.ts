@@ -1,15 +1,15 @@
 import type { Pool } from "pg";
 
 const ROWS_AT_ONCE = 100_000;
-/** Length of the receipt of a plain decision. */
+/** Length of a plain decision's receipt, in characters. */
 const RECEIPT_CHARACTERS = 700;
 
-/** Numbers of additional rows in a database, besides those that the bench decides on. */
+/** Numbers of rows in a database in addition to those that the bench decides on. */
 export type Stock = { certificates: number; history: number };
 
 /**
- * Adds certificates of the existing accounts, and history rows with their postings in the current month,
- * until their numbers are reached. No decision uses them; they only enlarge tables and indexes. Their JSON is
+ * Adds certificates to the existing accounts, and history rows with postings in the current month, until both
+ * numbers are reached. No decision uses these rows. They only enlarge tables and indexes. Their JSON is
  * empty, since decisions do not read it.
  */
 export async function fill(pool: Pool, from: Stock, to: Stock): Promise<void> {

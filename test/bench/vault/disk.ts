@@ -7,7 +7,7 @@ const PAGE_BYTES = 8_192;
 const PAGES = 2_048;
 const RELOAD_MS = 300;
 
-/** A file beside the database, to measure the sync of a commit alone. */
+/** A file in the same place as the database, to measure only the disk sync of a commit. */
 export type Disk = {
   /** Overwrites the file's next 8 KiB and syncs them to disk. */
   write(): Promise<void>;

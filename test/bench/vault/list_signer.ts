@@ -6,14 +6,14 @@ import { newCertificateId } from "../../../src/ids.ts";
 import { verifyRevocationList } from "../../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient } from "../../../src/vault/client.ts";
 
-/** Orders for the thread. Each list uses a different second within the 60 s around the vault's clock. */
+/** Orders for the thread. Each list uses a different second, at most 60 s from the vault's clock. */
 export type ListOrder = { url: string; tlsDir: string; tenant: string; length: number; rounds: number };
 
 const PAUSE_MS = 50;
 
 /**
- * Signs lists one after the other with a new root key, verifies each, and posts the milliseconds of each
- * call. It is a separate thread, so the client's own work does not delay other measurements.
+ * Signs lists one after the other with a new root key, verifies each list, and posts the milliseconds of each
+ * call. This work runs in a separate thread, so that it does not delay the client's other measurements.
  */
 const { url, tlsDir, tenant, length, rounds } = workerData as ListOrder;
 const read = (name: string): Buffer => readFileSync(join(tlsDir, name));

@@ -14,7 +14,7 @@ const PLAIN_SIGNER = fileURLToPath(new URL("./plain_signer.ts", import.meta.url)
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 /**
- * A vault in separate processes, with a client for the API's certificate and a transport for the
+ * A vault in separate processes. The client uses the API's certificate, and the transport uses the
  * administrator's.
  */
 export type BenchVault = {
@@ -30,8 +30,8 @@ export type BenchVault = {
 type Environment = Record<string, string>;
 
 /**
- * Creates a vault in `dir` with a database of that name and without rate limits, and does not start it. `url`
- * is the database's.
+ * Creates a vault in `dir` with a database of that name and without rate limits. Does not start the vault.
+ * `url` is the database's URL.
  */
 export async function makeBenchVault(
   postgres: RunningPostgres,
@@ -52,7 +52,7 @@ export async function makeBenchVault(
   return { environment, url };
 }
 
-/** Starts a vault and waits until it listens. It ends when its standard input ends. */
+/** Starts a vault and waits until it listens. The vault exits when its standard input closes. */
 export async function serveBenchVault(
   environment: Environment,
 ): Promise<{ vault: ChildProcess; port: number }> {
@@ -60,7 +60,7 @@ export async function serveBenchVault(
   return { vault, port: await listening(vault) };
 }
 
-/** Stops a vault and waits until it has ended. */
+/** Stops a vault and waits until its process has exited. */
 export async function stopBenchVault(vault: ChildProcess): Promise<void> {
   vault.stdin?.end();
   if (vault.exitCode === null) await once(vault, "exit");
@@ -74,7 +74,7 @@ function run(
   return spawn(process.execPath, [MAIN, command], { env, stdio });
 }
 
-/** Creates a vault in `dir` with a database of that name and without rate limits, and starts it. */
+/** Creates and starts a vault in `dir` with a database of that name and without rate limits. */
 export async function startBenchVault(
   postgres: RunningPostgres,
   dir: string,
@@ -102,7 +102,7 @@ export async function startBenchVault(
   };
 }
 
-/** Starts `plain_signer.ts` with a vault's TLS files, and returns a transport for the API's certificate. */
+/** Starts `plain_signer.ts` with a vault's TLS files. Returns a transport that uses the API's certificate. */
 export async function startPlainSigner({
   config,
 }: BenchVault): Promise<{ transport: Transport; close(): Promise<void> }> {

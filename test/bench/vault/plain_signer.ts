@@ -10,8 +10,8 @@ import { generateSeeds, importSeeds, publicKeyOf, signHybrid } from "../../../sr
 
 /**
  * A minimal signing service over mutual TLS, as a baseline. It reads a challenge, imports two seeds, signs,
- * and answers like the vault. It has no token, audit, database or checks. `node plain_signer.ts <folder of
- * TLS files>` prints its port and ends when its input ends.
+ * and responds like the vault. It has no token, audit, database or checks. `node plain_signer.ts <folder of
+ * TLS files>` prints its port and exits when its standard input closes.
  */
 const tls = (file: string): Buffer => readFileSync(join(process.argv[2] ?? "", file));
 const seeds = generateSeeds();

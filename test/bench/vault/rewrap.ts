@@ -6,8 +6,8 @@ const LOOK_MS = 50;
 type Status = { kek: { running: boolean; done: number; remaining: number; fault: string | null } };
 
 /**
- * Creates a new key-encryption key and rewraps every data key with it. Returns the number of keys and the
- * seconds.
+ * Creates a new key-encryption key and rewraps every data key with it. Returns the number of data keys and
+ * the duration in seconds.
  */
 export async function rewrapAll({ admin }: BenchVault): Promise<{ keys: number; seconds: number }> {
   const post = (path: string) => admin.call({ method: "POST", path, body: {} });

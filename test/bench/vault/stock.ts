@@ -6,7 +6,7 @@ import type { BenchVault } from "./place.ts";
 
 const ROWS_AT_ONCE = 2_000;
 
-/** Stores tenants `bulk-1…n`, each with a separate data key wrapped by the vault's token. */
+/** Stores the tenants `bulk-1…n`. Each has a separate data key that the vault's token wraps. */
 export async function storeTenants({ config, sql }: BenchVault, count: number): Promise<void> {
   const token = await openToken(await tokenSettings(config.token), createLog("silent"));
   const kek = token.info().keks.at(-1);
@@ -25,8 +25,9 @@ export async function storeTenants({ config, sql }: BenchVault, count: number): 
 }
 
 /**
- * Stores `count` rows of the size of keys, so that the table is as full as a large vault's. They are copies
- * of one key with other IDs, and nobody can open them. Signatures use only keys that the vault created.
+ * Stores `count` rows of the same size as keys, so that the table is as full as a large vault's. The rows are
+ * copies of one key with other IDs, and nobody can decrypt them. Signatures use only keys that the vault
+ * created.
  */
 export async function storeFillingKeys({ sql }: BenchVault, count: number, tenants: number): Promise<void> {
   for (let stored = 0; stored < count; stored += ROWS_AT_ONCE) {

@@ -18,8 +18,8 @@ import { createSecretBox } from "../../../src/secret_box.ts";
 import { createBareApp } from "../../support/bare_app.ts";
 
 /**
- * The API's `verify` without its last step: it answers by the rules and does not send the statement. Nothing
- * is spent, charged or stored. For benches, with an API's environment.
+ * The API's `verify` without its last step: it responds by the rules but never runs the SQL statement.
+ * Nothing is spent, charged or stored. It is for benches, and runs with an API's environment.
  */
 const { DATABASE_URL: url = "", SEALING_KEY = "", PORT, BASE_URL = "" } = process.env;
 const clock = systemClock;

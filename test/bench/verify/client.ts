@@ -3,14 +3,15 @@ import { connect } from "node:net";
 import { percentiles } from "../timing.ts";
 
 /**
- * A client's orders: send each of these requests once, over that many connections. A request that is answered
- * 503 is repeated immediately. `ms` limits the duration; without it the client runs until all are answered.
+ * A client's orders: send each of these requests once, over `connections` connections. The client immediately
+ * repeats a request that gets 503. `ms` limits the duration. Without `ms` the client runs until all requests
+ * have a response.
  */
 export type Load = { port: number; connections: number; file: string; lengths: number[]; ms?: number };
 
 /**
- * The client's results. Percentiles are those of allowed calls. Times are in milliseconds. Processor time is
- * in microseconds, and covers only sending and reading. `longest` includes refusals.
+ * The client's results. Percentiles cover only allowed calls. Times are in milliseconds. Processor time is in
+ * microseconds, and covers only sending and reading. `longest` includes refusals.
  */
 export type Seen = {
   allowed: number;
@@ -25,8 +26,8 @@ export type Seen = {
 
 /**
  * A client in a separate process that uses as little processor time as possible, since it shares the machine
- * with the measured parts. Requests are prepared in advance. Of a response it reads only length, status and
- * decision. A connection sends its next request when it has received its response.
+ * with the measured parts. Requests are prepared in advance. The client reads only a response's length,
+ * status and decision. A connection sends its next request when it has received the previous response.
  */
 process.once("message", (load: Load) => {
   void run(load).then((seen) => process.send?.(seen));
@@ -37,8 +38,8 @@ type Kind = "allowed" | "refused" | "other";
 const HEAD_END = Buffer.from("\r\n\r\n");
 const REFUSAL = Buffer.from("HTTP/1.1 503 ");
 /**
- * Texts in a response that allows a call or delivers a result: our decision, the protocol's own verdict, or a
- * challenge or proof.
+ * Strings in a response that allows a call or delivers a result. They are our decision, the protocol's own
+ * verdict, and a challenge or proof.
  */
 const ALLOWS = ['"decision":"allow"', '"valid":true', '"challenge":"'].map((text) => Buffer.from(text));
 

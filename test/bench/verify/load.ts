@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Load, Seen } from "./client.ts";
 
-/** Results of a load, with the rate. */
+/** Results of a load, with the number of calls per second. */
 export type Measured = Seen & { perSecond: number };
 
 type Place = { port: number; folder: string };
 
 /**
- * Sends each request once from a separate process, with that many concurrent requests. Rejects unless every
- * response allows.
+ * Sends each request once from a separate process, over `connections` connections. Rejects unless every
+ * response allows its call.
  */
 export async function measureLoad(
   place: Place,
@@ -26,8 +26,7 @@ export async function measureLoad(
 
 /**
  * Prepares a client, so that its start does not delay other work. `run` sends the requests for at most `ms`
- * milliseconds, and repeats those that were refused with 503. It counts any response except allows and 503 as
- * `other`.
+ * milliseconds, and repeats those that get 503. It counts any response except allows and 503 as `other`.
  */
 export async function prepareLoad(
   { port, folder }: Place,

@@ -6,9 +6,9 @@ import { processPart, type RunningPart } from "../../../src/dev/process/part.ts"
 const EVERY_MS = 50;
 
 /**
- * Starts another server with a shell command and `env`, and waits until it listens on the `PORT` in it. Its
- * output is in `folder`, and it ends with this process at the latest. Rejects if it ends first, or if it does
- * not listen within a minute.
+ * Starts another server with a shell command and `env`, and waits until it listens on the port in `env.PORT`.
+ * The server's output is in `folder`. The server stops with this process at the latest. Rejects if the server
+ * exits first, or does not listen within a minute.
  */
 export function startPeer(command: string, env: { PORT: string }, folder: string): Promise<RunningPart> {
   const part = processPart({
@@ -23,7 +23,10 @@ export function startPeer(command: string, env: { PORT: string }, folder: string
   return part.start({ logFile, signal: new AbortController().signal, spawned: () => {} });
 }
 
-/** Waits for a connection, since a verifier need not answer other paths than that of a verify call. */
+/**
+ * Waits until a connection succeeds. It sends no request, since a verifier may serve no path except that of
+ * verify.
+ */
 async function untilListening(port: number, signal: AbortSignal): Promise<void> {
   while (!(await isListening(port))) {
     if (signal.aborted) throw new Error(`no server listens on ${port}, the port in PORT`);

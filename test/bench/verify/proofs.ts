@@ -8,13 +8,16 @@ import { createProofWorld, type ProofWorld } from "../../support/proof_world.ts"
 
 const WORLDS = 10;
 
-/** Verifying accounts, each with a separate connection. Each also accepts the next one's authority. */
+/**
+ * Verifying accounts, each with a separate connection. Each account also accepts the next account's
+ * authority.
+ */
 export type Verifiers = { worlds: ProofWorld[]; sealingKey: Buffer };
 
-/** A proof and the verifier that receives it. */
+/** A proof, and the verifier that receives the proof. */
 export type Proven = { world: ProofWorld; bundle: ProofBundle };
 
-/** The authority behind a proof: the verifier's own, or an accepted principal's. */
+/** The authority behind a proof: the verifier's own, or that of an accepted principal. */
 export type Authority = "own" | "accepted";
 
 /** Inserts verifiers into a database. */
@@ -28,7 +31,7 @@ export async function createVerifiers(db: Database): Promise<Verifiers> {
   return { worlds, sealingKey };
 }
 
-/** Creates new proofs, alternating between the verifiers. */
+/** Creates new proofs for the verifiers in turn. */
 export async function prove(
   { worlds }: Verifiers,
   count: number,
@@ -44,18 +47,18 @@ export async function prove(
   );
 }
 
-/** Returns the account whose authority the nth one accepts in addition to its own. */
+/** Returns the account whose authority the account `n` accepts in addition to its own. */
 function other(worlds: readonly ProofWorld[], n: number): ProofWorld {
   return worlds[(n + 1) % worlds.length] as ProofWorld;
 }
 
-/** Returns a verify call in wire format, with the whole proof or a reference to it. */
+/** Returns a verify call as the bytes of an HTTP request, with the whole proof or a reference to it. */
 export function requestOf({ world, bundle }: Proven, form: "bundle" | "reference"): Buffer {
   const proof = form === "bundle" ? { proof_bundle: bundle } : { proof_ref: encodeProofRef(bundle) };
   return httpRequest("/v1/service/verify", world.apiKey, { ...proof, required_scope: "data:read" });
 }
 
-/** Returns a call with an API key in wire format. */
+/** Returns a call with an API key as the bytes of an HTTP request. */
 export function httpRequest(path: string, apiKey: string, members: object): Buffer {
   const body = JSON.stringify(members);
   const head = [
