@@ -1,6 +1,6 @@
-// Adds up the results of .ci/run in a folder: `<name>.status` of each suite or check, and `<name>.json` of each
-// suite. Prints failed and skipped tests with the start of their messages. The last line is "N passed, N failed".
-// Exits with 0 only if nothing failed and nothing was skipped.
+// Adds up the results of .ci/run in a folder: `<name>.status` of each suite or check, and `<name>.json` of
+// each suite. Prints failed and skipped tests with the first lines of their messages. The last line is "N
+// passed, N failed". Exits with 0 only if nothing failed and nothing was skipped.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";

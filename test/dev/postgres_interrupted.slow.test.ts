@@ -32,7 +32,10 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Begins a start. `ended` resolves to the error, or to "started" after the server has been stopped again. */
+/**
+ * Begins a start. `ended` resolves to the error, or to "started" when the server has started and stopped
+ * again.
+ */
 function begin(settings: Record<string, string> = {}, spawned = (_interrupt: () => void) => {}) {
   const controller = new AbortController();
   const interrupt = () => controller.abort(new Error("interrupted"));
@@ -54,14 +57,14 @@ async function useTemplate(): Promise<void> {
   await promisify(execFile)("cp", ["-a", `${template}/.`, folder]);
 }
 
-/** Copies data whose server waits ten minutes before it is ready. */
+/** Copies data with a setting that delays the server's readiness by ten minutes. */
 async function useSlow(): Promise<void> {
   await useTemplate();
   await promisify(execFile)("cp", ["-p", join(dataDir, "PG_VERSION"), join(dataDir, "recovery.signal")]);
 }
 const slow = { restore_command: "sleep 600" };
 
-/** Returns the processes that use the folder. */
+/** Returns the processes that use the test's folder. */
 async function atWork(): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {

@@ -9,7 +9,7 @@ import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 import { type PartOptions, testPart } from "./fixtures/parts.ts";
 
-/** A new state folder for each test of a file. Its stacks end with the test. */
+/** A new state folder for each test of a file. The test's stacks are stopped after the test. */
 export type StackWorld = {
   folder: string;
   notes: string;
@@ -21,9 +21,9 @@ export type StackWorld = {
   start(...parts: PartOptions[]): Promise<Stack>;
   startInVain(...parts: PartOptions[]): Promise<number>;
   startElsewhere(...parts: PartOptions[]): Promise<RunningScript>;
-  /** Returns the error with which the work is refused. */
+  /** Returns the error with which `work` rejects. */
   refusal(work: Promise<unknown>): Promise<UserError>;
-  /** Returns the lines that the parts have recorded. */
+  /** Returns the lines that the parts have written to their files. */
   noted(): Promise<string[]>;
   /** Process IDs of the parts in `run.json`. */
   pids(): Promise<Record<string, number>>;
@@ -70,7 +70,7 @@ export function stackWorld(): StackWorld {
     return stack;
   }
 
-  /** Runs a stack in which one part does not start, and returns the exit status. */
+  /** Runs a stack with a part that does not start, and returns the exit status. */
   async function startInVain(...parts: PartOptions[]): Promise<number> {
     const stack = await openStack({ folder: world.folder, terminal });
     stacks.push(stack);

@@ -37,8 +37,8 @@ async function refusal(work: Promise<unknown>): Promise<UserError> {
 }
 
 /**
- * Opens the folder in a process of an ordinary user and returns its output. The process must finish in ten
- * seconds.
+ * Opens the folder in a process of an ordinary user and returns the process's output. The process must finish
+ * within ten seconds.
  */
 async function openElsewhere(path: string): Promise<string> {
   const script = join(import.meta.dirname, "fixtures/run_open_folder.ts");

@@ -22,7 +22,7 @@ let commit: string;
 
 beforeAll(async () => {
   if (process.getuid?.() !== 0) throw new Error("Run as root: the images' programs are started by chroot");
-  // The folder for temporary files may be in memory, which is too small for images.
+  // The folder for temporary files may be in memory and then too small for images.
   await mkdir(IMAGES_FOLDER, { recursive: true });
   folder = await mkdtemp(join(IMAGES_FOLDER, "test-"));
   commit = execFileSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim();
@@ -142,7 +142,7 @@ describe.each(NAMES)("the image %s", (name) => {
     expect(entries.filter(({ isFile, mode }) => isFile && (mode & 0o6000) !== 0)).toEqual([]);
     const writable = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o022) !== 0);
     expect(writable).toMatchObject([{ path: "tmp", mode: 0o1777 }]);
-    // Linux lets no other process inspect a process whose program is not readable.
+    // If a process's program is not readable, Linux lets no other process inspect the process.
     const closed = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o004) === 0);
     expect(closed.map(({ path }) => path)).toEqual(
       name === "deputize-keyvault" ? ["usr/local/bin/node"] : [],
@@ -195,7 +195,7 @@ test("only the vault's image contains the PKCS#11 library", async () => {
   expect(names(await packagesOf("deputize-keyvault"))).toContain("pkcs11js");
 });
 
-// Tests below start the other roles.
+// This table has only the roles that the tests below do not start.
 test.each([
   ["deputize", "operator", /^Settings are missing or wrong:\n/],
   ["deputize", "reconcile", /^Settings are missing or wrong:\n/],

@@ -11,7 +11,7 @@ type Delivery = { headers: IncomingHttpHeaders; raw: string; event: Record<strin
 const ada = actor("ada");
 const { word } = inject("settings");
 const deliveries: Delivery[] = [];
-/** Answers for the next deliveries. After these, the receiver answers 204. */
+/** HTTP statuses for the next deliveries. When the list is empty, the receiver returns 204. */
 const answers: number[] = [];
 let receiver: Server;
 let reachable = false;

@@ -48,7 +48,7 @@ describe("9. Versioning", () => {
   test("all paths of the service have the prefix /v1/", async () => {
     const { paths } = must(await ada.person.call("GET", "/openapi.json"));
     const outside = Object.keys(paths as object).filter((path) => !path.startsWith("/v1/"));
-    // AuthZEN defines these paths.
+    // The AuthZEN specification defines these paths.
     expect(outside.sort()).toEqual([
       "/.well-known/authzen-configuration",
       "/access/v1/evaluation",

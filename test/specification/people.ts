@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { TestProject } from "vitest/node";
 import { createVisitor, type Visitor, type VisitorState } from "./visitor.ts";
 
-/** An account that the suite created, with the secrets that it was shown once. */
+/** An account that the suite created, with the secrets that the service showed only once. */
 export type Someone = {
   email: string;
   accountId: string;
@@ -24,7 +24,7 @@ declare module "vitest" {
 export const CEILING = ["data:read", "data:share", "payments:send", "custom:orders:refund"];
 
 /**
- * Opens two personal accounts with a platform each, once for all files, because sign-in codes are limited.
+ * Opens two personal accounts, each with a platform. All files share them, because sign-in codes are limited.
  */
 export default async function setup(project: TestProject): Promise<void> {
   const settings = project.getProvidedContext().settings;

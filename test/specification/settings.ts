@@ -1,12 +1,15 @@
 import { parseArgs } from "node:util";
 
-/** The suite's settings: the address of the service, where to read codes, and what the suite may do. */
+/** The suite's settings: the service's URL, the mailbox for reading codes, and what the suite may do. */
 export type Settings = {
   baseUrl: string;
-  /** An address that returns `{mails: [{to, text}]}` as JSON, newest first. */
+  /** URL that returns `{mails: [{to, text}]}` as JSON, newest message first. */
   mailbox: string;
   word: string;
-  /** Whether to send codes until the service refuses. After that, the address may not sign in for a while. */
+  /**
+   * Whether to request codes until the service refuses. The email address may then be unable to sign in for a
+   * while.
+   */
   limits: boolean;
 };
 
@@ -17,7 +20,7 @@ const USAGE = `Usage: npm run contract -- --base-url <url> [--mailbox <url>] [--
   --word      the word in paths and headers; default service
   --limits    also ask for codes until the service refuses`;
 
-/** Reads the command line. If it is wrong, prints the usage and returns `undefined`. */
+/** Parses the command line. If it is invalid, prints the usage and returns `undefined`. */
 export function readSettings(args: string[]): Settings | undefined {
   try {
     const { values } = parseArgs({

@@ -2,13 +2,13 @@ import { inject } from "vitest";
 import { CEILING, type Someone } from "./people.ts";
 import { type Answer, createVisitor, must, type Visitor } from "./visitor.ts";
 
-/** A person with a browser, and the application with their platform's API key. */
+/** A person with a browser, and an application with the API key of the person's platform. */
 export type Actor = Someone & {
   person: Visitor;
   application: Visitor;
   connectionId: string;
   createAgent(): Promise<string>;
-  /** Delegates a scope to one of the person's agents. Returns the certificate. */
+  /** Delegates scopes to one of the person's agents. Returns the certificate. */
   delegate(agentId: string, scope: string[], asked?: object): Promise<Record<string, unknown>>;
   challenge(): Promise<string>;
   present(agentId: string, fields?: object): Promise<Answer>;

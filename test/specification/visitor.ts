@@ -1,6 +1,6 @@
 import type { Settings } from "./settings.ts";
 
-/** A complete answer. `body` is empty if it is not a JSON object. */
+/** A complete response. `body` is empty if the content is not a JSON object. */
 export type Answer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
 
 /** Cookies by name, so that another visitor can continue with them. */
@@ -9,16 +9,16 @@ export type VisitorState = Record<string, string>;
 /** A browser or an application that calls the service. */
 export type Visitor = {
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** Signs in with a code from the mailbox. Returns the answer of verify-code. */
+  /** Signs in with a code from the mailbox. Returns the response to verify-code. */
   signIn(email: string): Promise<Answer>;
   codeFor(email: string): Promise<string>;
   state(): VisitorState;
 };
 
 /**
- * Creates a visitor with no cookies, or with those of `state`. It repeats the CSRF cookie in its header,
- * unless a call sets that header. Paths and headers with the neutral word are sent with the service's own
- * word.
+ * Creates a visitor with no cookies, or with the cookies in `state`. The visitor copies the CSRF cookie to
+ * the CSRF header, unless a call sets that header. In paths and headers it replaces the neutral word
+ * `service` by the service's own path word.
  */
 export function createVisitor(
   { baseUrl, mailbox, word }: Settings,
@@ -92,13 +92,16 @@ function objectOf(text: string): Record<string, unknown> {
   }
 }
 
-/** Returns the body of an answer. Throws unless it is a success. */
+/** Returns a response's body. Throws unless the response is a success. */
 export function must({ status, body, text }: Answer): Record<string, unknown> {
   if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
   return body;
 }
 
-/** Returns status and code of an error answer. Throws unless the answer has only code, message and status. */
+/**
+ * Returns an error response's status and code in one string. Throws unless the error has exactly code,
+ * message and status.
+ */
 export function errorOf({ status, body, text }: Answer): string {
   const { error } = body as { error?: Record<string, unknown> };
   if (error === undefined) throw new Error(`${status} is no error: ${text.slice(0, 200)}`);

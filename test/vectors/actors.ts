@@ -3,7 +3,7 @@ import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
 import { type HybridPublicKey, type HybridSignature, keyId } from "../../src/protocol/keys/hybrid.ts";
 
 /**
- * A key of the vectors with its public seeds. It signs deterministically, so that the vectors can be
+ * A key of the vectors with its public seeds. The key signs deterministically, so that the vectors can be
  * generated again.
  */
 export type Actor = {
@@ -15,8 +15,8 @@ export type Actor = {
 };
 
 /**
- * Returns the actor for a number from 1 to 255. Its Ed25519 seed repeats that byte, and its ML-DSA-65 seed
- * repeats the complement.
+ * Returns the actor for a number from 1 to 255. The actor's Ed25519 seed repeats that byte. Its ML-DSA-65
+ * seed repeats the byte's complement.
  */
 export function actor(role: string, number: number): Actor {
   const seeds = { ed25519: Buffer.alloc(32, number), ml_dsa_65: Buffer.alloc(32, 255 - number) };
@@ -34,7 +34,7 @@ export function actor(role: string, number: number): Actor {
   };
 }
 
-/** Returns an actor in the form of a vector. */
+/** Returns an actor in the format that vectors use. */
 export function entity({ role, seeds, publicKey, id }: Actor): object {
   return {
     role,

@@ -29,8 +29,8 @@ const FILES: VectorFile[] = [
 ];
 
 /**
- * All vectors, each created once. Their content is the same in every run, and `digests.json` contains the
- * SHA-256 of each.
+ * All vectors, each created at most once per run. Every run creates the same content. `digests.json` contains
+ * each vector's SHA-256.
  */
 export const VECTOR_FILES: ReadonlyMap<string, () => object> = new Map(
   FILES.map(([name, make]) => {
@@ -45,17 +45,17 @@ export const VECTOR_FILES: ReadonlyMap<string, () => object> = new Map(
   }),
 );
 
-/** The vectors that the documentation links to. The others are generated where they are needed. */
+/** The vectors that the documentation links to. All other vectors are generated where they are needed. */
 export const KEPT_FILES = ["receipt.json", "conformance/v1/own_worked_example.json"];
 
-/** Returns a conformance vector by its name, as it is read from its file. */
+/** Returns a conformance vector by name, with the same value as if it were read from its file. */
 export function vectorOf(name: string): Record<string, unknown> {
   const make = VECTOR_FILES.get(`conformance/v1/${name}.json`);
   if (make === undefined) throw new Error(`there is no vector ${name}`);
   return JSON.parse(JSON.stringify(make()));
 }
 
-/** Writes vectors into a folder. */
+/** Writes the named vectors to a folder. */
 export function writeVectors(folder: string, names: Iterable<string> = VECTOR_FILES.keys()): void {
   for (const name of names) {
     const file = resolve(folder, name);
@@ -64,14 +64,14 @@ export function writeVectors(folder: string, names: Iterable<string> = VECTOR_FI
   }
 }
 
-/** Returns the SHA-256 of each vector's JSON without white space, by file name. */
+/** Returns, by file name, the SHA-256 of each vector's JSON without white space. */
 export function digests(): Record<string, string> {
   return Object.fromEntries(
     [...VECTOR_FILES].map(([name, make]) => [name, hash("sha256", JSON.stringify(make()))]),
   );
 }
 
-/** Returns the page with a new example between its two marks. */
+/** Returns the page with a new example between the page's two marks. */
 export function withExample(page: string): string {
   const [start, end] = [
     "<!-- worked example: made by test/vectors/make.ts -->",
@@ -83,8 +83,8 @@ export function withExample(page: string): string {
 }
 
 /**
- * `node test/vectors/make.ts [folder]`: writes all vectors to a folder, or updates the files that the
- * repository contains.
+ * `node test/vectors/make.ts [folder]`: writes all vectors to a folder. Without a folder, updates the files
+ * that the repository contains.
  */
 if (import.meta.main) {
   const [folder] = process.argv.slice(2);

@@ -11,8 +11,8 @@ const BOX = { type: "geo_bbox", min_lat: -1.5, min_lon: 0, max_lat: 1, max_lon: 
 const bytes = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 
 /**
- * Bytes and hashes that every implementation must compute from the same input, in the format of the published
- * list.
+ * Returns inputs with the bytes and hashes that every implementation must compute from them. The format is
+ * that of the published list.
  */
 export function crossVectors(): object {
   const bound = { session_context: bytes(9), stream_id: bytes(8), stream_seq: 3 };
@@ -35,7 +35,10 @@ export function crossVectors(): object {
   };
 }
 
-/** `hashed` contains the members of the bundle that are hashed in another form than they are sent in. */
+/**
+ * `hashed` contains those members of the bundle whose hashed form differs from the form in which they are
+ * sent.
+ */
 function bundleVector(name: string, description: string, bundle: ProofBundle, hashed: object = {}): object {
   const expected_hash_hex = hash("sha256", independentCanonicalJson({ ...UNBOUND, ...bundle, ...hashed }));
   return { kind: "bundle_hash", name, description, input: { bundle }, expected_hash_hex };

@@ -13,9 +13,10 @@ const SECRET = 0x1234567890abcdefn;
 const NONCE = 0xfedcba0987654321n;
 
 /**
- * Edge cases of Ed25519 in the classes of the literature ("Taming the many EdDSAs", RFC 8032), where
- * implementations are known to differ. Each case contains the answer of strict verification: canonical
- * encodings, neither A nor R of small order, s below the group order, and the equation without cofactor.
+ * Returns edge cases of Ed25519 for which implementations are known to differ. Their classes are those of the
+ * literature ("Taming the many EdDSAs", RFC 8032). Each case contains the result of strict verification.
+ * Strict means canonical encodings, neither A nor R of small order, s below the group order, and the equation
+ * without cofactor.
  */
 export function ed25519Cases(): SignatureCase[] {
   return [
@@ -51,7 +52,7 @@ function publishedCases(): SignatureCase[] {
   ];
 }
 
-/** With a key of small order, anyone can sign: for h·A = 0, s = r satisfies the equation with R = r·B. */
+/** With a key of small order, anyone can sign: if h·A = 0, then s = r satisfies the equation with R = r·B. */
 function smallOrderKeys(): SignatureCase[] {
   const canonical = Array.from({ length: 8 }, (_, index) => multiple(index).toBytes());
   const others = [
@@ -70,7 +71,7 @@ function smallOrderKeys(): SignatureCase[] {
 
 /**
  * If A or R has a component of order 8, the equations with and without cofactor give different results,
- * unless h happens to be a multiple of 8.
+ * unless h is by chance a multiple of 8.
  */
 function mixedOrder(): SignatureCase[] {
   const key = BASE.multiply(SECRET).add(TORSION).toBytes();
@@ -95,8 +96,8 @@ function mixedOrder(): SignatureCase[] {
 }
 
 /**
- * R of small order satisfies the equation for s = h·a if h·A has the same component of small order. The
- * neutral element does for every h.
+ * An R of small order satisfies the equation for s = h·a if h·A has the same component of small order. The
+ * neutral element satisfies it for every h.
  */
 function encodings(): SignatureCase[] {
   const key = BASE.multiply(SECRET).toBytes();

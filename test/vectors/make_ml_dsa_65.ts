@@ -15,9 +15,9 @@ const message = Buffer.from("ML-DSA-65 edge cases");
 const good = ml_dsa65.sign(message, secretKey, { extraEntropy: false });
 
 /**
- * Edge cases of ML-DSA-65 in the classes of FIPS 204 algorithms 3, 8 and 21: hint encoding, norm bound of z,
- * lengths, context string. A signature is c̃ (48 bytes) ‖ z (5 × 256 coefficients of 20 bits) ‖ hint (55
- * positions, 6 counts).
+ * Returns edge cases of ML-DSA-65. Their classes come from FIPS 204 algorithms 3, 8 and 21: hint encoding,
+ * norm bound of z, lengths, context string. A signature is c̃ (48 bytes) ‖ z (5 × 256 coefficients of 20
+ * bits) ‖ hint (55 positions, 6 counts).
  */
 export function mlDsa65Cases(): SignatureCase[] {
   return [...accepted(), ...hints(), ...norms(), ...changes(), ...domains(), ...lengths()];

@@ -151,8 +151,8 @@ const EDITS: [string, ProtocolErrorCode, string, Edit][] = [
 ];
 
 /**
- * Malformed documents in addition to the published ones. Each is created from one good bundle by one edit,
- * and has the code with which it must be refused.
+ * Returns malformed documents in addition to the published ones. Each is a good bundle with one edit, and has
+ * the error code with which it must be rejected.
  */
 export function negativeCases() {
   const text = JSON.stringify(prove({}) satisfies ProofBundle);

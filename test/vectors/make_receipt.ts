@@ -3,8 +3,8 @@ import { independentCanonicalJson } from "../support/canonical_oracle.ts";
 import { NOW } from "./verify_cases.ts";
 
 /**
- * A receipt of the service with both line separators, its canonical JSON and its hash, and the different text
- * of plain RFC 8785.
+ * Returns a receipt of the service that contains both Unicode line separators. Adds its canonical JSON, the
+ * hash of that, and the different text that plain RFC 8785 produces.
  */
 export function receiptVector(): object {
   const receipt = {

@@ -8,17 +8,18 @@ const AWKWARD = '\u2028\u2029"\\/<&>é\ue000😀';
 const bytes = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 
 /**
- * A kind of signed statement: its member in a vector, its fields, and its signer and the signature's name.
+ * A kind of signed statement: the name of its member in a vector, its fields, its signer, and the name of the
+ * signature.
  */
 type Statement = {
   kind: string;
   member: string;
-  /** The prefix of the vector's expectations. */
+  /** Prefix of the vector's expected values. */
   prefix: string;
   fields: Record<string, unknown>;
-  /** The fields that are signed in another form than they are sent in. */
+  /** The fields whose signed form differs from the form in which they are sent. */
   signed?: Record<string, unknown>;
-  /** The published reason for a broken half of a signature. */
+  /** The published error reason if half of a signature is broken. */
   brokenReason?: string;
   signers?: Record<string, Actor>;
 };
@@ -78,8 +79,8 @@ const STATEMENTS: Statement[] = [
 ];
 
 /**
- * Returns two vectors of each kind of statement by name. One verifies, and the other has a changed bit in its
- * last post-quantum half.
+ * For each kind of statement, two vectors by name. One vector verifies. In the other, the last post-quantum
+ * half has a changed bit.
  */
 export const STATEMENT_VECTORS = STATEMENTS.flatMap((statement) =>
   [true, false].map((verifies): [string, () => object] => {
@@ -160,7 +161,7 @@ const SCOPES: [string, string, string[], string[]][] = [
   ],
 ];
 
-/** Returns vectors of expanded scopes, by name. */
+/** Vectors of expanded scopes, by name. */
 export const SCOPE_VECTORS = SCOPES.map(
   ([name, description, scope_input, expanded_scopes]): [string, () => object] => [
     name,

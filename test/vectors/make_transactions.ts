@@ -7,7 +7,10 @@ import { NOW } from "./verify_cases.ts";
 const [ROOT, AGENT] = [actor("human_root", 1), actor("agent", 2)];
 const PROVEN = { agent_id: AGENT.id, agent_pub_key: AGENT.publicKey };
 
-/** A change that makes a receipt of two parties invalid, and the published reason. */
+/**
+ * A change to a receipt between two parties, and the published reason if the change makes the receipt
+ * invalid.
+ */
 type ReceiptCase = { name: string; description: string; terms?: string; staleAt?: number; reason?: string };
 
 const CASES: ReceiptCase[] = [
@@ -29,7 +32,7 @@ const CASES: ReceiptCase[] = [
   },
 ];
 
-/** Returns receipts of two parties, by name. */
+/** Vectors of receipts between two parties, by name. */
 export const TRANSACTION_VECTORS = CASES.map((each): [string, () => object] => [
   each.name,
   () => transactionVector(each),

@@ -13,8 +13,8 @@ const AGENT = actor("agent", 2);
 const MIDDLE = actor("intermediate", 3);
 
 /**
- * Returns one verify vector in the format of the published ones. The expected result is from the case, not
- * from this program's verification.
+ * Returns one verify vector in the published format. The expected result comes from the case, not from this
+ * program's verification.
  */
 export function verifyVector(vectorCase: VerifyCase): object {
   const { name, description, options = {}, context, status, code, sentence, granted } = vectorCase;
@@ -48,8 +48,8 @@ export function verifyVector(vectorCase: VerifyCase): object {
 }
 
 /**
- * Returns the proof of a case with test keys 1 (human), 3 (intermediate, with two certificates) and 2
- * (agent).
+ * Returns the proof for a case. It uses the test keys 1 (human), 3 (intermediate, if there are two
+ * certificates) and 2 (agent).
  */
 export function prove({ chain = [{}], binding = {} }: Pick<VerifyCase, "chain" | "binding">): ProofBundle {
   const line = chain.length > 1 ? [AGENT, MIDDLE, ROOT] : [AGENT, ROOT];

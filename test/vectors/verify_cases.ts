@@ -3,7 +3,7 @@ import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 
-/** The Unix time at which the vectors are verified. */
+/** The Unix time at which implementations must verify the vectors. */
 export const NOW = 1_800_000_000;
 
 /** The changes that turn a simple proof into one verify vector, and the expected result. */
@@ -11,19 +11,19 @@ export type VerifyCase = {
   name: string;
   description: string;
   /**
-   * The fields of each certificate of the chain that differ from the defaults, leaf first. Defaults to one
+   * For each certificate of the chain, leaf first, the fields that differ from the defaults. Default: one
    * certificate without changes.
    */
   chain?: Partial<DelegationFields>[];
   binding?: Partial<ChallengeBinding>;
-  /** A change of the bundle after it is signed. */
+  /** Changes the bundle after it is signed. */
   tamper?: (bundle: ProofBundle) => ProofBundle;
   options?: Record<string, unknown>;
   context?: Record<string, number | string>;
   status: string;
   /** The code at the start of the error reason. Absent for a valid proof. */
   code?: string;
-  /** The whole reason, if the published one has no code. */
+  /** The whole error reason, if the published reason has no code. */
   sentence?: string;
   granted?: string[];
 };

@@ -7,7 +7,7 @@ import { prove } from "./make_verify.ts";
 
 const LINE = 96;
 
-/** The worked example of docs/wire_format.md as Markdown, computed from the test seeds. */
+/** Returns the worked example of docs/wire_format.md as Markdown, computed from the test seeds. */
 export function workedExample(): string {
   const [human, agent] = [actor("human", 1), actor("agent", 2)];
   const bundle = prove({});

@@ -33,7 +33,7 @@ async function ask(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
-/** Returns the SQLSTATE with which the server rejects a connection. */
+/** Returns the SQLSTATE of the error with which the server rejects a connection. */
 const refused = (url: string) => ask(url, "select 1").catch((error: { code?: string }) => error.code);
 
 test("each role owns its database and can create tables in it", async () => {

@@ -19,8 +19,8 @@ function objectState(reason: string, status: ObjectState["status"] = {}): Object
 }
 
 /**
- * The folder and the account as the step sees them. The state is `now` until the delegation is declared
- * again, then a pending request.
+ * Returns the folder and the account in the form in which the step sees them. The delegation's state is
+ * `now`. After the step declares the delegation again, its state is a pending request.
  */
 function worldOf(file: File, now: ObjectState, request: object = { status: "pending" }) {
   let current = now;

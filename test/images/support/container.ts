@@ -7,8 +7,8 @@ import type { UnpackedImage } from "./built_images.ts";
 const USER = 10001;
 
 /**
- * Mounts the image as a cluster with the strictest rules does: a read-only root, an empty `/tmp`, one volume
- * at `/data`. Then it runs the program as the image's user, without this process's environment.
+ * Mounts the image as the strictest clusters do: with a read-only root, an empty `/tmp`, and one volume at
+ * `/data`. Then runs the program as the image's user, without this process's environment.
  */
 const SCRIPT = `
 root=$1 data=$2; shift 2
@@ -18,11 +18,11 @@ mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind 
 
 /** A program that runs inside an image. */
 export type Container = {
-  /** Returns its output so far, on both streams. */
+  /** Returns the program's output so far, from both streams. */
   said(): string;
-  /** Waits for output that matches. Throws if the program ends first. */
+  /** Waits until the program's output matches. Throws if the program exits first. */
   until(what: RegExp): Promise<void>;
-  /** Resolves to the exit status, or to the name of the signal that ended the program. */
+  /** Resolves to the exit status, or to the name of the signal that stopped the program. */
   ended: Promise<number | string>;
   /** Stops the program with the signal that the image declares, and resolves to its exit status. */
   stop(): Promise<number | string>;
@@ -31,12 +31,12 @@ export type Container = {
 export type ContainerOptions = {
   args: string[];
   settings?: Record<string, string>;
-  /** Folder on this machine for the volume. */
+  /** Folder on this machine that is mounted as the volume. */
   data: string;
   input?: string;
 };
 
-/** Starts an image's program as its configuration declares. */
+/** Starts an image's program in the way that the image's configuration declares. */
 export async function startContainer(image: UnpackedImage, options: ContainerOptions): Promise<Container> {
   const { root, config } = image;
   const { args, settings = {}, data, input } = options;
@@ -99,7 +99,7 @@ export async function startContainer(image: UnpackedImage, options: ContainerOpt
   };
 }
 
-/** Runs an image's program until it ends. */
+/** Runs an image's program until it exits. */
 export async function runContainer(image: UnpackedImage, options: ContainerOptions) {
   const container = await startContainer(image, options);
   const status = await container.ended;

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Forward, forwardPort } from "../../../../src/dev/tour/cluster/port_forward.ts";
 import { isRunning, until } from "../../../support/process.ts";
 
-/** Replaces kubectl: listens on the given port, records its arguments, and ends on request. */
+/** Replaces kubectl. Listens on the given port, records its arguments, and exits on request. */
 const FAKE = `#!${process.execPath}
 const fs = require("node:fs");
 const args = process.argv.slice(2);

@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { runScript } from "../../../support/process.ts";
 
-/** The program that receives the tour's webhooks in a cluster, run as a process on loopback. */
+/** The program that receives the tour's webhooks in a cluster. Here it runs as a process on loopback. */
 export type ReceiverProcess = {
   webhooksUrl: string;
   deliveriesUrl: string;
-  /** Ends the process with SIGTERM and returns its exit status. */
+  /** Stops the process with SIGTERM and returns its exit status. */
   stop(): Promise<number | null>;
 };
 

@@ -15,7 +15,10 @@ const settings = readClusterTour({
 });
 const kinds = { resources: ["platforms", "agents", "delegations"].map((name) => ({ name })) };
 
-/** Returns a kubectl that answers by the first words of a call. A string is an error that it throws. */
+/**
+ * Returns a fake kubectl. The first words of a call select its answer. If the answer is a string, the call
+ * throws it as an error.
+ */
 function kubectlOf(answers: Record<string, unknown>): Kubectl {
   const called: string[] = [];
   async function run(args: readonly string[]): Promise<string> {

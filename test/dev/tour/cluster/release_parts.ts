@@ -1,4 +1,7 @@
-/** Returns the objects of an installed release that the tour reads, with the given settings of its roles. */
+/**
+ * Returns those objects of an installed release that the tour reads. The release's roles have the given
+ * settings.
+ */
 export function releaseParts(
   settings: { api?: Record<string, string>; operator?: Record<string, string> } = {},
 ) {

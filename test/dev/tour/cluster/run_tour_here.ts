@@ -4,8 +4,8 @@ import { type Reach, runClusterTour } from "../../../../src/dev/tour/cluster/tou
 import { startReceiverProcess } from "./receiver_process.ts";
 
 /**
- * Runs the tour in a cluster without running pods. The API has a known address. A local process replaces the
- * receiver's pod, which exists only as an object.
+ * Runs the tour in a cluster without running pods. The address of the API is given. A local process replaces
+ * the receiver's pod, which exists only as an object.
  */
 const [options = "{}", apiUrl = ""] = process.argv.slice(2);
 const usual = { release: "deputize", releaseNamespace: "deputize-system", webhooks: true, timeout: "60" };

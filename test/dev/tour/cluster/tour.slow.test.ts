@@ -15,7 +15,7 @@ if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 type Shown = { step: string; ok: boolean; ms: number; detail: string };
 
-/** The cluster has no nodes. API, vault, worker and operator are processes beside it. */
+/** The cluster has no nodes. API, vault, worker and operator run as processes outside the cluster. */
 describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 }, () => {
   let cluster: TourCluster;
 
@@ -28,7 +28,7 @@ describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 },
     (await cluster.kubernetes.call("GET", path)).body.items as { metadata: { name: string } }[];
   const namesAt = async (path: string) => (await items(path)).map(({ metadata }) => metadata.name);
 
-  /** Returns everything that a tour creates in the cluster and the account. */
+  /** Returns everything that tours have created in the cluster and in the account. */
   async function traces() {
     const objects = await Promise.all(
       ["platforms", "agents", "delegations"].map((kind) => namesAt(`/apis/deputize.io/v1alpha1/${kind}`)),

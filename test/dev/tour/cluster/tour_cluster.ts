@@ -16,12 +16,15 @@ const SYSTEM = "/api/v1/namespaces/deputize-system";
 const CLUSTER = "tour";
 const STARTED_MS = 60_000;
 
-/** A cluster without nodes, and the service beside it. Each role is a process with its pod's environment. */
+/**
+ * A cluster without nodes, and the service outside the cluster. Each role is a process with the environment
+ * of its pod.
+ */
 export type TourCluster = {
   kubernetes: Kubernetes;
   apiUrl: string;
   operator: ChildProcess;
-  /** Runs the tour with these options. Replaces access to pods, which do not exist here. */
+  /** Runs the tour with these options. Replaces the tour's access to pods, which do not exist here. */
   run(options: object): RunningTour;
   stop(): Promise<void>;
 };
@@ -33,7 +36,7 @@ export type RunningTour = {
   exit: Promise<number | null>;
 };
 
-/** Starts everything. `binary` contains API server, controllers and kubectl. */
+/** Starts the cluster and the service. `binary` contains API server, controllers and kubectl. */
 export async function startTourCluster(binary: string): Promise<TourCluster> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-tour-"));
   const endings: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
@@ -67,7 +70,10 @@ export async function startTourCluster(binary: string): Promise<TourCluster> {
   }
 }
 
-/** Creates definitions, policies, the operator's account, and the objects of a trial that is ready. */
+/**
+ * Creates custom resource definitions, policies, the operator's account, and the objects of a trial that is
+ * ready.
+ */
 async function prepare(kubernetes: Kubernetes): Promise<void> {
   await installDefinitions(kubernetes);
   await installPolicies(kubernetes);
@@ -96,7 +102,7 @@ async function must(answer: ReturnType<Kubernetes["call"]>): Promise<void> {
   if (status >= 300) throw new Error(`${status} ${String(body.message)}`);
 }
 
-/** Writes kubeconfigs of the administrator and of the operator, and the API's `CLUSTERS_FILE`. */
+/** Writes kubeconfigs for the administrator and for the operator, and the API's `CLUSTERS_FILE`. */
 async function writeConfigs(folder: string, kubernetes: Kubernetes) {
   const token = kubernetes.adminToken;
   const paths = {
@@ -110,7 +116,7 @@ async function writeConfigs(folder: string, kubernetes: Kubernetes) {
   return paths;
 }
 
-/** Starts a second API on the stack's database and vault that trusts the cluster's operator. */
+/** Starts a second API on the stack's database and vault. It trusts the cluster's operator. */
 async function startApi(stack: DevStack, more: Record<string, string>) {
   const [port, operatorPort] = [await freePort(), await freePort()];
   const url = `http://127.0.0.1:${port}`;
@@ -166,7 +172,7 @@ async function startOperator(
   return child;
 }
 
-/** Returns a PATH whose kubectl is that of the binary. */
+/** Returns a PATH in which kubectl is the one in `binary`. */
 async function kubectlPath(folder: string, binary: string): Promise<string> {
   const bin = join(folder, "bin");
   await mkdir(bin);
