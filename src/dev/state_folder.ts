@@ -18,8 +18,8 @@ type StateFolder = {
 };
 
 /**
- * Locks the folder that contains all of a stack's files for this process alone. Creates the folder if it is
- * missing. Throws `UserError` if another living stack uses the folder or if its layout is unsupported.
+ * Locks the folder with all of a stack's files, so that only this process uses it. Creates the folder if it
+ * is missing. Throws `UserError` if another living stack uses the folder or if its layout is unsupported.
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
   const lock = await makeFolder(path)

@@ -178,7 +178,7 @@ describe("a state folder", () => {
     expect((await refusal(open())).message).toContain("holds data (postgres)");
   });
 
-  test("with a supported layout can be opened again", async () => {
+  test("can be opened again if its layout is supported", async () => {
     await (await open()).stop();
     await mkdir(join(world.folder, "postgres"));
     await open();

@@ -69,7 +69,7 @@ describe("2. Resources: agent", () => {
 });
 
 describe("2. Resources: delegation certificate", () => {
-  test("has the form cert-<uuid>, the approved scope, and expires_at null if it does not expire", async () => {
+  test("has an ID of the form cert-<uuid>, the approved scope, and expires_at null if it does not expire", async () => {
     const certificate = await ada.delegate(await ada.createAgent(), ["data:read"]);
     expect(certificate).toEqual({
       approved_scope: ["data:read"],

@@ -57,7 +57,7 @@ describe("4. Endpoints: account", () => {
     );
   });
 
-  test("POST /v1/auth/onboarding/account-type individual completes the onboarding with credits and a root identity", async () => {
+  test("POST /v1/auth/onboarding/account-type with individual completes the onboarding, with credits and a root identity", async () => {
     const answer = await visitor.call("POST", "/v1/auth/onboarding/account-type", {
       account_type: "individual",
     });
@@ -90,7 +90,7 @@ describe("4. Endpoints: account", () => {
 });
 
 describe("4. Endpoints: platform and agents", () => {
-  test("POST /v1/service/platforms/personal rejects a surface that is not open", async () => {
+  test("POST /v1/service/platforms/personal rejects a surface type that is not available yet", async () => {
     const wish = { name: "X", surface_type: "meetings", default_allowed_scopes: ["data:read"] };
     const answer = await ada.person.call("POST", "/v1/service/platforms/personal", wish);
     expect(errorOf(answer)).toBe("400 surface_not_available");

@@ -46,7 +46,7 @@ describe("5. Authentication", () => {
     },
   );
 
-  test("3. a rotated API key without grace stops working immediately", async () => {
+  test("3. a rotated API key stops working immediately if no grace period is set", async () => {
     const grace = actor("grace");
     const path = `/v1/service/connections/${grace.connectionId}/rotate-key`;
     const rotated = must(await grace.person.call("POST", path, {}));

@@ -95,7 +95,7 @@ describe("6. Events", () => {
     expect([denied, revoked].every(isSigned)).toBe(true);
   });
 
-  test("a delivery that was answered with 503 is sent again with the same delivery id and body", async (context) => {
+  test("a delivery that got a 503 response is sent again with the same delivery id and body", async (context) => {
     if (!reachable) context.skip();
     const agentId = await ada.createAgent();
     answers.push(500);

@@ -23,7 +23,7 @@ describe("8. Limits", () => {
     );
   });
 
-  test("a personal account has one draft platform", async () => {
+  test("a personal account can have only one draft platform", async () => {
     const answer = await ada.person.call("POST", "/v1/service/platforms/personal", {
       name: "Another",
       surface_type: "agentic_api",

@@ -4,7 +4,7 @@ import { withValues } from "./chart_readme.ts";
 import { dashboardFile } from "./dashboard/dashboard.ts";
 
 /**
- * A chart file that the project generates from another of its files. Both paths are relative to the project.
+ * A chart file that is generated from another file of the project. Both paths are relative to the project.
  */
 type Copy = { from: string; to: string; change?: (text: string) => string };
 

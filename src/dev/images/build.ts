@@ -127,7 +127,10 @@ async function baseOf(options: ImagesOptions, log: string, terminal: Terminal): 
   return inStep(step, {}, () => localBase(ROOT, log));
 }
 
-/** Returns the source's commit, with `-dirty` if files differ from it. Returns "" outside a repository. */
+/**
+ * Returns the source's commit, with `-dirty` if files differ from that commit. Returns "" outside a
+ * repository.
+ */
 function revision(): string {
   const git = (...args: string[]) =>
     execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();

@@ -196,7 +196,9 @@ function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () =
   };
 }
 
-/** Opens an unlinked file that only `user` can read. It passes a secret to a child on standard input. */
+/**
+ * Opens an unlinked file that only `user` can read. The file passes a secret to a child on standard input.
+ */
 async function unnamedFile(path: string, content: string, user: ServerUser): Promise<FileHandle> {
   const file = await open(path, "wx+", 0o600);
   await rm(path);

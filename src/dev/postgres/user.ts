@@ -6,8 +6,8 @@ import type { ServerUser } from "./binaries.ts";
 const run = promisify(execFile);
 
 /**
- * Accounts that a server may run as, in order of preference. If no account exists, this program creates the
- * last.
+ * Accounts that a server may run as, in order of preference. If none exists, this program creates the last
+ * account of the list.
  */
 const ACCOUNTS = ["postgres", "deputize"] as const;
 

@@ -12,8 +12,8 @@ import { spawn } from "node:child_process";
  * @property {number} [gid] Group that the child runs as.
  * @property {[Stream, Stream, Stream]} stdio Standard input, output and error.
  *
- * @property {"TERM" | "INT" | "KILL"} [signal] Name of the signal that asks the child to end, without "SIG".
- * @property {number} [graceMs] Milliseconds from that signal to SIGKILL.
+ * @property {"TERM" | "INT" | "KILL"} [signal] Name without "SIG" of the signal that asks the child to exit.
+ * @property {number} [graceMs] Milliseconds between that signal and SIGKILL.
  */
 
 // The background shell reads from a pipe that nobody writes to. The read returns when the parent closes the

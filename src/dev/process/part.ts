@@ -34,7 +34,7 @@ export type StartContext = {
 export type Part = {
   /** A lower-case word that names the log file and the entry in `run.json`. */
   name: string;
-  /** Title for readers. */
+  /** Title that is shown to users. */
   title: string;
   ports?: readonly PartPort[];
   /**

@@ -12,8 +12,8 @@ export type PartPort = {
 };
 
 /**
- * Range of candidate ports. It is below the ports that Linux (32768–60999), macOS and Windows (49152–65535) use
- * for outgoing connections.
+ * Range of candidate ports. It is below the ports for outgoing connections, which are 32768–60999 on Linux
+ * and 49152–65535 on macOS and Windows.
  */
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;

@@ -6,7 +6,7 @@ const CHUNK = 1 << 20;
 
 /**
  * SHA-256 of `bin/node` in each package that contains the locked Node, for the version in package-lock.json.
- * The lock file has only the hash of the archive. This is the hash of the program that runs.
+ * The lock file has only the archive's hash. This table has the hash of the program that runs.
  *
  * @type {Record<string, string | undefined>}
  */

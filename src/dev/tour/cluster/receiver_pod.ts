@@ -143,7 +143,7 @@ function hindrance(pod: Pod | undefined): string {
   return [phase, reason, conditionMessage].filter((part) => part !== undefined).join(", ");
 }
 
-/** Polls the pod for new deliveries and checks each delivery, until it is closed. */
+/** Polls the pod for new deliveries and checks each delivery, until the returned inbox is closed. */
 export function readReceiver(
   { url, deliveriesUrl }: { url: string; deliveriesUrl: string },
   interrupted: AbortSignal,
@@ -169,7 +169,7 @@ export function readReceiver(
     let taken = 0;
     while (!over.signal.aborted) {
       // Port forwarding fails sometimes, for example when the pod restarts. The next round uses the restarted
-      // one.
+      // forward.
       taken = await readOn(taken).catch(() => taken);
       await sleep(POLL_MS, undefined, { signal: over.signal }).catch(() => undefined);
     }

@@ -61,9 +61,9 @@ function reachByKubectl(common: readonly string[]): Reach {
 }
 
 /**
- * Runs the steps of `npm start` against a release in a cluster. Removes everything it created, also after a
- * failure or an interruption. Resolves to the exit status: 0 after success, 1 after a failure or if something
- * is left in the cluster, 130 after an interruption.
+ * Runs the steps of `npm start` against a release in a cluster. Removes everything that it created, also
+ * after a failure or an interruption. Resolves to the exit status: 0 after success, 1 after a failure or if
+ * something is left in the cluster, 130 after an interruption.
  */
 export async function runClusterTour(
   options: ClusterTourOptions,

@@ -3,7 +3,7 @@ import { messageOf } from "../../user_error.ts";
 
 /** Something that the tour has created or is about to create. */
 export type Made = {
-  /** Name for readers. If the name is absent, the removal is not shown. */
+  /** Name that is shown to users. If the name is absent, the removal is not shown. */
   what?: string;
   /** Removes the object. Succeeds if the object does not exist. */
   remove(): Promise<void>;
