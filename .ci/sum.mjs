@@ -17,7 +17,7 @@ function complain(line) {
   console.log(line);
 }
 
-/** Returns the first lines of each message, without colors, so the end of the output shows why a test failed. */
+/** Returns the first lines of each message without colors. They show at the end of the output why tests failed. */
 function beginningsOf(messages = []) {
   const lines = messages.flatMap((message) => stripVTControlCharacters(message).split("\n").slice(0, LINES));
   return lines.map((line) => `\n    ${line.slice(0, WIDTH)}`).join("");

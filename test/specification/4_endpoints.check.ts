@@ -90,7 +90,7 @@ describe("4. Endpoints: account", () => {
 });
 
 describe("4. Endpoints: platform and agents", () => {
-  test("POST /v1/service/platforms/personal rejects a surface type that is not available yet", async () => {
+  test("POST /v1/service/platforms/personal rejects a surface type that is not available", async () => {
     const wish = { name: "X", surface_type: "meetings", default_allowed_scopes: ["data:read"] };
     const answer = await ada.person.call("POST", "/v1/service/platforms/personal", wish);
     expect(errorOf(answer)).toBe("400 surface_not_available");

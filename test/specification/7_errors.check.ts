@@ -9,11 +9,11 @@ const ada = actor("ada");
 describe("7. Errors", () => {
   test.each([
     ["broken JSON", "{"],
-    ["no object", "[]"],
+    ["JSON that is not an object", "[]"],
     ["duplicate members", '{"required_scope":"data:read","required_scope":"data:read"}'],
     ["no proof", { required_scope: "data:read" }],
     ["no scope", { proof_bundle: {} }],
-    ["a scope of another type", { proof_bundle: {}, required_scope: 7 }],
+    ["a scope that is not a string", { proof_bundle: {}, required_scope: 7 }],
   ])("400 on verify for %s, and the body contains error.code", async (_, body) => {
     expect(errorOf(await ada.application.call("POST", "/v1/service/verify", body))).toBe(
       "400 invalid_request",

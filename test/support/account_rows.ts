@@ -16,7 +16,7 @@ export type AccountRows = Owned & {
   now: Date;
 };
 
-/** An approved certificate. `json` is its wire form. */
+/** An approved certificate. `json` is the certificate in the wire format. */
 export type CertificateRows = { certId: string; json: string; scope: string[]; now: Date };
 
 /**

@@ -8,7 +8,7 @@ export type SourceFile = {
   text: string;
 };
 
-/** Facts about a source file that the rules check. */
+/** Properties of a source file. The rules check them. */
 type Contents = {
   /** Project files that this file imports or re-exports in any form, including types. */
   imports: string[];

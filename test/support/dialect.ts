@@ -1,7 +1,7 @@
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** Width at which comments wrap, in characters; `.biome.json` sets the same for code. */
+/** Maximum width of comments in characters. `.biome.json` sets the same width for code. */
 const WIDTH = 110;
 const COMMENT = /^\s*(\/\/|\/\*\*|\*)/;
 const THROWS_TAG = /^\s*(\/\*\*|\*).*@throws/;

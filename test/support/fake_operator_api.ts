@@ -30,7 +30,7 @@ export type ReceivedCall = {
 export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   url: string;
   calls: ReceivedCall[];
-  /** Returns the calls with this method whose path contains the text. */
+  /** Returns the calls with this method whose path contains `path`. */
   callsTo(method: string, path: string): ReceivedCall[];
   /**
    * Makes calls fail whose method and path begin with the prefix, such as `"PUT /internal/v1/agents"`.

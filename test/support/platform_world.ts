@@ -44,7 +44,7 @@ export type PlatformApi = TestApi & {
  */
 export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
 
-/** A signed-in person with a complete account. */
+/** A signed-in person with an onboarded account. */
 export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
 
 /** Dependencies that additional routes receive. */

@@ -105,7 +105,7 @@ export async function measureDrain(place: Place): Promise<Ratio[]> {
   return others.map((over) => ({ name: `${over} / ${first}`, over, under: first ?? "" }));
 }
 
-/** Processor time in microseconds per row. */
+/** Rows per second, and processor times in microseconds per row. */
 type Drain = { perSecond: number; relayCpu: number; postgresCpu: number };
 
 async function drain(

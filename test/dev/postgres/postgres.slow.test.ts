@@ -108,7 +108,7 @@ describe("the reported reason for a failed initdb", () => {
       "/x/initdb: cannot write: No space left on device",
     ],
     ["the only line", "Segmentation fault\n", "Segmentation fault"],
-    ["a fixed text without output", "", "it ended without a message"],
+    ["a fixed message if initdb printed nothing", "", "it ended without a message"],
   ])("comes from %s", (_, complaint, reason) => {
     expect(reasonOf(complaint)).toBe(reason);
   });

@@ -143,7 +143,7 @@ function hindrance(pod: Pod | undefined): string {
   return [phase, reason, conditionMessage].filter((part) => part !== undefined).join(", ");
 }
 
-/** Polls the pod for new deliveries and checks each delivery, until the returned inbox is closed. */
+/** Polls the pod for new deliveries and checks each delivery, until the returned receiver is closed. */
 export function readReceiver(
   { url, deliveriesUrl }: { url: string; deliveriesUrl: string },
   interrupted: AbortSignal,
