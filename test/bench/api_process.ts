@@ -9,8 +9,8 @@ import { untilAnswers } from "../../src/dev/stack_parts.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Returns the environment for an API process on a bench's database. It has free ports for the API and for its
- * health page, and no vault.
+ * Returns the environment for an API process on a bench's database. It selects free ports for the API and for
+ * the health page, and configures no vault.
  */
 export async function apiEnvironment(folder: string, databaseUrl: string, sealingKey: Buffer) {
   const [port, health] = [await freePort(), await freePort()];

@@ -8,8 +8,8 @@ import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/post
 import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";
 
 /**
- * A temporary Postgres for a bench. `folder` is for the bench's other files. It is deleted together with
- * Postgres.
+ * A temporary Postgres for a bench. `folder` is for the bench's other files. The folder is deleted together
+ * with Postgres.
  */
 export type BenchDatabase = {
   db: Database;

@@ -22,8 +22,8 @@ const FLOODS = [64, 1_000];
 const QUIET = [1, 4, 16];
 const MS = 4_000;
 /**
- * Number of proofs that a client prepares per second of its run. No client sends more calls, so none runs
- * out.
+ * Number of proofs that a client prepares per second of its run. No client sends more calls, so no client
+ * runs out of proofs.
  */
 const PER_SECOND = 2_500;
 /** Disables the limits per IP address. All clients share one address here, but real tenants do not. */

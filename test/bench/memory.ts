@@ -17,8 +17,9 @@ import { type BenchVault, startBenchVault } from "./vault/place.ts";
 
 /**
  * Measures each process's memory while the vault presents agents' proofs and the API decides on them, as fast
- * as possible. It also measures how wait times change. Run `node test/bench/memory.ts [--minutes=2]
- * [--agents=500]`. With more than 10,000 agents, the vault's key cache no longer holds all keys.
+ * as possible. It also measures how wait times change during the run. Run `node test/bench/memory.ts
+ * [--minutes=2] [--agents=500]`. With more than 10,000 agents, the vault's key cache no longer holds all
+ * keys.
  */
 const option = (name: string, otherwise: number): number =>
   Number(process.argv.find((argument) => argument.startsWith(`--${name}=`))?.split("=")[1] ?? otherwise);

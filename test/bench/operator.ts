@@ -100,7 +100,7 @@ function start(): Promise<BenchOperator> {
 }
 
 /**
- * Measures two times: from the start with unprocessed objects until all await approval, and from the
+ * Measures two durations: from the start with unprocessed objects until all await approval, and from the
  * approvals until all are Active.
  */
 async function measureFirst(): Promise<void> {

@@ -14,7 +14,7 @@ import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import type { Aim, Ratio } from "./results/figures.ts";
 import { report } from "./results/tables.ts";
 
-/** Work to measure. Its runs follow each other. */
+/** Work whose cost is measured. Its runs do not overlap. */
 type Case = {
   name: string;
   times: number;

@@ -9,8 +9,8 @@ const TRIES = 3;
 const LISTS_IN_USE_MS = 10_000;
 
 /**
- * Returns the path of a program or library from a Debian package. If this process is root, it installs the
- * package. Returns undefined if the program is unavailable.
+ * Returns the path of a program or library from a Debian package. If the path is missing and this process is
+ * root, installs the package first. Returns undefined if the path is still missing.
  */
 export async function debianProgram(path: string, packageName: string): Promise<string | undefined> {
   if (!existsSync(path) && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {

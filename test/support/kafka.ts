@@ -7,7 +7,7 @@ import type { RunningPart } from "../../src/dev/process/part.ts";
 
 /** A broker that is its own controller too. */
 export type KafkaNode = {
-  /** Starts the broker, again on the same port. Resolves when the broker accepts connections. */
+  /** Starts the broker, always on the same port. Resolves when the broker accepts connections. */
   start(): Promise<void>;
   /** Kills the broker. */
   kill(): Promise<void>;

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
-/** A script that runs in the same Node version and has printed its first line. */
+/** A script that runs with the same Node binary as this process, and has printed its first line. */
 export type RunningScript = {
   child: ChildProcess;
   firstLine: string;

@@ -68,8 +68,9 @@ const THINGS = {
 
 /**
  * Checks for system packages that npm does not install. These are SoftHSM if a token is needed, a C++
- * compiler until the PKCS#11 library is built, and an image builder. If this process is root, it installs
- * missing ones with apt. Otherwise it throws `SetupError` with the command to run.
+ * compiler until the PKCS#11 library is built, and an image builder if `builder` is set. If this process is
+ * root, installs missing packages with apt. Throws `SetupError` with the command to run if packages are still
+ * missing.
  *
  * @param {string} root
  * @param {{ token: boolean, builder?: boolean }} needs

@@ -24,8 +24,8 @@ export function startPeer(command: string, env: { PORT: string }, folder: string
 }
 
 /**
- * Waits until a connection succeeds. It sends no request, since a verifier may serve no path except that of
- * verify.
+ * Waits until a connection succeeds. Sends no request, since a verifier may serve no other path than the
+ * verify path.
  */
 async function untilListening(port: number, signal: AbortSignal): Promise<void> {
   while (!(await isListening(port))) {

@@ -84,8 +84,9 @@ export async function makeNamespace(
 }
 
 /**
- * Binds a namespace to an account in a separate ConfigMap, unless it is already bound to that account. Throws
- * `UserError` if the namespace is bound to another account. Returns a function that applies the binding.
+ * Returns a function that binds a namespace to an account in a separate ConfigMap. The function does nothing
+ * if the namespace is already bound to that account. `undo` gets the removal of the binding. Throws
+ * `UserError` if the namespace is bound to another account.
  */
 export async function bindNamespace(
   kubectl: Kubectl,
