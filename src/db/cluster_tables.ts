@@ -1,13 +1,13 @@
 export type OperatorClusterRow = { cluster_id: string; epoch: number; seen_at: Date };
 
-/** The only cluster in which the shared token is valid. */
+/** The one cluster in which the shared operator token is valid. */
 export type OperatorTokenClusterRow = { single: boolean; cluster_id: string };
 
 export type NamespaceBindingRow = {
   account_id: string;
   cluster_id: string;
   namespace: string;
-  /** If null, the ceiling is unlimited. */
+  /** Null means that the ceiling is unlimited. */
   ceiling: string[] | null;
   four_eyes: boolean;
   asked_at: Date;
@@ -23,7 +23,7 @@ export type ClusterApproverRow = {
   linked_at: Date;
 };
 
-/** The latest ceiling of the platform that an object declares. */
+/** The platform ceiling that a Kubernetes object declared last. */
 export type DeclaredCeilingRow = {
   account_id: string;
   cluster_id: string;
@@ -32,7 +32,7 @@ export type DeclaredCeilingRow = {
   ceiling: string[];
 };
 
-/** The owner's confirmation that an object may take over a platform or an agent. */
+/** The owner's confirmation that a Kubernetes object may take over an existing platform or agent. */
 export type AdoptionRow = {
   kind: "platform" | "agent";
   adopted_id: string;
@@ -43,5 +43,5 @@ export type AdoptionRow = {
   confirmed_at: Date;
 };
 
-/** An object whose platform or agent was taken over by another object. */
+/** A Kubernetes object whose platform or agent was taken over by another object. */
 export type ReleasedObjectRow = { external_id: string; released_at: Date };

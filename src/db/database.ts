@@ -18,16 +18,16 @@ const types = {
 };
 
 /**
- * Settings of the database connection. Each of at most `max` connections has the name `name` in the server's
- * activity view.
+ * Settings of the database connections. `max` is their maximum number. The server's activity view shows each
+ * of them under the name `name`.
  */
 export type DatabaseSettings = {
   url: string;
   name: string;
   max?: number;
   /**
-   * The server ends a transaction that is idle for this long. Otherwise a frozen process would block others
-   * from its rows.
+   * The server ends a transaction that is idle for this long. Otherwise a frozen process would keep its locks
+   * on rows.
    */
   idleTransactionMs?: number;
   /**
@@ -38,25 +38,27 @@ export type DatabaseSettings = {
   /** The server stops waiting for a row or table that others have locked after this long. Default: never. */
   lockMs?: number;
   /**
-   * A connection is closed if its server owes an answer and is silent for this long. It must be longer than
-   * any statement takes. Default: never.
+   * The connection is closed if the server sends nothing for this long while a query is running. Must be
+   * longer than any statement takes. Default: never.
    */
   silenceMs?: number;
   onError: (error: Error) => void;
 };
 
 const IDLE_TRANSACTION_MS = 30_000;
-/** TCP probes idle connections after this long, because a server that vanished sends nothing. */
+/**
+ * Milliseconds without traffic after which TCP probes a connection. The probe detects a server that vanished.
+ */
 const PROBE_AFTER_MS = 10_000;
 /**
- * The number of joined tables up to which the server considers every order of joining. Statements here begin
- * with the filtered table and continue by primary keys. With the server's default of 8, planning a list of
- * requests took longer than everything else about it.
+ * The server considers every join order for up to this many tables. Our statements begin with the filtered
+ * table and continue by primary keys. With the server's default of 8, planning the query for a list of
+ * requests took longer than everything else in that call.
  */
 const TABLES_WEIGHED = 4;
 /**
- * The maximum time until a server accepts a connection. It is shorter than the time for which a query waits
- * for one.
+ * Milliseconds within which a server must accept a connection. A query waits longer than this for a
+ * connection.
  */
 const CONNECT_MS = 4_000;
 
@@ -90,7 +92,7 @@ export function openDatabase(settings: DatabaseSettings): Database {
       },
     },
     acquireConnectionTimeout: 5_000,
-    // With `false`, an error's text shows the statement with its placeholders, never the bound values.
+    // With `false`, an error message shows the statement with its placeholders, never the bound values.
     compileSqlOnError: false,
     log: { warn: report(onError), error: report(onError) },
   });
@@ -99,8 +101,8 @@ export function openDatabase(settings: DatabaseSettings): Database {
 }
 
 /**
- * Sends the library's own messages to `onError` instead of the console. Skips a query's failure to get a
- * connection, because the query itself reports it.
+ * Returns a handler that passes the library's own messages to `onError` instead of the console. It skips a
+ * query's failure to get a connection, because the query itself reports that failure.
  */
 function report(onError: (error: Error) => void): (notice: unknown) => void {
   return (notice) => {
@@ -110,8 +112,8 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
 }
 
 /**
- * Opens a plain pool for the hot statement and for clients with a single purpose. A lost connection is never
- * fatal.
+ * Opens a pool without a query builder, for the decision statement and for clients with a single purpose. A
+ * lost connection is never fatal.
  */
 export function openPool(settings: DatabaseSettings): pg.Pool {
   const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
@@ -129,8 +131,8 @@ export function openPool(settings: DatabaseSettings): pg.Pool {
     types: types as pg.CustomTypesConfig,
   });
   pool.on("error", onError);
-  // If a connection is lost while a caller uses it, the caller's next query reports it. Without a listener,
-  // the error would end the process.
+  // If a connection is lost while a caller uses it, the caller's next query reports the loss. Without a
+  // listener, the error would end the process.
   pool.on("connect", (client) => {
     client.on("error", () => {});
     giveUpSilent(client as pg.Client, silenceMs);
@@ -139,8 +141,9 @@ export function openPool(settings: DatabaseSettings): pg.Pool {
 }
 
 /**
- * Closes a connection whose server owes an answer and is silent. The query then fails, and the pool opens
- * another connection. TCP alone waits a quarter of an hour for a machine that vanished.
+ * Closes a connection if the server sends nothing for `silenceMs` while a query is running. The query then
+ * fails, and the pool opens another connection. TCP alone notices a vanished machine only after a quarter of
+ * an hour.
  */
 function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
   if (silenceMs === undefined) return;
@@ -152,8 +155,8 @@ function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
 }
 
 /**
- * Limits a query of certificates to those that have not expired. A certificate is valid during the whole of
- * its last second, because the protocol counts whole seconds.
+ * Restricts a query to certificates that have not expired. A certificate is valid until the end of its last
+ * second, because the protocol counts whole seconds.
  */
 export function notExpired<Q extends Knex.QueryBuilder>(query: Q, now: Date): Q {
   const second = lastSecond(now);
@@ -161,12 +164,12 @@ export function notExpired<Q extends Knex.QueryBuilder>(query: Q, now: Date): Q 
   return query;
 }
 
-/** Returns the start of the current second. Everything that ended before it has expired by `now`. */
+/** Returns the start of the current second. Anything with an earlier expiry time has expired by `now`. */
 export function lastSecond(now: Date): Date {
   return new Date(unixSeconds(now) * 1000);
 }
 
-/** Returns a `like` pattern for texts that contain this text literally. */
+/** Returns a `like` pattern that matches strings containing `text` literally. */
 export function containing(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
 }

@@ -1,15 +1,15 @@
 import { codeOf } from "../describe_fault.ts";
 
-/** A row with the same unique key exists. */
+/** SQLSTATE: a row with the same unique key already exists. */
 export const UNIQUE_VIOLATION = "23505";
-/** A row violates a check of its table. */
+/** SQLSTATE: a row violates a check constraint of its table. */
 export const CHECK_VIOLATION = "23514";
-/** A lock that another transaction holds was not released in time. */
+/** SQLSTATE: another transaction did not release a lock in time. */
 export const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
- * Returns the five characters of Postgres that identify the kind of an error, or undefined if the error has
- * none.
+ * Returns an error's SQLSTATE, the five characters by which Postgres identifies the kind of error. Returns
+ * undefined if the error has none.
  */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
@@ -38,10 +38,10 @@ const AWAY_SYSTEM_CODES = new Set([
 ]);
 
 /**
- * States of Postgres after which a retry may succeed. 08: connection. 25: the transaction was ended, or the
- * server became read-only. 40: rolled back because of another transaction. 53: resources exhausted. 55:
- * something in use. 57: shut down or took too long. 58 and XX: a fault of the server or its machine. A
- * consumer must not put an event aside because of these.
+ * SQLSTATE classes after which a retry may succeed. 08: connection. 25: the transaction was ended, or the
+ * server became read-only. 40: rolled back because of another transaction. 53: resources exhausted. 55: an
+ * object in use. 57: shut down or took too long. 58 and XX: a fault of the server or its machine. A consumer
+ * must not turn an event into a dead letter because of these errors.
  */
 const AWAY_STATES = /^(?:08|25|40|53|55|57|58|XX)...$/;
 
@@ -57,8 +57,8 @@ const AWAY_MESSAGES = [
 ];
 
 /**
- * Checks whether an error means that the database, or another part reached over the network, is temporarily
- * unavailable. A retry can then help.
+ * Checks whether an error means that the database, or another service reached over the network, is
+ * temporarily unavailable. A retry can then help.
  */
 export function isAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -1,4 +1,4 @@
-/** Rows of the outbox, its consumers, webhook deliveries and notices, by table. */
+/** Row types of the outbox, its consumers, webhook deliveries and notices, by table name. */
 export type EventTables = {
   event_repairs: EventRepairRow;
   event_way: EventWayRow;
@@ -49,14 +49,15 @@ export type HistoryQueueRow = {
 };
 
 /**
- * The time up to which a consumer has handled all published events, and the sampled ends to wait for next.
+ * A consumer's progress in the search for lost events: the time up to which it has handled all published
+ * events, and the partition ends that it must pass next.
  */
 export type EventRepairRow = {
   consumer: string;
   due_at: Date;
   handled_until: Date | null;
   sampled_at: Date | null;
-  /** Offsets by partition, as texts. */
+  /** Offsets by partition, as strings. */
   sampled_ends: Record<string, string> | null;
 };
 

@@ -37,8 +37,9 @@ import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from 
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /**
- * One step of the schema. `sql` runs in one transaction. Before that, the migration builds `indexes` on
- * existing tables and proves `bounds` of tables that become partitions, without blocking anyone.
+ * One step of the schema. `sql` runs in one transaction. Before that transaction, the migration builds
+ * `indexes` on existing tables and proves `bounds` of tables that become partitions. Neither blocks other
+ * sessions.
  */
 export type Migration = {
   name: string;
@@ -77,13 +78,13 @@ export const migrations: readonly Migration[] = [
   ...latest,
 ];
 
-/** The migrations of a version, and how long to wait for obstacles. */
+/** The migrations to apply, and how long to wait for the database and for locks. */
 export type MigrateOptions = {
   /** Default: the migrations of this version. */
   migrations?: readonly Migration[];
   /**
-   * Milliseconds to wait. `databaseMs`: until the database runs (default: none). `lockMs`: until another run
-   * ends, and until others release their locks (default: 5 minutes each).
+   * Milliseconds to wait. `databaseMs`: until the database runs (default: no waiting). `lockMs`: until
+   * another migration run ends, and until other sessions release their locks (default: 5 minutes each).
    */
   databaseMs?: number;
   lockMs?: number;
@@ -97,8 +98,8 @@ export class MigrationPutOff extends Error {
 }
 
 /**
- * Tries the lock instead of waiting for it. A waiting statement would delay the building of an index until it
- * ends.
+ * Tries to take the lock instead of waiting for it. Until a waiting statement ends, it would delay the
+ * building of an index.
  */
 const LOCK = "select pg_try_advisory_lock(hashtext('deputize.migrate')) as free";
 const LOCK_WAIT_MS = 300_000;
@@ -110,9 +111,9 @@ const TABLE_LOCK_MS = 500;
 const PAUSE_MS = 1_000;
 
 /**
- * Migrates the API's database to the newest schema, each migration in its own transaction. It is safe while
- * processes are running, in several processes concurrently, when nothing is left to do, and after a killed
- * run.
+ * Migrates the API's database to the newest schema, each migration in its own transaction. Safe to call while
+ * other processes use the database, in several processes concurrently, when nothing is left to apply, and
+ * after a killed run.
  *
  * Throws `StartError` if the database is newer than this version supports. Throws `MigrationPutOff` if the
  * database could not be reached or locked in time. After any error, the migrations applied before it remain.
@@ -217,7 +218,10 @@ type Patience = {
   giveUpMessage(error: unknown): string;
 };
 
-/** Retries until the work succeeds, fails for another reason, or the time is up. */
+/**
+ * Retries the work until it succeeds or fails with an error that is not retryable. Throws `MigrationPutOff`
+ * when the waiting time is over.
+ */
 async function retryPatiently<T>(work: () => Promise<T>, patience: Patience): Promise<T> {
   const giveUp = performance.now() + patience.ms;
   for (;;) {
@@ -237,8 +241,8 @@ async function retryPatiently<T>(work: () => Promise<T>, patience: Patience): Pr
 type Say = (what: string) => void;
 
 /**
- * Runs the work while no other migration runs. Reserves one connection for the lock, because a pool would
- * close it when idle.
+ * Runs the work under the lock that excludes other migration runs. Reserves one connection for the lock,
+ * because a pool would close an idle connection.
  */
 async function withMigrationLock<T>(
   settings: DatabaseSettings & { lockMs: number },

@@ -1,7 +1,8 @@
 import type { PoolClient } from "pg";
 
 /**
- * A partition by time, which contains rows from `from` until before `to`. The default partition has neither.
+ * A partition by time, which contains rows at or after `from` and before `to`. The default partition has
+ * neither bound.
  */
 export type Partition = { name: string; from: Date | number | null; to: Date | number | null };
 
@@ -20,14 +21,14 @@ const MONTH = /^(\d{4})-(0[1-9]|1[0-2])$/;
 /** A calendar month in UTC, from its start until the start of the next one. `name` looks like `2026-01`. */
 export type Month = { name: string; from: Date; to: Date };
 
-/** Returns the month of a time, or the month that many months later. */
+/** Returns the month that contains a time, or the month `later` months after it. */
 export function monthOf(time: Date, later = 0): Month {
   const from = new Date(Date.UTC(time.getUTCFullYear(), time.getUTCMonth() + later));
   const to = new Date(Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1));
   return { name: from.toISOString().slice(0, 7), from, to };
 }
 
-/** Returns the month that a text such as `2026-01` names, or undefined for other texts. */
+/** Parses a month such as `2026-01`. Returns undefined for any other string. */
 export function parseMonth(text: string): Month | undefined {
   return MONTH.test(text) && !text.startsWith("0000") ? monthOf(new Date(`${text}-01T00:00:00Z`)) : undefined;
 }
@@ -38,8 +39,8 @@ export function partitionName(table: string, { name }: Month): string {
 }
 
 /**
- * Returns a table's partitions, the earliest first and the default one last. The start of an unbounded
- * partition is -Infinity.
+ * Returns a table's partitions, the earliest first and the default one last. The start of a partition without
+ * a lower bound is -Infinity.
  */
 export async function readPartitions(client: Pick<PoolClient, "query">, table: string): Promise<Partition[]> {
   const { rows } = await client.query<Partition>(

@@ -1,20 +1,20 @@
 import type { PoolClient } from "pg";
 
 /**
- * An index on a table that is in use and may be partitioned. `on` is the rest of the statement after the
- * table's name.
+ * An index on a table that is in use and may be partitioned. `on` is the rest of the `create index` statement
+ * after the table's name.
  */
 export type GrowingIndex = { name: string; table: string; on: string };
 
 /**
  * Milliseconds to wait for locks. `brief`: for a lock that also blocks later users of the table. `long`: for
- * what the building of an index waits for, which blocks nobody.
+ * the transactions that must end before an index is built. This wait blocks nobody.
  */
 type LockTimes = { brief: number; long: number };
 
 /**
- * Builds indexes while others read and write the tables. Takes as long as necessary. Rebuilds an index that a
- * killed or failed run left incomplete. Leaves a complete one alone.
+ * Builds indexes while other sessions read and write the tables, without a time limit. Rebuilds an index that
+ * a killed or failed run left incomplete. Skips a complete index.
  */
 export async function buildIndexes(
   client: PoolClient,
@@ -45,8 +45,8 @@ async function buildBeside(client: PoolClient, { name, table, on }: GrowingIndex
 }
 
 /**
- * Builds an index of a partitioned table. It becomes valid when each partition has its part. Partitions
- * created meanwhile get their part automatically.
+ * Builds an index of a partitioned table. The index becomes valid when each partition has its own part of it.
+ * Postgres creates the part of a new partition automatically.
  */
 async function buildParted(client: PoolClient, index: GrowingIndex, times: LockTimes) {
   const { name, table, on } = index;
@@ -60,7 +60,7 @@ async function buildParted(client: PoolClient, index: GrowingIndex, times: LockT
   }
 }
 
-/** Returns a partition that has no part of the index yet. */
+/** Returns the name of a partition that has no part of the index yet, or undefined if there is none. */
 async function nextPart(client: PoolClient, { name, table }: GrowingIndex): Promise<string | undefined> {
   const found = await one<{ part: string }>(
     client,
@@ -91,19 +91,23 @@ async function one<Row extends object>(client: PoolClient, sql: string, values: 
   return rows[0];
 }
 
-/** A table that a migration attaches as the partition of all times before a bound in this column. */
+/**
+ * A table that a migration attaches as a partition. The partition contains all times in `column` before a
+ * bound.
+ */
 export type GrowingBound = { table: string; column: string };
 
-/** The number of months from the current one to the bound. It leaves at least one full month. */
+/** The number of months from the current month to the bound. This leaves at least one full month. */
 const MONTHS_AHEAD = 2;
 
 /**
- * Proves that a table has no row from a month in the near future on, and that all its checks are valid. Does
- * so while others read and write the table. A migration can then attach the table as a partition without
- * reading it under a lock.
+ * Proves that all rows of a table are before a month in the near future, and that the table's checks are
+ * valid. Other sessions can read and write the table meanwhile. A migration can then attach the table as a
+ * partition without reading it under a lock.
  *
  * The proof is a check `<table>_before_<yyyy>_<mm>`, which the migration drops. Until then, the table accepts
- * no row of that month. Reuses the check of a killed run, or replaces it when its month is near.
+ * no row of that month or later. Reuses the check of a killed run, or replaces the check when its month is
+ * near.
  */
 export async function proveBounds(
   client: PoolClient,
@@ -133,7 +137,10 @@ async function addCheck(client: PoolClient, { table, column }: GrowingBound, { b
   );
 }
 
-/** Reads the table once for each check. This blocks only other changes of the table's definition. */
+/**
+ * Validates the table's checks, and reads the table once for each. Blocks only other changes of the table's
+ * definition.
+ */
 async function validateChecks(client: PoolClient, { table }: GrowingBound, { long }: LockTimes) {
   const { rows } = await client.query<{ name: string }>(
     `select conname::text as name from pg_constraint

@@ -1,6 +1,6 @@
 import type { MemberRole } from "../route.ts";
 
-/** Rows that only organizations have. */
+/** Row types of the tables that only organizations use. */
 export type OrganizationMemberRow = {
   organization_id: string;
   account_id: string;

@@ -35,7 +35,7 @@ export type HistoryArchiveRow = {
   starts_at: Date;
   ends_at: Date;
   manifest_hash: Buffer;
-  /** A text when it is written. */
+  /** A JSON string when the row is written. */
   row_counts: Record<string, number> | string;
   archived_at: Date;
   dropped_at: Date | null;
@@ -51,7 +51,7 @@ export type OutcomeRow = {
   recorded_at: Date;
 };
 
-/** The tables of these rows. */
+/** Row types by table name. */
 export type ProofTables = {
   challenge_keys: ChallengeKeyRow;
   audit_events: AuditEventRow;

@@ -2,9 +2,9 @@ import type { Database } from "./database.ts";
 import { sqlState } from "./errors.ts";
 
 /**
- * The relation between a database's schema and a version of the program. `usable`: the version works with it,
- * even if one later migration was applied. `behind`: the migrations in `missing` were not applied. `strange`:
- * the version does not know the migrations in `unknown` and cannot tolerate them.
+ * The relation between a database's schema and a version of the program. `usable`: the version works with the
+ * schema, even if one later migration was applied. `behind`: the migrations in `missing` were not applied.
+ * `strange`: the version does not know the migrations in `unknown` and cannot tolerate them.
  */
 export type SchemaState =
   | { kind: "usable" }
@@ -13,7 +13,7 @@ export type SchemaState =
 
 const UNDEFINED_TABLE = "42P01";
 
-/** Returns the names of the migrations that a database has. Empty if it was never migrated. */
+/** Returns the names of the migrations applied to a database. The list is empty if it was never migrated. */
 export async function appliedMigrations(database: Database): Promise<string[]> {
   try {
     return await database("schema_migrations").orderBy("id").pluck<string[]>("name");
@@ -36,8 +36,8 @@ export function judgeSchema(applied: readonly string[], known: readonly string[]
 }
 
 /**
- * Returns a message that says why a version does not work with a schema that has these migrations, and what
- * to do.
+ * Returns an error message for a schema with migrations that this version does not know. The message says
+ * what to do.
  */
 export function strangeSchema(unknown: readonly string[]): string {
   return (

@@ -141,7 +141,7 @@ export type PlatformRow = {
   surface_type: string;
   default_allowed_scopes: string[];
   publish_state: "draft" | "pending_review" | "published" | "suspended";
-  /** The verified domain under which it was published. */
+  /** The verified domain under which the platform was published. */
   published_domain: string | null;
   signing_secret_sealed: Buffer;
   external_id: string | null;
@@ -218,11 +218,11 @@ export type DelegationRequestRow = DeclaredColumns & {
   requested_expires_in: number | null;
   status: "pending" | "approved" | "denied" | "expired" | "withdrawn";
   reason: string | null;
-  /** The person who requested it with a session. */
+  /** The signed-in person who created the request. */
   requested_by: string | null;
   decided_by: string | null;
   decided_at: Date | null;
-  /** For a decision in a cluster: the cluster, the user, and the hash of the policies there. */
+  /** For a decision in a cluster: the cluster, the user, and the hash of the cluster's policies. */
   decided_cluster: string | null;
   decided_user: string | null;
   decided_policies: string | null;
@@ -249,7 +249,7 @@ export type CertificateRow = {
   approval_channel: string;
   revoked_at: Date | null;
   revoke_reason: string | null;
-  /** The person who revoked it with a session. */
+  /** The signed-in person who revoked the certificate. */
   revoked_by: string | null;
 };
 

@@ -1,4 +1,4 @@
-/** Tables of people, sessions, credit, kept answers of idempotency keys, rate limits and operators. */
+/** Tables of people, sessions, credit, stored answers for idempotency keys, rate limits and operators. */
 export const accounts = {
   name: "0001_accounts",
   sql: `

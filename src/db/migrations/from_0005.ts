@@ -127,7 +127,9 @@ create table webhook_attempts (
 `,
 };
 
-/** Decisions on proofs that are bound to one operation, by the application's id of it, and their outcomes. */
+/**
+ * Decisions on proofs that are bound to one operation, by the application's operation id, and their outcomes.
+ */
 export const operations = {
   name: "0006_operations",
   sql: `
@@ -152,8 +154,8 @@ create table invocations (
 };
 
 /**
- * The limits of an account's root key. They are stored before the vault is asked for the key, so that each
- * attempt asks for the same one.
+ * The limits of an account's root key. They are stored before the API requests the key from the vault, so
+ * that each attempt requests the same key.
  */
 export const accountCeiling = {
   name: "0007_account_ceiling",
@@ -162,7 +164,7 @@ alter table accounts add column root_ceiling text[];
 `,
 };
 
-/** A connection's next webhook secret, and its former one until the end of the grace. */
+/** A connection's next webhook secret, and its former secret until the grace period ends. */
 export const webhookSecrets = {
   name: "0008_webhook_secrets",
   sql: `
@@ -192,8 +194,8 @@ create index certificates_revoked on certificates (account_id, cert_id) include 
 };
 
 /**
- * Moves outcomes to the history, beside their decisions. Invocations are deleted after some time, and an
- * index finds them by their age.
+ * Moves outcomes to the history, next to their decisions. Invocations are deleted after some time. An index
+ * finds them by age.
  */
 export const outcomes = {
   name: "0010_outcomes",

@@ -1,4 +1,6 @@
-/** Later credit grants, the balance at which credit counts as low, and notices, which are mails to owners. */
+/**
+ * Later credit grants, the balance at which credit counts as low, and notices, which are emails to owners.
+ */
 export const credits = {
   name: "0012_credits",
   sql: `
@@ -47,7 +49,7 @@ create index notices_settled on notices (settled_at) where settled_at is not nul
 };
 
 /**
- * Sign-in codes of several clients of one address, with one row for each mail, which limits guessing. A
+ * Sign-in codes of several clients of one address. Each email has its own row, which limits guessing. A
  * refresh records its client. Addresses may contain non-ASCII letters, which the service lower-cases.
  */
 export const signIn = {
@@ -90,7 +92,7 @@ alter table accounts add constraint accounts_email_check check (email = lower(em
 };
 
 /**
- * A kept answer belongs to its caller: a person or one connection. Older kept answers do not record their
+ * A stored answer belongs to its caller: a person or one connection. Older stored answers do not record their
  * caller and are deleted.
  */
 export const idempotencyCallers = {
@@ -103,8 +105,8 @@ alter table idempotency_keys add column caller text not null, drop constraint id
 };
 
 /**
- * A decision of another account on an account's authority stores the verifier's names as they were then.
- * Existing rows get the present names.
+ * When another account decides on an account's authority, the decision stores the verifier's names at that
+ * time. Existing rows get the current names.
  */
 export const verifierNames = {
   name: "0015_verifier_names",
@@ -116,7 +118,7 @@ where e.verifier_account_id = c.account_id and e.connection_id = c.connection_id
 `,
 };
 
-/** The amount of each grant, beside its posting, so that reconciliation can compare the two. */
+/** The amount of each grant. Reconciliation compares it with the grant's posting. */
 export const grantAmounts = {
   name: "0016_grant_amounts",
   sql: `
@@ -128,8 +130,9 @@ alter table credit_grants alter column amount_micro_usd set not null;
 };
 
 /**
- * Returns whether a challenge is spent. The deciding statement asks only if credit is short. As a function it
- * costs other decisions nothing. As part of the statement it would open every partition each time.
+ * A SQL function that returns whether a challenge is spent. The decision statement calls it only if credit is
+ * short. As a function it costs other decisions nothing. As part of the statement, the query would open every
+ * partition each time.
  */
 export const isSpent = {
   name: "0017_is_spent",
@@ -143,8 +146,8 @@ end $$;
 };
 
 /**
- * A kept answer that contains a secret belongs to one sign-in and is emptied after minutes. Its row remains,
- * so that a repeated call does not run again. Existing ones are emptied immediately.
+ * A stored answer that contains a secret belongs to one sign-in and is erased after minutes. Its row remains,
+ * so that a repeated call does not run again. Existing answers with secrets are erased immediately.
  */
 export const keptSecrets = {
   name: "0018_kept_secrets",

@@ -61,7 +61,7 @@ alter table delegation_requests
 `,
 };
 
-/** Objects of a cluster that take over a platform or an agent which is registered already. */
+/** Cluster objects that take over an already registered platform or agent. */
 export const adoptions = {
   name: "0021_adoptions",
   sql: `
@@ -104,7 +104,7 @@ create index dead_letters_uncarried on dead_letters (created_at) where carried_a
 `,
 };
 
-/** Rows of the history that wait for the audit topic, and those that were published to it. */
+/** History rows that wait for the audit topic, and history rows already published to it. */
 export const eventLog = {
   name: "0023_event_log",
   sql: `
@@ -147,7 +147,7 @@ create table event_repairs (
 `,
 };
 
-/** Paused callbacks, and deliveries that people send again. */
+/** Paused callbacks, and deliveries that people resend. */
 export const deliveriesForPeople = {
   name: "0024_deliveries_for_people",
   sql: `
@@ -194,7 +194,7 @@ create index webhook_recoveries_finished on webhook_recoveries (finished_at) whe
 `,
 };
 
-/** Dead letters are listed, replayed and deleted by their age. */
+/** An index for listing, replaying and deleting dead letters by age. */
 export const deadLettersAge = {
   name: "0025_dead_letters_age",
   sql: `

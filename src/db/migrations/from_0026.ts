@@ -1,4 +1,4 @@
-/** Tables of organizations: members, invitations, domains and the activity. */
+/** Tables of organizations: members, invitations, domains and the activity log. */
 export const organizations = {
   name: "0026_organizations",
   sql: `
@@ -92,7 +92,8 @@ create table reports (
 `,
   indexes: [
     {
-      // The history's filters and its counts per day share one index, which begins like its key.
+      // The history's filters and its counts per day share one index. The index begins with the first columns
+      // of the key.
       name: "audit_events_filters",
       table: "audit_events",
       on: `(account_id, occurred_at, event_id, decision, connection_id, agent_id, cert_id,
@@ -104,7 +105,7 @@ create table reports (
       on: `(account_id, cert_id, occurred_at desc, event_id desc) where cert_id is not null`,
     },
     {
-      // Sorts the next to end first, and those without an end last.
+      // Sorts certificates by expiry. Those without an expiry come last.
       name: "certificates_ending",
       table: "certificates",
       on: `(account_id, (coalesce(expires_at, '9999-12-31T00:00:00Z'::timestamptz)), cert_id)`,
@@ -124,9 +125,9 @@ create table reports (
 };
 
 /**
- * Partitions postings by month, like the history, and records the archived months. The table of postings
- * becomes the partition for everything before a month ahead. No row is moved. No row is read under the lock,
- * because a check proved the bound before.
+ * Partitions postings by month, like the history, and records the archived months. The existing table becomes
+ * the partition for all times before a month in the near future. No row is moved. No row is read under the
+ * lock, because a check has already proved the bound.
  */
 export const historyMonths = {
   name: "0028_history_months",
