@@ -105,8 +105,8 @@ export function resumeCallbackRoute(deps: TestDeps): Route {
 export type TestDeps = { db: Database; clock: Clock; secretBox: SecretBox; sendingRates: SendingRates };
 
 /**
- * Appends a test event, which goes to the connection's callback URL like any other event. Returns its id and
- * the id of the delivery, which exists as soon as the worker has created it. Throws `not_found`,
+ * Appends a test event. The worker delivers it to the connection's callback URL like any other event. Returns
+ * the event's id and the id of the delivery, which the worker creates later. Throws `not_found`,
  * `no_callback`, `callback_inactive`, `rate_limited`.
  */
 export async function testCallback(
@@ -139,8 +139,8 @@ async function pauseCallback(deps: Deps, own: OwnConnection): Promise<void> {
 }
 
 /**
- * Ends a pause or a suspension. Held deliveries are sent, or cancelled permanently together with the open
- * recovery. Resuming again changes nothing.
+ * Ends a pause or a suspension. `backlog` decides whether held deliveries are sent, or cancelled permanently
+ * together with the open recovery. Resuming again changes nothing.
  *
  * Throws `not_found`, and `no_callback` because without a URL the held deliveries could only be cancelled.
  * Throws `rate_limited`, because each call moves a thousand rows and sends requests to a URL that may belong

@@ -11,7 +11,7 @@ import type { TestDeps } from "./callback_routes.ts";
 
 const MOST_COUNTED = 1_000;
 
-/** A connection's callback for people: its URL, its state and its secrets' state. */
+/** A connection's callback as people see it: its URL, its state and the state of its secrets. */
 export const callbackAnswer = z.object({
   connection_id: z.string(),
   platform_id: z.string(),
@@ -114,7 +114,7 @@ async function viewCallback(
   };
 }
 
-/** Counts each state separately, because each has its own index. */
+/** Counts deliveries in each state separately, because each has its own index. */
 async function count(db: Database, endpointId: string, states: readonly string[]): Promise<number> {
   const counts = await Promise.all(
     states.map((state) =>

@@ -55,10 +55,10 @@ export async function findDelivery(
   return record;
 }
 
-/** The body of a delivery, and whether it is stored boxed because it contains secrets. */
+/** The body of a delivery, and whether it is stored encrypted because it contains secrets. */
 type DeliveryBody = { body: string | null; is_boxed: boolean };
 
-/** Returns the body of a delivery. Does not open a boxed one. */
+/** Returns the body of a delivery. Does not decrypt an encrypted body. */
 export async function readBody(db: Database, deliveryId: string): Promise<DeliveryBody> {
   const row = await db("webhook_deliveries")
     .where({ delivery_id: deliveryId })
@@ -87,7 +87,7 @@ export const deliveryState = z.enum([
   "cancelled",
 ]);
 
-/** The result of an attempt. `lost` means that its worker died. */
+/** The result of an attempt. `lost` means that the worker died during the attempt. */
 const attemptOutcome = z.enum(["delivered", "failed", "rejected", "gone", "blocked", "lost"]);
 
 /** A delivery as lists show it. */
@@ -123,7 +123,7 @@ export const wholeDeliveryAnswer = deliveryAnswer.extend({
   latest_attempts: z.array(attemptAnswer).describe("Newest first, at most 20"),
 });
 
-/** Returns the form of a delivery that lists show. */
+/** Returns a delivery as lists show it. */
 export function showDelivery(record: DeliveryRecord): z.infer<typeof deliveryAnswer> {
   return {
     delivery_id: record.delivery_id,

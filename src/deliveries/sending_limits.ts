@@ -3,7 +3,7 @@ import { ApiError } from "../errors.ts";
 import type { PlatformRecord } from "../platforms/platform_record.ts";
 import { createStoredRate, takeRate } from "../rates/stored_rate.ts";
 
-/** A connection of an account. */
+/** A connection and the account that owns it. */
 export type OwnConnection = { accountId: string; connectionId: string };
 
 /** Throws `no_callback` if a connection has no callback URL. */
@@ -36,7 +36,7 @@ export type SendingRates = {
   takeResend(connectionId: string): Promise<void>;
   /** Counts one recovery. Allows 10 a day. */
   takeRecovery(connectionId: string): Promise<void>;
-  /** Counts the end of a pause or suspension, which immediately sends held deliveries. Allows 20 a minute. */
+  /** Counts one resumed callback, because resuming immediately sends held deliveries. Allows 20 a minute. */
   takeResume(connectionId: string): Promise<void>;
 };
 

@@ -103,8 +103,8 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
 }
 
 /**
- * Begins a rotation: creates the connection's next webhook secret and returns it. The API never shows it
- * again. After the commit, `webhook-signature` contains the signatures of both secrets, while
+ * Begins a rotation: creates the connection's next webhook secret and returns it. The API never returns this
+ * secret again. After the commit, `webhook-signature` contains the signatures of both secrets, while
  * `X-Service-Signature` uses the current one. Replaces a next secret that was not promoted. Throws
  * `not_found`.
  */
@@ -168,7 +168,7 @@ export async function promoteWebhookSecret(
   return promoted;
 }
 
-/** Boxes both secrets again, because each box is bound to its column. */
+/** Encrypts both secrets again, because each ciphertext is bound to its column. */
 async function exchangeSecrets(
   tx: Transaction,
   secretBox: SecretBox,
