@@ -15,15 +15,18 @@ export type AttemptResult = "delivered" | "failed" | "rejected" | "gone" | "bloc
  * connections.
  */
 export type EventMetrics = {
-  /** Counts a batch of the outbox that was published, or could not be. */
+  /** Counts a batch of outbox events, by whether publishing it succeeded. */
   relayed(result: "published" | "failed"): void;
-  /** Counts events that a consumer has just committed, and those of the batch that it already knew. */
+  /**
+   * Counts events that a consumer has just committed, and events of the same batch that it had handled
+   * before.
+   */
   consumed(consumer: string, handled: readonly BusEvent[], duplicates: number): void;
   /** Counts an event that a consumer could not handle and that became a dead letter. */
   putAside(consumer: string): void;
   /** Records a finished request to a callback URL. */
   attempt(verdict: AttemptResult, seconds: number): void;
-  /** Records how many seconds Kafka took to confirm records, or until sending them failed. */
+  /** Records how many seconds passed until Kafka confirmed records or sending them failed. */
   produced(topic: string, result: "written" | "failed", seconds: number): void;
   /** Counts a pause of a Kafka reader because the database was unavailable. */
   paused(consumer: string): void;

@@ -2,7 +2,7 @@ import type { Database } from "../db/database.ts";
 import type { MeasuredState } from "./measurements.ts";
 import type { Reader } from "./published.ts";
 
-/** The counts stop at this many rows. Counting further would take longer and be of no use for an alert. */
+/** The counts stop at this many rows. Counting more rows would take longer without helping an alert. */
 const MOST = 100_000;
 /**
  * Deliveries are scattered over the table, so their counts stop earlier. With a million deliveries, counting
@@ -17,7 +17,7 @@ const OF_ALL = "the same at every worker";
 /** The part of a count's help text that names the limit. */
 const UP_TO = `at most ${MOST}; ${OF_ALL}`;
 
-/** The same part for counts of deliveries. */
+/** The part of the help text that names the limit for counts of deliveries. */
 const DELIVERIES_UP_TO = `at most ${MOST_DELIVERIES}; ${OF_ALL}`;
 
 /** Returns SQL that counts rows and stops at `most`. */
@@ -49,16 +49,16 @@ function secondsSince(moment: Date | null, now: Date): number {
 }
 
 /**
- * The query looks for the oldest event among this many at the beginning of the outbox and this many of the
- * latest published ones.
+ * The query looks for the oldest event in two sets of this many rows: the beginning of the outbox and the
+ * latest published events.
  */
 const OUTBOX_LOOKED_AT = 1_000;
 const PUBLISHED_LOOKED_AT = 5_000;
 
 /**
- * Returns what the database shows about events and their deliveries. The values are the same for every
- * worker. No query counts more than 100,000 rows. Each reads an index or the beginning of a table, except
- * that for endpoints, which reads all of them.
+ * Returns the states of events and their deliveries, read from the database. The values are the same for
+ * every worker. No query counts more than 100,000 rows. Each query reads an index or the beginning of a
+ * table. Only the query for endpoints reads all endpoints.
  */
 export function eventStates(database: Database, consumers: readonly Reader[]): MeasuredState[] {
   return [

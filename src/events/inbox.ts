@@ -4,8 +4,8 @@ import type { BusEvent, Consumer } from "./bus.ts";
 import type { Reader } from "./published.ts";
 
 /**
- * Adds events to the inbox of a consumer, and returns those that it did not contain. Inserts in the order of
- * event ids, so that two concurrent batches cannot deadlock.
+ * Adds events to the inbox of a consumer, and returns the events that it did not contain. Inserts in the
+ * order of event ids, so that two concurrent batches cannot deadlock.
  */
 export async function enterInbox(
   tx: Transaction,
@@ -24,8 +24,8 @@ export async function enterInbox(
 }
 
 /**
- * Makes consumers remember events that are sent again for another 14 days. Otherwise a consumer could forget
- * an event before its last repetition arrives, and handle it twice.
+ * Keeps the inbox entries of resent events for another 14 days. Otherwise an entry could be deleted before
+ * the last copy of its event arrives, and the consumer would handle the event twice.
  */
 export async function rememberLonger(
   tx: Transaction,

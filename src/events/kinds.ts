@@ -92,10 +92,10 @@ export type LifecycleEvent = { [T in EventType]: EventOf<T> }[EventType];
 /**
  * Kinds of events that belong to an account instead of one connection, with their fields. They pass through
  * the outbox with the aggregate `account`, numbered by `balances.next_event_seq`. They never go to a callback
- * URL: the account's owner gets a mail.
+ * URL: the account's owner gets an email.
  */
 export const accountEventKinds = {
-  /** A decision's charge left the balance low, or too small for one more decision (`exhausted`). */
+  /** The charge for a decision left the balance low, or too small for one more decision (`exhausted`). */
   "credits.low": z.strictObject({
     account_id: z.uuid(),
     level: z.enum(["low", "exhausted"]).describe("exhausted: too little for one more decision"),

@@ -98,8 +98,8 @@ function entryOf(event: LifecycleEvent, connectionId: string): Entry {
 }
 
 /**
- * Returns the shard for the events of a connection or an account. It is always the same one, which keeps
- * their order.
+ * Returns the shard for the events of a connection or an account. The shard never changes, which keeps their
+ * order.
  */
 export function shardOf(aggregateId: string): number {
   return createHash("sha256").update(aggregateId).digest().readUInt8(0) % OUTBOX_SHARDS;
@@ -118,7 +118,7 @@ async function takeSequence(tx: Transaction, connectionId: string, count: number
 /**
  * Puts events that were published into the outbox again, in the given order. Each becomes a new row, so a
  * relay that is publishing the previous row does not delete it. Returns the ids of the events that are now in
- * the outbox. An event is missing there if another event already has its number.
+ * the outbox. The ids exclude an event if another event already has its sequence number.
  */
 export async function putBack(tx: Transaction, events: readonly BusEvent[]): Promise<Set<string>> {
   const rows = new Map(events.map((event) => [event.eventId, toRow(event)]));

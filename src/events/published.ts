@@ -2,13 +2,13 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
 
-/** How events travel from the outbox to their consumers: the setting `EVENTS`. */
+/** The way in which events travel from the outbox to their consumers: the setting `EVENTS`. */
 export type EventWay = "embedded" | "kafka";
 
 /** The name of a consumer and the events that it reads. */
 export type Reader = Pick<Consumer, "name" | "aggregateType">;
 
-/** Matches the events of `p` that the consumer reads and has neither handled nor put aside. */
+/** A condition for the events of `p` that the consumer reads and has neither handled nor put aside. */
 const UNHANDLED = `
 (cast(:aggregateType as text) is null or p.aggregatetype = :aggregateType)
 and not exists (select from inbox i where i.consumer = :name and i.event_id = p.event_id)`;

@@ -28,8 +28,8 @@ export type RelayDeps = {
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
 /**
- * The maximum number of rows in a batch, as in a consumer's transaction. With 200, a row took a quarter more
- * processor time.
+ * The maximum number of rows in a batch, as in a consumer's transaction. With batches of 200, each row took a
+ * quarter more processor time.
  */
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;

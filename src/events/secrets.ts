@@ -15,32 +15,50 @@ export function newSigningSecret(): string {
   return `dps_${randomBytes(SECRET_BYTES).toString("base64url")}`;
 }
 
-/** Returns the context that binds a box to `platforms.signing_secret_sealed`. */
+/**
+ * Returns the encryption context for `platforms.signing_secret_sealed`, which binds the ciphertext to its
+ * row.
+ */
 export function signingSecretContext(platformId: string): string {
   return `platforms.signing_secret:${platformId}`;
 }
 
-/** Returns the context that binds a box to `connections.webhook_secret_sealed`. */
+/**
+ * Returns the encryption context for `connections.webhook_secret_sealed`, which binds the ciphertext to its
+ * row.
+ */
 export function webhookSecretContext(connectionId: string): string {
   return `connections.webhook_secret:${connectionId}`;
 }
 
-/** Returns the context that binds a box to `connections.webhook_next_secret_sealed`. */
+/**
+ * Returns the encryption context for `connections.webhook_next_secret_sealed`, which binds the ciphertext to
+ * its row.
+ */
 export function webhookNextSecretContext(connectionId: string): string {
   return `connections.webhook_next_secret:${connectionId}`;
 }
 
-/** Returns the context that binds a box to `connections.webhook_former_secret_sealed`. */
+/**
+ * Returns the encryption context for `connections.webhook_former_secret_sealed`, which binds the ciphertext
+ * to its row.
+ */
 export function webhookFormerSecretContext(connectionId: string): string {
   return `connections.webhook_former_secret:${connectionId}`;
 }
 
-/** Returns the context that binds a box to `event_secrets.sealed`: the JSON object of an event's secrets. */
+/**
+ * Returns the encryption context for `event_secrets.sealed`, the JSON object of an event's secrets. It binds
+ * the ciphertext to its row.
+ */
 export function eventSecretsContext(eventId: string): string {
   return `event_secrets:${eventId}`;
 }
 
-/** Returns the context that binds a box to `webhook_deliveries.body_sealed`: a body that contains secrets. */
+/**
+ * Returns the encryption context for `webhook_deliveries.body_sealed`, a body that contains secrets. It binds
+ * the ciphertext to its row.
+ */
 export function deliveryBodyContext(deliveryId: string): string {
   return `webhook_deliveries.body:${deliveryId}`;
 }

@@ -1,7 +1,7 @@
 import type { Database } from "../db/database.ts";
 import { OUTBOX_SHARDS } from "./outbox.ts";
 
-/** Seconds after which a lease on a shard ends unless the worker renews it. */
+/** Seconds after which a lease on a shard expires unless the worker renews it. */
 export const LEASE_SECONDS = 15;
 /** Seconds between renewals. */
 export const RENEW_SECONDS = 5;
@@ -15,7 +15,7 @@ export type ShardLeases = {
   renew(): Promise<void>;
   /** Releases shards that exceed the worker's share since other workers joined. Call it between batches. */
   dropSurplus(): Promise<void>;
-  /** Releases all shards, so that other workers need not wait until the leases end. */
+  /** Releases all shards, so that other workers need not wait until the leases expire. */
   release(): Promise<void>;
 };
 

@@ -72,7 +72,7 @@ async function run(
   }
 }
 
-/** Returns the driver's message. If several addresses refused, joins their messages. */
+/** Returns the driver's message. If several addresses refused the connection, joins their messages. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);

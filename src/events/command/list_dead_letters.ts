@@ -7,11 +7,11 @@ import type { BusEvent } from "../bus.ts";
 import { EventsError, printable, type Report, readTime, readUuid } from "./report.ts";
 
 /**
- * Filters for dead letters, as typed by the user. `since` and `until` limit the time at which an event was
- * put aside.
+ * Filters for dead letters, as given on the command line. `since` and `until` limit the time at which an
+ * event was put aside.
  */
 export type LetterFilters = { consumer?: string; type?: string; since?: string; until?: string };
-/** Options of `deputize events dead-letters list`, as typed by the user. */
+/** Options of `deputize events dead-letters list`, as given on the command line. */
 export type ListOptions = LetterFilters & { limit?: string; cursor?: string; json?: boolean };
 
 /** A dead letter with its parsed event. */
@@ -51,7 +51,7 @@ export async function listLetters(db: Database, options: ListOptions): Promise<R
 
 /**
  * `deputize events dead-letters show`: returns the dead letters of one event, one for each consumer, with the
- * payload. The payload contains no secret. Throws `EventsError` if there is none.
+ * payload. The payload contains no secret. Throws `EventsError` if the event has no dead letter.
  */
 export async function showLetters(db: Database, typedId: string): Promise<Report> {
   const eventId = readUuid(typedId, "an event's id");

@@ -6,7 +6,7 @@ import { EVENT_COLUMNS } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
 import { EventsError, readTime, readUuid } from "./report.ts";
 
-/** Options of `deputize events replay`, as typed by the user. */
+/** Options of `deputize events replay`, as given on the command line. */
 export type ReplayRangeOptions = {
   from: string;
   to: string;
@@ -35,7 +35,7 @@ const types: Record<Range["topic"], readonly string[]> = {
   audit: historyEventType.options,
 };
 
-/** Parses the range that the user typed. Throws `EventsError`. */
+/** Parses the range given on the command line. Throws `EventsError`. */
 export function readRange({ topic = "lifecycle", type, ...options }: ReplayRangeOptions): Range {
   if (topic !== "lifecycle" && topic !== "audit") {
     throw new EventsError("--topic is neither lifecycle nor audit");
@@ -52,8 +52,8 @@ export function readRange({ topic = "lifecycle", type, ...options }: ReplayRange
 }
 
 /**
- * Returns the part of a range whose events are no longer kept, or `null` if there is none. Throws
- * `EventsError` if that is the whole range.
+ * Returns the part of a range whose events were already deleted, or `null` if there is none. Throws
+ * `EventsError` if the events of the whole range were deleted.
  */
 export function notKept({ topic, from, to }: Range, now: Date): { from: Date; to: Date } | null {
   const keptSince = addSeconds(now, -PUBLISHED_DAYS * DAY);
@@ -64,13 +64,13 @@ export function notKept({ topic, from, to }: Range, now: Date): { from: Date; to
   );
 }
 
-/** Places of the replay list, excluding `after` and including `until`. */
+/** Positions in the replay list, excluding `after` and including `until`. */
 type Places = { after: number; until: number };
 type Written = { rowCount: number };
 
 /**
- * The functions that find a topic's events, give them to the queue that leads to the topic, and count those
- * that still wait there.
+ * Functions for one topic. They list the topic's events, put them into its queue, and count the events that
+ * still wait there.
  */
 type Queue = {
   list(db: Database, range: Range): Promise<Written>;
@@ -81,8 +81,8 @@ type Queue = {
 const PLACES = "l.place > :after and l.place <= :until";
 
 /**
- * The queues that lead to the topics. `replay_list` is a temporary table of the session. Each event has a
- * place in it by time, but after the earlier events of the same connection or account.
+ * The queue of each topic. `replay_list` is a temporary table of the session. It orders events by time, but
+ * each one after the earlier events of the same connection or account.
  */
 export const queues: Record<Range["topic"], Queue> = {
   lifecycle: {

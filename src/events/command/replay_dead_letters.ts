@@ -9,7 +9,7 @@ import { PUBLISHED_DAYS } from "../retention.ts";
 import { type Letter, type LetterFilters, lettersOf, toLetter } from "./list_dead_letters.ts";
 import { counted, EventsError, type Report, readUuid } from "./report.ts";
 
-/** Options of `deputize events dead-letters replay`, as typed by the user. */
+/** Options of `deputize events dead-letters replay`, as given on the command line. */
 export type ReplayLettersOptions = LetterFilters & {
   eventIds: readonly string[];
   all?: boolean;
@@ -44,8 +44,8 @@ const START: Place = { at: "-infinity", aggregate: "", seq: 0, consumer: "" };
  *
  * Works in batches, in the order in which the letters were created. Each batch changes letters, inbox entries
  * and outbox in one transaction. The command can therefore be interrupted, and several can run concurrently.
- * It ignores letters created after it started. If the user names ids, either all of them are sent or none.
- * Throws `EventsError`.
+ * The command ignores letters created after it started. If the user names ids, either all of these letters
+ * are sent or none. Throws `EventsError`.
  */
 export async function replayLetters(
   db: Database,

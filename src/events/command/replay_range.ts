@@ -25,10 +25,10 @@ const STALLED_SECONDS = 60;
 
 /**
  * `deputize events replay`: publishes the events of a range of time to their topic again, with the same ids.
- * Keeps the order within a connection or an account. Lifecycle events go through the outbox, the history goes
- * through its queue, in batches. At most two batches wait there ahead of new events. After any interruption,
- * the user can continue from the time printed last. Requires its own database session. Throws `EventsError`,
- * or `UnfinishedError` if no worker takes events off the queue.
+ * Keeps the order within a connection or an account. Lifecycle events go through the outbox, and history
+ * entries through the history queue, in batches. At most two batches wait ahead of new events. After any
+ * interruption, the user can continue from the time printed last. Requires its own database session. Throws
+ * `EventsError`, or `UnfinishedError` if no worker takes events off the queue.
  */
 export async function replayRange(
   db: Database,
@@ -55,7 +55,7 @@ async function requireKafka(db: Database | Transaction): Promise<void> {
   throw new EventsError("Events travel with EVENTS=embedded here, so there is no topic to replay them to");
 }
 
-/** Takes the lock of replays until the session ends. Throws `EventsError` if another replay holds it. */
+/** Takes the replay lock until the session ends. Throws `EventsError` if another replay holds it. */
 async function takeTurn(db: Database): Promise<void> {
   const { rows } = await db.raw("select pg_try_advisory_lock(hashtext('deputize.events.replay')) as free");
   if (!rows[0].free) throw new EventsError("Another replay is running: wait until it ends");
@@ -101,8 +101,8 @@ async function bringAll(
 }
 
 /**
- * Waits while more than one batch of the replayed events is in the queue. Returns false if none of them
- * moves.
+ * Waits while more than one batch of the replayed events is in the queue. Returns false if no event leaves
+ * the queue in time.
  */
 async function untilTaken(
   db: Database,

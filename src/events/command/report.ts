@@ -41,7 +41,7 @@ function escaped(character: string): string {
 
 const TIME_RULE = "a time such as 2026-11-24T09:30:00Z";
 
-/** Parses the time that the user typed for an option. Throws `EventsError`. */
+/** Parses the time given for a command-line option. Throws `EventsError`. */
 export function readTime(option: string, text: string): Date {
   const read = isoTimeInput.safeParse(text);
   if (!read.success) throw new EventsError(`${option} is not ${TIME_RULE}`);
@@ -49,8 +49,8 @@ export function readTime(option: string, text: string): Date {
 }
 
 /**
- * Returns the id that the user typed, in lower case. Throws `EventsError`, whose message names what was
- * expected.
+ * Returns the UUID given on the command line, in lower case. Throws `EventsError` if it is not a UUID. `what`
+ * names the expected value in the message.
  */
 export function readUuid(text: string, what: string): string {
   const id = text.toLowerCase();

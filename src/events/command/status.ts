@@ -83,7 +83,10 @@ async function readPublished(db: Database): Promise<EventsStatus["published"]> {
   return { kept: rows[0].kept, oldest_at: rows[0].oldest?.toISOString() ?? null };
 }
 
-/** Includes every existing consumer, and any other consumer that still has dead letters. */
+/**
+ * Returns the number of dead letters by consumer. Includes every existing consumer, and any other consumer
+ * that still has dead letters.
+ */
 async function readLetters(db: Database, readers: readonly Reader[]): Promise<Record<string, number>> {
   const counts = await db("dead_letters").groupBy("consumer").orderBy("consumer").select("consumer").count();
   return {

@@ -21,7 +21,10 @@ export type EventsStatus = {
 export type Waiting = { waiting: number; oldest_seconds: number | null };
 /** A shard of the outbox, and the worker that relays it. */
 export type Shard = Waiting & { shard: number; owner: string | null };
-/** An endpoint that receives nothing, and the number of deliveries that it receives when it is resumed. */
+/**
+ * An endpoint that receives nothing, and the number of held deliveries. The endpoint receives them when it is
+ * resumed.
+ */
 export type SuspendedEndpoint = { connection_id: string; since: string; reason: string | null; held: number };
 
 /** Formats the status as lines for people. */

@@ -117,7 +117,9 @@ function tlsFault({ code = "", message }: Caused): string | undefined {
   return certificates[code] ?? alerts[alert];
 }
 
-/** Names the topics and reasons, because the library's message only says that there were errors. */
+/**
+ * Returns an error that names the topics and reasons. The library's message says only that there were errors.
+ */
 function notMade(errors: readonly TopicError[], cause: unknown): Error {
   const reasons = errors.map(({ topic, type = "", message }) => `${topic}: ${topicFaults[type] ?? message}`);
   const isFault = errors.some(({ type = "" }) => type in topicFaults);

@@ -38,7 +38,10 @@ const BEATS_TO_JOIN = 2;
 /** The maximum number of events in one transaction. */
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
-/** Usually the number of partitions of a topic. They share transactions. */
+/**
+ * The number of partitions that a reader handles concurrently, usually all of a topic. They share
+ * transactions.
+ */
 const PARTITIONS_AT_ONCE = 16;
 const WATCH_MS = 10_000;
 /** The namespace for the ids of unreadable records, and how many bytes of them are stored. */
@@ -96,8 +99,8 @@ export async function startKafkaConsumer(
     await Promise.allSettled([watchdog.stop(), handling.offsets.close(), reader.disconnect()]);
     throw error;
   }
-  // This does not wait until the group accepts the reader. That happens only when the group gives up a member
-  // that died.
+  // Does not wait until the group accepts the reader. If a member died, the group accepts no reader until it
+  // gives up that member.
   const running = reader.run({
     autoCommit: false,
     eachBatchAutoResolve: false,
@@ -131,8 +134,8 @@ export async function startKafkaConsumer(
 }
 
 /**
- * Closes a reader again at its first sign of life. If it is closed while the library restarts it, it starts
- * after that, and would otherwise read forever.
+ * Closes a reader again when it first becomes active. A reader that is closed while the library restarts it
+ * starts anyway, and would otherwise read forever.
  */
 function closeAgain(reader: Client, state: { isClosed: boolean }): void {
   const { FETCH, HEARTBEAT } = reader.events;
@@ -187,7 +190,8 @@ function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
 }
 
 /**
- * Handles the records of a chunk. Puts an unreadable record aside too, because its author may want to know.
+ * Handles the records of a chunk. Stores an unreadable record as a dead letter too, because its author may
+ * want to know.
  */
 async function handleChunk(
   { deps, consumer, origins, membership, together }: Handling,
@@ -226,7 +230,10 @@ function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: 
   };
 }
 
-/** Watches a reader. The library restarts it after some errors, but after others it stays silent forever. */
+/**
+ * Starts a watchdog for a reader. The library restarts the reader after some errors. After others, the reader
+ * stays silent forever.
+ */
 function watch(
   reader: Client,
   deps: KafkaConsumerDeps,

@@ -12,17 +12,17 @@ type Deps = { database: Database; log: Logger; producer: KafkaProducer; topic: s
 
 const BATCH = 500;
 /**
- * Seconds to wait for the row's transaction, which begins after the time in the row. Includes differences
- * between clocks.
+ * Seconds between the time in a row and the earliest check of open transactions. The row's transaction begins
+ * after the time in the row, and clocks may differ.
  */
 const DELAY_SECONDS = 5;
 /** After this many seconds, a row no longer waits for open transactions. */
 const OVERDUE_SECONDS = 60;
 
 /**
- * Sends the rows of the history to the audit topic. Keeps the order that an account's owner sees. Each record
- * equals the entry that the owner sees, and has the same id however often it is sent. Removes a row from the
- * queue after Kafka has confirmed it. Each worker sends only the rows of its own shards.
+ * Sends the rows of the history to the audit topic. Sends them in the order in which an account's owner sees
+ * them. Each record equals the entry that the owner sees. Its id is the same each time it is sent. Removes a
+ * row from the queue after Kafka has confirmed it. Each worker sends only the rows of its own shards.
  */
 export function startHistoryLoop({ database, log, producer, topic, workerId }: Deps): Loop {
   const horizon = createHorizon(database);
@@ -63,9 +63,9 @@ function isKept(row: QueuedRow): row is Queued & HistoryRow {
 }
 
 /**
- * Returns the time up to which the history is complete. An open transaction may still commit a row that is
- * older than existing rows. A time therefore counts as complete after every transaction that was open then
- * has ended. A transaction that stays open delays rows by a minute at most.
+ * Creates a function that returns the time up to which the history is complete. An open transaction may still
+ * commit a row that is older than existing rows. A time therefore counts as complete after every transaction
+ * that was open then has ended. A transaction that stays open delays rows by a minute at most.
  */
 function createHorizon(database: Database): () => Promise<Date> {
   let sample: { at: Date; next: bigint } | undefined;

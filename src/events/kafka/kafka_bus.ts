@@ -26,7 +26,7 @@ const HEALTH_MS = 3_000;
 
 /**
  * Creates the bus over Kafka. `publish` resolves when all in-sync replicas have the records. Each consumer
- * reads in a group of its own name, and processes share the partitions.
+ * reads in a consumer group with the consumer's name, and processes share the partitions.
  */
 export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDeps): Bus {
   const client = createKafkaClient(settings, deps.log);

@@ -46,8 +46,8 @@ const SUBJECT = "kafka_lag";
 type LagReport = Record<string, readonly Sample[]>;
 
 /**
- * Returns the same state, and stores each reading in the database for the API, which has no access to Kafka.
- * Ignores a failed write, because a database problem says nothing about Kafka.
+ * Extends the state so that each reading is also stored in the database. The API needs it there, because it
+ * has no access to Kafka. Ignores a failed write, because a database problem says nothing about Kafka.
  */
 export function storingReports(lag: LagState, database: Database): LagState {
   return {
@@ -60,12 +60,12 @@ export function storingReports(lag: LagState, database: Database): LagState {
   };
 }
 
-/** Returns what a worker last read from Kafka, or undefined if none ever did. */
+/** Returns the lag that a worker last read from Kafka, or undefined if no worker ever did. */
 export const readLagReport = (database: Database) => readReport<LagReport>(database, SUBJECT);
 
 const RETRY = { initialRetryTime: 100, retries: 2, maxRetryTime: 1_000 };
 
-/** The lag of groups in a topic, as a measured state. `close` ends its connection. */
+/** The lag of groups in a topic, as a measured state. `close` closes its connection to Kafka. */
 type LagState = MeasuredState & { close(): Promise<void> };
 
 /** Creates the state for the groups that read the topic. Connects at the first reading. */

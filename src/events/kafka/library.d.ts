@@ -1,4 +1,4 @@
-/** Types of a part of the library that has none. */
+/** Types for a part of the library that comes without types. */
 declare module "kafkajs/src/network/requestQueue/index.js" {
   type Queue = {
     pending: unknown[];

@@ -9,7 +9,7 @@ export type Membership = {
   during(beat: () => Promise<void>, work: () => Promise<void>): Promise<void>;
   /** Throws the reason why the batch must be abandoned, if the group is rebalancing. */
   stay(): void;
-  /** Records progress on a batch. Rejects where {@link Membership.stay} throws. */
+  /** Records progress on a batch. Rejects if the batch must be abandoned, like {@link Membership.stay}. */
   progress(): Promise<void>;
   /** Checks whether an error is the reason why batches must be abandoned. */
   isReason(error: unknown): boolean;
@@ -22,10 +22,10 @@ const REBALANCING = "REBALANCE_IN_PROGRESS";
 
 /**
  * Sends heartbeats every `beatMs` while the reader works on any batch. Partitions wait for each other's
- * transactions, and the group would take them from a silent member.
+ * transactions, and the group would take a silent member's partitions away.
  *
  * When the group starts to rebalance, calls `left` once with the reason, so that waiting work can be
- * abandoned. Batches in progress end at their next call of `progress`. The group waits for that while
+ * abandoned. Batches in progress end at their next call of `progress`. The group waits for them while
  * heartbeats continue. Without progress for a minute, the heartbeats stop, so that other members take over
  * the partitions.
  */
@@ -114,9 +114,9 @@ function typeOf(error: unknown): unknown {
 
 /** Detects a reader that stays silent although Kafka answers. */
 type Watchdog = {
-  /** Records that the reader did something. */
+  /** Records activity of the reader. */
   sign(): void;
-  /** Returns for how many seconds the reader has done nothing. */
+  /** Returns for how many seconds the reader has been inactive. */
   silentSeconds(): number;
   /** Calls `fatal` once if the reader has been silent for too long. */
   check(): Promise<void>;

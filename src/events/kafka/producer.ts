@@ -39,12 +39,15 @@ const TIMEOUT_MS = 10_000;
 const ALL_IN_SYNC = -1;
 /** A broker accepts 1 MiB in one batch by default. A single record may be larger. */
 const BATCH_BYTES = 900 * 1024;
-/** More than the size of a record without its value and header values: key, names, lengths. */
+/**
+ * An upper bound for the bytes of a record in addition to its value and header values: key, names, lengths.
+ */
 const RECORD_BYTES = 512;
 
 /**
  * Creates a producer. Does not use the library's idempotent mode, which loses records. Calls the library
- * separately for each partition, because a call for two can lose one and report success.
+ * separately for each partition, because a call for two partitions can lose one's records and still report
+ * success.
  */
 export function createKafkaProducer(client: Kafka): KafkaProducer {
   const producer = client.producer({
@@ -107,7 +110,7 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
   };
 }
 
-/** Returns the partition for a key, which is the same as the Java client's (murmur2). */
+/** Returns the partition for a key. The Java client chooses the same partition (murmur2). */
 export function partitionFor(key: string, count: number): number {
   const partitionMetadata = Array.from({ length: count }, (_, partitionId) => ({ partitionId }));
   return murmur2({ topic: "", partitionMetadata, message: { key, value: null } } as never);
@@ -125,7 +128,8 @@ function byPartition(records: readonly PlacedRecord[]): Map<string, PlacedRecord
 }
 
 /**
- * Sends the records in parts that a broker accepts. If a part is not confirmed, sends none of those after it.
+ * Sends the records in parts that a broker accepts. If a part is not confirmed, sends none of the later
+ * parts.
  */
 async function sendInOrder(producer: Producer, records: readonly PlacedRecord[]): Promise<void> {
   for (const part of inParts(records)) await sendToOne(producer, part);

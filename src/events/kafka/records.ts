@@ -29,7 +29,7 @@ export class UnreadableRecord extends Error {
   override name = "UnreadableRecord";
 }
 
-/** An event that becomes a record. Events of the history have no number. */
+/** An event that becomes a record. Events of the history have no sequence number. */
 export type RecordedEvent = Omit<BusEvent, "aggregateSeq"> & Partial<Pick<BusEvent, "aggregateSeq">>;
 
 /**

@@ -28,9 +28,9 @@ const BATCH = 200;
 /**
  * Creates the function that publishes events again after Kafka has lost them. One step checks one reader.
  *
- * A step records the ends of the partitions. Once the reader's offsets have passed them, events that were
- * published before and are not handled can no longer arrive. A later step then publishes them again under the
- * same ids. It leaves events alone that the reader may still read.
+ * A step records the end offsets of the partitions. Once the reader has passed these ends, events published
+ * earlier and still unhandled can no longer arrive. A later step then publishes these events again under the
+ * same ids. It never republishes an event that the reader may still read.
  *
  * Only one process at a time checks a reader, and the database keeps the state. Returns the number of events
  * that were published again.

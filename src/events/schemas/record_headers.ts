@@ -24,7 +24,7 @@ const HISTORY_ID =
 const NUMBER = "^[1-9][0-9]*$";
 const uuid = { type: "string", format: "uuid" };
 
-/** The headers of every record, by name. All values are texts. */
+/** The headers of every record, by name. All values are strings. */
 const common = {
   ce_specversion: { const: SPECVERSION, description: "CloudEvents 1.0, in binary mode" },
   ce_id: {
