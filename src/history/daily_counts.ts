@@ -54,7 +54,7 @@ export function dailyCountsRoute({ db, clock }: { db: Database; clock: Clock }):
   });
 }
 
-/** The number of a day's decisions by result, and how many of them the account paid for. */
+/** The number of decisions on one day by result, and the number that the account paid for. */
 type DayCounts = { allow: number; deny: number; indeterminate: number; charged: number };
 
 /** Counts an account's decisions on consecutive days in UTC. Returns the counts by day (`2026-01-31`). */

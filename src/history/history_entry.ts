@@ -32,7 +32,7 @@ export const historyEntry = z.object({
   details,
 });
 
-/** The columns of `audit_events`, as `e`, from which an entry is created. */
+/** Returns the columns of `audit_events` (alias `e`) from which an entry is created. */
 export function historyColumns(db: Pick<Knex, "raw">) {
   return [
     "e.event_id",

@@ -125,9 +125,9 @@ const checkAnswer = z.object({
 export type ReceiptCheckAnswer = z.infer<typeof checkAnswer>;
 
 /**
- * `POST /v1/service/receipts/check`: checks whether this service issued a receipt and it is unchanged. Any
- * signed-in person may ask about any receipt. A positive answer requires the complete content, which nobody
- * can guess. A negative answer reveals nothing.
+ * `POST /v1/service/receipts/check`: checks whether this service issued a receipt and the receipt is
+ * unchanged. Any signed-in person may ask about any receipt. A positive answer requires the complete content,
+ * which nobody can guess. A negative answer reveals nothing.
  */
 export function receiptCheckRoute({ db }: { db: Database }): Route {
   return route({

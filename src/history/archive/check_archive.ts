@@ -26,7 +26,7 @@ const IN_BOTH = ["connection_id", "decision", "decision_reason"] as const;
 export type CheckedArchive = { month: Month; manifest: Manifest; hash: Buffer; receipts: number };
 
 /**
- * Checks an archive, and reads nothing else.
+ * Checks an archive by its own files alone.
  *
  * - Its files have exactly the bytes that the manifest says.
  * - The files have the stated number of rows, each once, within the month, and with the stated first and last
@@ -146,7 +146,7 @@ function createRowCheck(table: ArchivedTable, month: Month) {
   };
 }
 
-/** Compares times as texts, which works because all are in UTC and in the same format. */
+/** Compares times as strings, which works because all are in UTC and in the same format. */
 function createMomentCheck(month: Month): (moment: string) => boolean {
   const [from = "", to = ""] = [month.from, month.to].map((time) => time.toISOString().slice(0, 10));
   return (moment) => moment.endsWith("+00:00") && moment >= from && moment < to;

@@ -7,7 +7,7 @@ import { type CheckedArchive, checkArchive } from "./check_archive.ts";
 import { HistoryError } from "./form.ts";
 import { noteArchive, writeArchive } from "./write_archive.ts";
 
-/** Options of `deputize history`, as typed by the user. */
+/** Options of `deputize history`, as given on the command line. */
 export type ArchiveOptions = { month: string; to: string; json?: boolean };
 export type CheckOptions = { from: string; json?: boolean };
 
@@ -30,9 +30,9 @@ const LATE_SECONDS = 3_600;
 
 /**
  * Creates the commands. Each prints what it did or found, and reports an error in one line on the error
- * stream. Returns the exit status: 0 for success and a complete archive, 1 if the command was refused or an
- * archive is incomplete, 2 if the database or the folder could not be used. To continue an interrupted
- * command, run it again.
+ * stream. Returns the exit status. 0: the command succeeded and the archive is complete. 1: the command was
+ * refused, or an archive is incomplete. 2: the database or the folder could not be used. To continue an
+ * interrupted command, run it again.
  */
 export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommands {
   return {

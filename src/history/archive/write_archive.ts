@@ -23,7 +23,7 @@ import {
 
 /** The number of rows in memory at a time. */
 const FETCHED = 2_000;
-/** This level saves most of what higher levels would, in a third of their time. */
+/** The compression level. It saves most of the space that higher levels save, in a third of their time. */
 const LEVEL = 4;
 /** Receipts name people's agents and what they did, so only the owner may read them. */
 const [OWNER_FOLDER, OWNER_FILE] = [0o700, 0o600];
@@ -33,9 +33,9 @@ const UNFINISHED = ".unfinished";
  * Writes a month of the history, as it is at one moment, into its own folder under `to`. Returns the folder.
  * `repeated` is true if it already contained this archive.
  *
- * The manifest is written after all other files are on disk, so the result of a killed run has no manifest.
- * The same rows always result in the same bytes. An existing archive is never changed. Throws `HistoryError`
- * if the existing archive differs, or if another run is active.
+ * The manifest is written after all other files are on disk, so a killed run leaves an archive without a
+ * manifest. The same rows always result in the same bytes. An existing archive is never changed. Throws
+ * `HistoryError` if the existing archive differs, or if another run is active.
  */
 export async function writeArchive(
   db: Database,
@@ -180,8 +180,8 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 /**
- * Records that a month was archived. `manifest` and `hash` belong to an archive that was read back and is
- * complete.
+ * Records that a month was archived. Call it with the `manifest` and `hash` of an archive that was read back
+ * and is complete.
  */
 export async function noteArchive(
   db: Database,
