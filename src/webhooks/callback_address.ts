@@ -5,7 +5,7 @@ import { writesItsHost } from "../input/url.ts";
 
 /** The rules for addresses that a delivery may connect to. */
 export type AddressPolicy = {
-  /** Whether plain http and addresses of this machine are possible, if the allow-list contains them. */
+  /** Whether callback URLs may use plain http, and the allow-list may open addresses of this machine. */
   readonly development: boolean;
   /** Returns whether a request may connect to this address. False for text that is not an address. */
   allows(address: string): boolean;
@@ -17,7 +17,7 @@ type Range = [Address, number];
 /** Private ranges. Outside development, the allow-list can open only these. */
 const PRIVATE_RANGES = ["private", "carrierGradeNat", "uniqueLocal"];
 const GLOBAL_IPV6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("2000::"), 3];
-/** A public address at which a large cloud serves its metadata and agent service. */
+/** A public address at which a large cloud provider serves its metadata and agent service. */
 const CLOUD_AGENT = "168.63.129.16";
 
 /**
@@ -64,7 +64,7 @@ export const FOREIGN_PORTS: ReadonlySet<number> = new Set([
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 ]);
 
-/** Checks whether a URL's port belongs to another protocol than HTTP. */
+/** Checks whether a URL's port belongs to a protocol other than HTTP. */
 export function isForeignPort({ port }: URL): boolean {
   return port !== "" && FOREIGN_PORTS.has(Number(port));
 }

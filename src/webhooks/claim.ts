@@ -31,7 +31,7 @@ export type Claimed = WebhookDeliveryRow &
     callback_url: string | null;
   };
 
-/** Seconds that a claim lasts. Longer than an attempt takes, including the writing of its result. */
+/** Seconds that a claim lasts. This is longer than an attempt takes, including writing its result. */
 export const CLAIM_SECONDS = 60;
 
 const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state when 'sending' then 1 else 0 end`;
@@ -124,7 +124,7 @@ export async function claimDeliveries(
   return rows;
 }
 
-/** Limits the attempts of a delivery whose attempts always end with the death of the worker. */
+/** Limits the attempts of a delivery that makes the worker crash each time. */
 const MOST_ATTEMPTS = 2 * MAX_ATTEMPTS;
 
 const REAP = `
@@ -148,7 +148,7 @@ update webhook_deliveries d set state = future.state, lease_token = null, lease_
 from future where d.delivery_id = future.delivery_id`;
 
 /**
- * Frees deliveries whose claim ended without a result, because the worker died or lost its connection. The
+ * Frees deliveries whose claim expired without a result, because the worker died or lost its connection. The
  * receiver may have received the request, so they are tried again immediately, under the same delivery id. If
  * the endpoint receives nothing, they are held. The statement locks the endpoint's row, so that none is held
  * just after the endpoint was resumed. `seconds` is the duration of a claim. Returns the number of freed

@@ -31,7 +31,10 @@ const COLUMNS = [
   ["created_at", "timestamptz"],
 ] as const satisfies (readonly [keyof WebhookDeliveryRow, string])[];
 
-/* One parameter per column. One for each value costs several times as much, both here and in Postgres. */
+/*
+ * One parameter per column. A parameter for each value costs several times as much, both here and in
+ * Postgres.
+ */
 const INSERT = `
 insert into webhook_deliveries (${COLUMNS.map(([name]) => name).join(", ")})
 select * from unnest(${COLUMNS.map(([name, type]) => `:${name}::${type}[]`).join(", ")})
@@ -39,7 +42,7 @@ on conflict (delivery_id) do nothing`;
 
 /** Endpoints by connection id. */
 type Endpoints = Map<string, Endpoint>;
-/** Boxed secrets by event id. */
+/** Encrypted secrets by event id. */
 type Secrets = Map<string, Buffer>;
 
 /** The name of the webhook consumer, and the events that it reads. */
@@ -51,7 +54,7 @@ export const webhookReader = { name: "webhooks", aggregateType: "connection" } a
  *
  * For a connection without a callback URL it creates no delivery: the event counts as consumed and is not
  * sent later. It holds the delivery if the endpoint receives nothing or already has held deliveries. A body
- * with secrets is stored only boxed, and the event's row of secrets is deleted.
+ * with secrets is stored only in encrypted form, and the event's row of secrets is deleted.
  */
 export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {

@@ -54,7 +54,7 @@ const WRITE_PAUSE = 100;
 /**
  * Creates a dispatcher, which is responsible for every delivery that it claims. Signs each request at the
  * time of the attempt. While the claim lasts, it retries writing the result, so a restart of the database
- * does not lose it.
+ * does not lose the result.
  */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const {
@@ -149,7 +149,7 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
 
 /**
  * Returns the secrets that sign a delivery at `now`: the current one, the next one until its promotion, and
- * the former one until its grace period ends. Throws if one cannot be unboxed.
+ * the former one until its grace period ends. Throws if a secret cannot be decrypted.
  */
 function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [string, ...string[]] {
   const { connection_id: id, webhook_former_until: until } = boxed;
@@ -164,8 +164,8 @@ function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [str
 
 /**
  * Returns the secrets for another try at a receiver that refused `used`, with a different one first. Reads
- * them again, because `used` may have been replaced meanwhile. If that fails, uses the secrets of the claim.
- * Returns `undefined` if there is no other secret.
+ * the secrets again, because `used` may have been replaced meanwhile. If that fails, uses the secrets of the
+ * claim. Returns `undefined` if there is no other secret.
  */
 async function otherSecrets(
   { database, secretBox, clock }: DispatcherDeps,

@@ -74,9 +74,9 @@ export async function resumeEndpoint(
 }
 
 /**
- * Ends a suspension in the same way, but leaves a paused endpoint paused. Returns true if there was a
- * suspension. Called when the callback URL is set. Locks the endpoint before reading its state, so that a
- * concurrent suspension is ended too.
+ * Ends a suspension like {@link resumeEndpoint}, but leaves a paused endpoint paused. Returns true if there
+ * was a suspension. Called when the callback URL is set. Locks the endpoint before reading its state, so that
+ * a concurrent suspension is ended too.
  */
 export async function endSuspension(
   tx: Transaction,

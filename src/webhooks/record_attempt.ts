@@ -21,7 +21,7 @@ import {
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
 
 /**
- * The recorded result, or `stale` if the claim had ended and another worker now decides about the delivery.
+ * The recorded result, or `stale` if the claim had expired and another worker now decides about the delivery.
  */
 type RecordedAttempt =
   | { state: WebhookDeliveryRow["state"]; verdict: AttemptResult; suspended: boolean }
@@ -37,7 +37,7 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
  *
  * - If the receiver asks for another try a second time in one schedule, the delivery is rejected. For the
  *   endpoint's health, both answers are failures.
- * - A suspension holds all waiting deliveries of the endpoint and sends the owner a mail.
+ * - A suspension holds all waiting deliveries of the endpoint and sends the owner an email.
  * - If the endpoint was paused meanwhile, a delivery that needs another attempt is held.
  * - A schedule ends with its tenth attempt, even if every answer was 410. Otherwise the number of attempts
  *   could exceed its column and block every claim.
@@ -134,14 +134,14 @@ async function wasDeferred(tx: Transaction, { delivery_id, schedule_start }: Cla
 }
 
 const DAY = 24 * 60 * 60;
-/** The maximum number of mails about suspensions for an account within 24 hours. */
+/** The maximum number of suspension emails for an account within 24 hours. */
 export const NOTICES_PER_DAY = 5;
 
 /**
- * Appends the event that triggers a mail to the account's owner, in the transaction that suspends an
- * endpoint. Appends at most one a day for an endpoint and five for an account. Alternately resuming and
- * suspending a callback, or declaring many platforms, therefore floods no mailbox. Appends none for a removed
- * connection. Locks the account's balance, so that concurrent suspensions count each other.
+ * Appends the event that triggers an email to the account's owner, in the transaction that suspends an
+ * endpoint. Appends at most one event a day for an endpoint and five for an account. Alternately resuming and
+ * suspending a callback, or declaring many platforms, therefore floods no mailbox. Appends no event for a
+ * removed connection. Locks the account's balance, so that concurrent suspensions count each other.
  */
 export async function noticeSuspension(tx: Transaction, endpointId: string, now: Date): Promise<void> {
   const suspended = await tx("webhook_endpoints as e")

@@ -117,7 +117,8 @@ order by r.stepped_at limit 1`;
  *
  * - `page`: the next deliveries of the range by time of creation; `wanted` are to be resent
  * - `taken`: as many of these as there is capacity for
- * - `resent`: the wanted ones that nobody has changed meanwhile, set to pending as `resendDelivery` does
+ * - `resent`: the wanted ones that nobody has changed meanwhile, set to pending in the same way as in
+ *   `resendDelivery`
  *
  * The same statement records the position reached, so each step takes effect once, even after a crash.
  */
@@ -163,9 +164,9 @@ update webhook_recoveries r set
 from counts where r.recovery_id = :recoveryId`;
 
 /**
- * Runs one step of one recovery. Returns whether there was one to run. Examines at most 500 deliveries.
- * Resends at most 50, less the number already due at the endpoint. This limits the delay for the endpoint's
- * new events and for other endpoints. Any number of workers may call it concurrently.
+ * Runs one step of one recovery. Returns whether there was a recovery to run. Examines at most 500
+ * deliveries. Resends at most 50, less the number already due at the endpoint. This limits the delay for the
+ * endpoint's new events and for other endpoints. Any number of workers may call it concurrently.
  */
 export async function stepRecovery({
   database,

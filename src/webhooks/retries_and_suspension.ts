@@ -10,8 +10,8 @@ export type Sent =
 
 /**
  * The reason why there was no response: the time ran out, the name was not resolved, no connection (or TLS
- * session) was established, or the exchange broke off. `forbidden_address`: the address must not be used, and
- * nothing was sent. `unprepared`: the worker could not create the request.
+ * session) was established, or the connection was lost during the exchange. `forbidden_address`: the address
+ * must not be used, and nothing was sent. `unprepared`: the worker could not create the request.
  */
 export type SendErrorCode = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
 
@@ -71,8 +71,8 @@ const STRAINED_DELAY = MINUTE;
  * or undefined if it was the last. `random` is uniform in [0, 1).
  *
  * The delay is that of the schedule ±20 %, and at least 60 s if the receiver seems overloaded. A
- * `Retry-After` can lengthen it to at most twice as much and 24 h, and never shortens it. If the response
- * asked for another try, the delay is its `Retry-After`, at least 60 s and at most 24 h.
+ * `Retry-After` can lengthen the delay to at most twice that, up to 24 h, and never shortens it. If the
+ * response asked for another try, the delay is its `Retry-After`, at least 60 s and at most 24 h.
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
   const scheduled = RETRY_DELAYS[attempt - 1];
@@ -84,8 +84,8 @@ export function retryDelay(attempt: number, sent: Sent, now: Date, random: numbe
 }
 
 /**
- * Returns the seconds that a `Retry-After` header requests (whole seconds or an HTTP date), or undefined if
- * it is neither.
+ * Parses a `Retry-After` header (whole seconds or an HTTP date) and returns the requested seconds. Returns
+ * undefined if it is neither.
  */
 export function retryAfterSeconds(header: string | undefined, now: Date): number | undefined {
   if (header === undefined) return undefined;
@@ -98,15 +98,18 @@ function milliseconds(seconds: number): number {
   return Math.round(seconds * 1000);
 }
 
-/** Varies the delay but never goes below the minimum. A value below it is mirrored to above it. */
+/**
+ * Varies the delay but never goes below the minimum. A value below the minimum is mirrored to the same
+ * distance above it.
+ */
 function strained(scheduled: number, random: number): number {
   const delay = jittered(Math.max(scheduled, STRAINED_DELAY), SPREAD, random);
   return STRAINED_DELAY + Math.abs(delay - STRAINED_DELAY);
 }
 
 /**
- * The state of an endpoint that results from its recent attempts: how much it may receive, or whether it
- * receives nothing.
+ * The state of an endpoint that results from its recent attempts. It determines how many concurrent requests
+ * the endpoint may receive, if any.
  */
 export type Health = Pick<
   WebhookEndpointRow,
@@ -151,8 +154,8 @@ export const FRESH_HEALTH: Health = {
  *
  * - The limit of concurrent requests.
  * - The breaker. It opens after 5 failures in a row, or if half of at least 20 attempts within 60 s failed. A
- *   failed probe doubles its time, from 60 s to 15 min. Any response except a failure closes it. An attempt
- *   without a request changes neither the limit nor the breaker.
+ *   failed probe doubles the time for which it is open, from 60 s to 15 min. Any response except a failure
+ *   closes it. An attempt without a request changes neither the limit nor the breaker.
  * - The suspension. It begins immediately if the receiver answers that it is gone, or after 120 h without a
  *   successful delivery. A paused endpoint is never suspended.
  */

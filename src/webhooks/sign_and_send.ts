@@ -52,7 +52,7 @@ export type Send = (request: SendRequest) => Promise<Sent>;
 
 /**
  * A request to send. If the receiver answers 401, the sender sends the body once more with the headers that
- * `otherHeaders` returns, within the same deadline. It does not if `otherHeaders` returns none.
+ * `otherHeaders` returns, within the same deadline. It does not send again if `otherHeaders` returns none.
  */
 type SendRequest = {
   url: string;
@@ -172,7 +172,7 @@ function pinned(addresses: string[]): LookupFunction {
   };
 }
 
-/** Returns a short code for an error. Never its message, which may contain request data. */
+/** Returns a short code for an error, never the error's message, which may contain request data. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   return "code" in error && typeof error.code === "string" ? error.code : error.name;
