@@ -68,7 +68,7 @@ test("the migration of outcomes copies exactly the reported outcomes to their ta
   expect((await client.query("select from invocations")).rowCount).toBe(2);
 });
 
-test("the migration of credits sets the low mark of existing accounts to 20 % of their alpha credits, and allows grants", async () => {
+test("the credits migration sets the low-credit threshold of existing accounts to 20 % of their alpha credits, and allows grants", async () => {
   await before(credits);
   const [rich, poor] = [await insertAccount(), await insertAccount()];
   await client.query("insert into balances values ($1, 4000), ($2, 4000)", [rich, poor]);
@@ -85,7 +85,7 @@ test("the migration of credits sets the low mark of existing accounts to 20 % of
   await expect(client.query(post, [poor, "gift"])).rejects.toMatchObject({ code: "23514" });
 });
 
-test("migrations add the verifier's current names to decisions made elsewhere, and the amounts to grants", async () => {
+test("migrations add the verifier's current names to decisions made elsewhere, and amounts to grants", async () => {
   await before(verifierNames);
   const [shop, platform, connection, stranger] = Array.from({ length: 4 }, () => randomUUID());
   await client.query(
@@ -132,7 +132,7 @@ test("migrations add the verifier's current names to decisions made elsewhere, a
   ]);
 });
 
-test("the migration of kept secrets empties stored answers with secrets, and keeps other answers", async () => {
+test("the migration of stored secrets erases stored answers with secrets, and keeps other answers", async () => {
   await before(keptSecrets);
   for (const routeId of ["rotate_api_key", "deny_request"]) {
     await client.query(
@@ -152,7 +152,7 @@ test("the migration of kept secrets empties stored answers with secrets, and kee
   ]);
 });
 
-test("the migration of organizations keeps the owner of existing ones and of those that the former version creates", async () => {
+test("the organizations migration keeps the owner of existing organizations and of organizations created by the former version", async () => {
   await before(organizations);
   const ids = [await insertAccount()];
   await apply();

@@ -22,7 +22,7 @@ const connected = async () => {
 
 type Posting = { account?: string; at?: Date; id?: Buffer; kind?: string; amount?: number };
 
-/** Inserts a posting as the versions before and after the migration do. */
+/** Inserts a posting with the same statement as the versions before and after the migration. */
 function post({ account = rich, at = new Date(), id = randomBytes(32), kind, amount = 2_000 }: Posting) {
   const [debit, credit] = kind === undefined ? ["credit", "revenue"] : ["grants", "credit"];
   return client.query(
@@ -99,7 +99,7 @@ test("the migration keeps every row, key, sum and grant of the postings when it 
   });
 });
 
-test("rows until the end of next month stay in the former table, and later rows have a partition", async () => {
+test("rows before the end of next month stay in the former table, and later rows go to a new partition", async () => {
   await migrate(database.url, { migrations: upTo });
   const partitionAt = async (at: Date) => (await post({ at })).rows[0].partition;
   expect(await partitionAt(new Date("2020-01-01T00:00:00.000Z"))).toBe("ledger_postings_before");
@@ -152,8 +152,8 @@ describe("the check that proves a partition's bound", () => {
     rowsOf(`select conname::text as name from pg_constraint where contype = 'c' and conname ~ 'before_\\d'`);
 
   /**
-   * Returns the server's messages about constraints during an attach. There is one for a partition that it
-   * need not read.
+   * Returns the server's messages about constraints during an attach. One message means that the server need
+   * not read the partition.
    */
   async function saidOf(sql: string): Promise<string[]> {
     const said: string[] = [];

@@ -80,7 +80,7 @@ test("migrate refuses a database with two migrations of later releases, and chan
   await expect(refused).rejects.toThrow(/does not know: 9001_next, 9002_next.*run the release/);
 });
 
-test("migrate refuses an unknown migration among its own", async () => {
+test("migrate refuses a database with an unknown migration between known ones", async () => {
   await query("insert into schema_migrations (name, batch, migration_time) values ('0024_other', 9, now())");
   expect(await stateOf()).toEqual({ kind: "strange", unknown: ["0024_other"] });
   await expect(migrate(database.url)).rejects.toThrow(/0024_other/);
@@ -98,7 +98,7 @@ test("migrate keeps migrations applied before a failing one, and continues there
   expect(applied).toEqual(["9002_next"]);
 });
 
-describe("a migration of running processes' tables", () => {
+describe("a migration of tables in use", () => {
   const changing: Migration = {
     name: "9001_next",
     sql: "alter table accounts add column next_thing text",
@@ -120,11 +120,11 @@ describe("a migration of running processes' tables", () => {
       log: { info: (line: string) => said.push(line) } as never,
     });
 
-  test("does not block others from a table while it waits for its lock, and continues when the lock is free", async () => {
+  test("does not block other sessions while it waits for a table's lock, and continues when the lock is free", async () => {
     const said: string[] = [];
     const run = migrateNext(60_000, said);
     await until("it has met the lock", () => said.length > 0);
-    // The time limit of the API's statements is enough for a caller that arrives meanwhile.
+    // A caller that arrives meanwhile finishes within the API's statement timeout.
     for (let n = 0; n < 5; n += 1) {
       await query("set statement_timeout = 2000; select from accounts limit 1");
     }
@@ -227,7 +227,7 @@ describe("a migration of running processes' tables", () => {
 });
 
 describe("a database that is not running yet", () => {
-  test("makes migrate wait, and it logs this once", async () => {
+  test("makes migrate wait, and migrate logs the wait once", async () => {
     const proxy = await startTcpProxy(database.url);
     proxy.cut();
     const said: string[] = [];
@@ -244,7 +244,7 @@ describe("a database that is not running yet", () => {
     }
   });
 
-  test("makes migrate give up after its time, with the reason in one sentence", async () => {
+  test("makes migrate give up after its waiting time, with the reason in one sentence", async () => {
     const refused = migrate("postgres://deputize:word-of-the-test@127.0.0.1:1/none", { databaseMs: 100 });
     await expect(refused).rejects.toThrow(MigrationPutOff);
     await expect(refused).rejects.toThrow(

@@ -54,7 +54,7 @@ describe.each(ways)("%s whose server vanishes silently", (_, open) => {
     await opened.query("select 3");
   });
 
-  test("gives up connecting to a server that does not answer, and connects when it does", async () => {
+  test("gives up connecting to a server that does not answer, and connects when the server answers again", async () => {
     proxy.stall();
     const fresh = open({ url: proxy.url, name: "test", max: 1, onError: () => {} });
     const failed = await fresh.query("select 2").catch((error: unknown) => error);

@@ -17,7 +17,7 @@ const IS_TLS = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
 
 type Query = (url: string) => Promise<unknown>;
 
-/** One query through each kind of connection that the service and the vault have to their databases. */
+/** One query for each way in which the service and the vault connect to their databases. */
 const WAYS: [string, Query][] = [
   [
     "the service's queries",
@@ -59,7 +59,7 @@ describe("a database with a verified certificate", () => {
   let authority: Identity;
   const path = (name: string) => join(folder, name);
 
-  /** Makes the server present a certificate for a host. */
+  /** Makes the server present a certificate for this host, issued by `issuer`. */
   async function show(host: string, issuer = authority): Promise<void> {
     const { certificate, privateKey } = await issueCertificate(
       issuer,

@@ -33,7 +33,7 @@ function wait(url: string) {
   return Object.assign(waiting, { over });
 }
 
-test("waitForSchema waits until the schema exists, and logs this once", async () => {
+test("waitForSchema waits until the schema exists, and logs the wait once", async () => {
   const empty = await testDatabase();
   const waiting = wait(empty.url);
   await until("it waits", () => waiting.log.length > 0);
@@ -44,7 +44,7 @@ test("waitForSchema waits until the schema exists, and logs this once", async ()
 });
 
 test.each(["cut", "stall"] as const)(
-  "waitForSchema waits for an unavailable database (%s) until a signal ends it",
+  "waitForSchema waits for an unavailable database (%s) until its signal aborts",
   async (how) => {
     proxy = await startTcpProxy(database.url);
     proxy[how]();
