@@ -98,7 +98,7 @@ describe("a callback", () => {
     expect([await shownState(own), await statesOf(own)]).toEqual(["paused", ["held"]]);
   });
 
-  test("belongs to one account, and disappears with its connection", async () => {
+  test("returns not_found for another account, and after its connection was removed", async () => {
     const [own, other] = [await sending(api), await sending(api)];
     const paths = ["callback/pause", "callback/resume", "deliveries/test"];
     for (const path of paths) {
@@ -119,7 +119,7 @@ describe("a callback", () => {
 });
 
 describe("a test event", () => {
-  test("goes to the outbox like any event, and the answer contains its id and its delivery's", async () => {
+  test("enters the outbox like any event, and the response contains the event id and the delivery id", async () => {
     const own = await sending(api);
     const answer = await own.post("deliveries/test");
     expect(answer.status).toBe(201);
@@ -133,7 +133,7 @@ describe("a test event", () => {
     expect(delivery_id).toBe(deliveryIdOf(endpointIdOf(own.connectionId), event_id));
   });
 
-  test("can be sent five times a minute for a connection, and once with an idempotency key", async () => {
+  test("can be sent five times a minute for each connection, and only once for an idempotency key", async () => {
     const own = await sending(api);
     const path = `/v1/service/connections/${own.connectionId}/deliveries/test`;
     const keyed = () => own.person.client.post(path, undefined, { headers: { "idempotency-key": "k" } });

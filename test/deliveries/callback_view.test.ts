@@ -12,7 +12,7 @@ const health = ({ connectionId }: Sending, columns: object) =>
   api.db("webhook_endpoints").where({ connection_id: connectionId }).update(columns);
 
 describe("GET …/callback", () => {
-  test("returns no times and counts before the first event", async () => {
+  test("returns no times and zero counts before the first event", async () => {
     const own = await sending(api, { callback_url: null, name: "Shop" });
     const answer = await own.get("callback");
     expect([answer.status, answer.body]).toEqual([
@@ -38,7 +38,7 @@ describe("GET …/callback", () => {
     ]);
   });
 
-  test("returns since when the callback is paused, and nothing after the resume", async () => {
+  test("returns the time of the pause, and no time after the resume", async () => {
     const own = await sending(api);
     await own.post("callback/pause");
     const since = iso(0);
@@ -51,7 +51,7 @@ describe("GET …/callback", () => {
     expect(await view(own)).toMatchObject({ paused_at: iso(0) });
   });
 
-  test("returns since when it fails, until when nothing is sent, and why it is suspended", async () => {
+  test("returns when the failures began, when sending continues, and the reason for a suspension", async () => {
     const own = await sending(api);
     await own.delivery();
     await health(own, { failing_since: at(-600), breaker_open_seconds: 60, breaker_open_until: at(30) });

@@ -17,7 +17,7 @@ export type Sending = {
   delivery(change?: Partial<WebhookDeliveryRow>, secondsAgo?: number): Promise<string>;
 };
 
-/** Registers a platform and returns its connection. The default callback URL leads to `shop.example.com`. */
+/** Registers a platform and returns its connection. The default callback URL is on `shop.example.com`. */
 export async function sending(api: PlatformApi, fields: object = {}): Promise<Sending> {
   const person = await api.person();
   const registration = { callback_url: "https://shop.example.com/hook", ...fields };
@@ -54,5 +54,5 @@ export async function noteAttempts(
   );
 }
 
-/** Ids of no delivery and no recovery. */
+/** Ids that belong to no delivery and no recovery. */
 export const NOBODYS = [randomUUID(), "nonsense", "%00"];

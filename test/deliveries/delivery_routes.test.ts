@@ -110,11 +110,16 @@ describe("GET …/deliveries/{delivery_id}", () => {
   });
 
   test.each([
-    ["are not delivered yet", "failed" as const, "connection.created", true],
-    ["were delivered", "delivered" as const, "connection.created", false],
-    ["belong to a kind that has none", "failed" as const, "delegation.denied", true],
-    ["belong to an unknown kind", "delivered" as const, "connection.renewed", false],
-  ])("hides secrets and responses if the secrets %s", async (_, state, kind, kept) => {
+    ["an undelivered event with secrets", "failed" as const, "connection.created", true],
+    ["a delivered event with secrets", "delivered" as const, "connection.created", false],
+    [
+      "an event of a kind without secrets whose body is stored encrypted",
+      "failed" as const,
+      "delegation.denied",
+      true,
+    ],
+    ["an event of an unknown kind", "delivered" as const, "connection.renewed", false],
+  ])("hides the body and responses of %s", async (_, state, kind, kept) => {
     const { get, delivery } = await sending(api);
     const secret = "dpz_secret_of_somebody";
     const id = await delivery({ state: "pending", attempts: 1, event_type: kind });

@@ -39,7 +39,7 @@ describe("POST …/deliveries/recover", () => {
     expect((await own.get("recoveries")).body).toEqual({ items: [done.body], next_cursor: null });
   });
 
-  test("uses the given states and range, but excludes deliveries created from now on", async () => {
+  test("uses the given states and range, but excludes deliveries created after the call", async () => {
     const own = await sending(api);
     const opened = await recover(own, {
       ...{ since: iso(-100), until: iso(100), states: ["delivered", "delivered"] },
@@ -111,7 +111,7 @@ describe("POST …/deliveries/recover", () => {
     expect((await own.get("recoveries")).body.items).toEqual([]);
   });
 
-  test("opens a recovery that is cancelled when the backlog is discarded", async () => {
+  test("opens a recovery that a discard of the backlog cancels", async () => {
     const own = await sending(api);
     const { body } = await recover(own);
     await own.post("callback/pause");

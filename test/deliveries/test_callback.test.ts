@@ -6,7 +6,7 @@ import { deliveryWorld } from "../webhooks/delivery_world.ts";
 
 const world = deliveryWorld();
 
-test("a test event arrives like any event, with the delivery id from the answer", async () => {
+test("a test event arrives like any event, with the delivery id from the API's response", async () => {
   const { accountId, connectionId } = await world.connect();
   const db = world.home.database;
   const { clock } = world.harness;

@@ -93,7 +93,7 @@ describe("the rotation of a webhook secret", () => {
     expect(await currentSecret(id)).toBe(first.body.webhook_signing_secret);
   });
 
-  test("boxes each secret for its column, and reveals none in answers and logs", async () => {
+  test("encrypts each secret for its column, and reveals none in responses and logs", async () => {
     const { person, platform, id } = await registered();
     const next = String((await rotate(person, id)).body.webhook_signing_secret);
     const row = await rowOf(id);
