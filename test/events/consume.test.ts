@@ -83,7 +83,7 @@ test("each of two consumers receives every event", async () => {
   expect([first.tries, second.tries]).toEqual([["one"], ["one"]]);
 });
 
-test("a poison event is tried three times alone and put aside, while the others take effect", async () => {
+test("an event that always fails is tried three times alone and becomes a dead letter, while other events take effect", async () => {
   const { consumer, tries, effects, deadLetters } = counting((each) => {
     if (labelOf(each) === "poison") throw new TypeError("cannot read it");
   });
@@ -102,8 +102,8 @@ test("a poison event is tried three times alone and put aside, while the others 
   expect(tries.filter((label) => label === "poison").length).toBe(4);
 });
 
-/* Postgres accepts no NUL in a text or in JSON. */
-test("an event with NUL characters is put aside without them, and later events are handled", async () => {
+/* Postgres accepts no NUL character in text or JSON columns. */
+test("an event with NUL characters becomes a dead letter without them, and later events are handled", async () => {
   const { consumer, effects, deadLetters } = counting();
   const [strange, next] = [event("strange"), event("next")];
   strange.payload = `\0${strange.payload}\0`;
@@ -118,7 +118,7 @@ test("an event with NUL characters is put aside without them, and later events a
   });
 });
 
-test("an event that fails only temporarily is not put aside", async () => {
+test("an event that fails only temporarily does not become a dead letter", async () => {
   let faults = 3;
   const { consumer, effects, deadLetters } = counting(() => {
     if (faults-- > 0) throw new Error("not yet");
@@ -131,13 +131,13 @@ test("an event that fails only temporarily is not put aside", async () => {
 test.each([
   ["the connection is cut", "select pg_terminate_backend(pg_backend_pid())"],
   ["the transaction is rolled back for a deadlock", "do $$ begin raise sqlstate '40P01'; end $$"],
-  ["the server has no room", "do $$ begin raise sqlstate '53100'; end $$"],
+  ["the server's disk is full", "do $$ begin raise sqlstate '53100'; end $$"],
   ["the server became read-only", "do $$ begin raise sqlstate '25006'; end $$"],
   ["the server ended an idle transaction", "do $$ begin raise sqlstate '25P03'; end $$"],
   ["an object is in use", "do $$ begin raise sqlstate '55006'; end $$"],
   ["the server's machine has a fault", "do $$ begin raise sqlstate '58030'; end $$"],
   ["the process has no free file descriptor", "out of files"],
-])("if %s, consume throws and puts nothing aside, and a later call takes effect once", async (_, sql) => {
+])("if %s, consume throws and stores no dead letter, and a later call takes effect once", async (_, sql) => {
   const { consumer, effects, inbox, deadLetters } = counting();
   let away = true;
   const failing: Consumer = {

@@ -46,7 +46,7 @@ export function keeping(fail: (event: BusEvent) => void = () => undefined, aggre
   return { consumer, handled, wakes: () => wakes };
 }
 
-/** Tests that every bus must pass. */
+/** Declares the tests that every bus must pass. */
 export function describeBus(name: string, home: Home, open: () => Promise<BusHarness>): void {
   describe(name, () => {
     let harness: BusHarness;
@@ -102,7 +102,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       expect(handled.map(labelOf)).toEqual(["account"]);
     });
 
-    test("puts an event aside that its consumer cannot handle, and continues with later ones", async () => {
+    test("stores a dead letter for an event that its consumer cannot handle, and continues with later events", async () => {
       const { consumer, handled } = keeping((event) => {
         if (labelOf(event) === "poison") throw new TypeError("cannot read it");
       });
@@ -118,7 +118,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       });
     });
 
-    test("loses nothing while the database is unavailable, and delivers it once", async () => {
+    test("loses no event while the database is unavailable, and delivers each event once", async () => {
       const seen: string[] = [];
       let away = true;
       await harness.bus.subscribe({
@@ -136,7 +136,7 @@ export function describeBus(name: string, home: Home, open: () => Promise<BusHar
       expect(seen).toEqual(["one"]);
     });
 
-    test("accepts nothing after it was closed, and reports that", async () => {
+    test("rejects events after it was closed, and reports that it is closed", async () => {
       expect(await harness.bus.health()).toEqual({ ok: true });
       await harness.bus.close();
       expect(await harness.bus.health()).toEqual({ ok: false, detail: "closed" });

@@ -90,13 +90,13 @@ test("consumed events are counted as handled or duplicate, with their latency", 
   expect(await shown("deputize_consumer_latency_seconds_count")).toEqual(['{consumer="c"} 3']);
 });
 
-test("the latency ends at the commit", async () => {
+test("an event's latency is measured until the consumer's commit", async () => {
   const slow = consumer("slow", async () => void clock.advance(3));
   await consume(deps(), slow, [event()]);
   expect(await shown("deputize_consumer_latency_seconds_sum")).toEqual(['{consumer="slow"} 3']);
 });
 
-test("a failing event is counted once as put aside, and not as handled", async () => {
+test("a failing event is counted once as a dead letter, and not as handled", async () => {
   const failing = consumer("f", async () => Promise.reject(new Error("no")));
   const poison = event();
   await consume(deps(), failing, [poison]);
@@ -108,7 +108,7 @@ test("a failing event is counted once as put aside, and not as handled", async (
   ]);
 });
 
-test("a record that arrives again is not counted as put aside again", async () => {
+test("a record that arrives again is not counted as a dead letter again", async () => {
   const unreadable = event();
   await putAside(deps(), { name: "u" }, unreadable, { reason: "no event" });
   await putAside(deps(), { name: "u" }, unreadable, { reason: "no event" });
@@ -163,7 +163,7 @@ test("sends to Kafka are measured by topic and result", async () => {
   expect(await shown("deputize_kafka_produce_seconds_sum")).toContain('{topic="t",result="failed"} 0.5');
 });
 
-test("the silence of a reader is exposed while the reader is watched", async () => {
+test("a reader's seconds of silence are exposed until its watch is removed", async () => {
   const end = measure.watches("webhooks", () => 7);
   measure.paused("webhooks");
   expect(await shown("deputize_kafka_reader_silent_seconds")).toEqual(['{consumer="webhooks"} 7']);

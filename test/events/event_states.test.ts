@@ -49,7 +49,7 @@ test("the outbox state contains the number of events and the age of the oldest",
   expect(await readOutbox(home.database, NOW)).toEqual({ events: 2, oldestSeconds: 90 });
 });
 
-test("an event in the future, as with differing clocks, has the age 0", async () => {
+test("an event with a time in the future has the age 0, because clocks may differ", async () => {
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "a"), addSeconds(NOW, 2));
   expect(await readState("outbox")).toMatchObject({ deputize_outbox_oldest_seconds: 0 });
@@ -77,7 +77,7 @@ test("the consumers state contains the age of the oldest unhandled event, from t
   expect(await readState("consumers")).toEqual(oldest(0));
 });
 
-test("the dead letters are counted by consumer, and those missing on the topic only with Kafka", async () => {
+test("dead letters are counted by consumer, and with Kafka also the ones missing on the topic", async () => {
   const letter = { event: "{}" as never, reason: "r", created_at: NOW };
   const insert = (consumer: string, carriedAt: Date | null) =>
     home
@@ -91,7 +91,7 @@ test("the dead letters are counted by consumer, and those missing on the topic o
   expect(await readState("dead_letters")).toEqual({ ...counts, deputize_dead_letters_uncarried: 2 });
 });
 
-test("the history state contains the number of rows, and the age of the oldest only with Kafka", async () => {
+test("the history state contains the number of waiting rows, and with Kafka also the age of the oldest", async () => {
   const row = (seconds: number) => ({
     account_id: randomUUID(),
     occurred_at: ago(seconds),

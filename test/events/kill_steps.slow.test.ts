@@ -21,7 +21,7 @@ import { eventually } from "./support/time.ts";
 const START_MS = 10 * 60_000;
 const TIMING = { leaseSeconds: 1, claimSeconds: 3, reapSeconds: 0.3 };
 const OF_KAFKA = /publishes|history|offset|dead letter/;
-/** The steps of the relay's reading and of the dispatcher do not depend on Kafka. */
+/** Steps of the relay and of the dispatcher that do not depend on Kafka. */
 const BESIDE_KAFKA = /^(relay (reads|takes off)|dispatcher)/;
 const { missing, start } = await kafkaForTests();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
@@ -83,7 +83,7 @@ async function isQuiet(): Promise<boolean> {
 
 /**
  * Kills a worker at the step. Checks that the next worker completes everything, and that at most two events
- * are requested twice.
+ * are sent twice.
  */
 async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
   const options = kafka === undefined ? {} : { kafka };
@@ -104,7 +104,7 @@ async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
 
 describe("a worker with embedded events", { timeout: 120_000 }, () => {
   test.each(MOMENTS.filter((moment) => !OF_KAFKA.test(moment)))(
-    'killed at "%s" loses and doubles nothing',
+    'killed at "%s" loses no event and sends at most two of them twice',
     survivesEmbedded,
   );
 
@@ -123,7 +123,7 @@ describe.skipIf(missing !== undefined)("a worker with events over Kafka", { time
   afterAll(() => kafka?.stop());
 
   test.each(MOMENTS.filter((moment) => !BESIDE_KAFKA.test(moment)))(
-    'killed at "%s" loses and doubles nothing',
+    'killed at "%s" loses no event and sends at most two of them twice',
     async (moment) => {
       world = await kafkaWorld(home, kafka.brokers);
       await home.database("event_way").update({ way: "kafka" });

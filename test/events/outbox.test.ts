@@ -44,7 +44,7 @@ const append = (event: LifecycleEvent) =>
 const rowsOf = (connectionId: string) =>
   database("outbox").where({ aggregateid: connectionId }).orderBy("id");
 
-test("appendEvent stores the kind first and then the fields", async () => {
+test("appendEvent stores the event's kind first in the payload, and then its fields", async () => {
   const connection = await makeConnection(database, null);
   await append(denied(connection, "req-1"));
   const [row] = await rowsOf(connection.connectionId);
@@ -114,7 +114,7 @@ test("appendEvents accepts an empty list", async () => {
   await database.transaction((tx) => appendEvents(tx, secretBox, [], now));
 });
 
-test("appendEvent boxes secrets for the event's id and keeps them out of the payload", async () => {
+test("appendEvent encrypts secrets for the event's id and keeps them out of the payload", async () => {
   const connection = await makeConnection(database, null);
   await append(created(connection));
   const [row] = await rowsOf(connection.connectionId);

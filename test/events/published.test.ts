@@ -60,7 +60,7 @@ async function unhandled(reader: Parameters<typeof unhandledEvents>[1], change =
   }));
 }
 
-test("published events are kept completely with Kafka, and not with embedded events", async () => {
+test("published events are kept with all fields if EVENTS is kafka, and deleted if it is embedded", async () => {
   const { relay } = await startRelay("kafka");
   await appendAll("a");
   const [{ id: _, ...row } = { id: 0 }] = await home.database("outbox");
@@ -77,7 +77,7 @@ test("published events are kept completely with Kafka, and not with embedded eve
   expect(await home.database("outbox")).toEqual([]);
 });
 
-test("unhandledEvents returns events neither handled nor put aside, in the order of publication", async () => {
+test("unhandledEvents returns events that are neither handled nor dead letters, in the order of publication", async () => {
   const { relay } = await startRelay("kafka");
   await appendAll("a", "b", "c");
   await relay.step();
@@ -146,7 +146,7 @@ test("an event stays in the outbox if EVENTS changes while the relay deletes it"
   expect(await home.database("outbox")).toHaveLength(1);
 });
 
-test("the change back to embedded returns unhandled events to the outbox in order", async () => {
+test("changing EVENTS back to embedded returns unhandled events to the outbox in order", async () => {
   const { relay } = await startRelay("kafka");
   await appendAll("a", "b", "c");
   await relay.step();

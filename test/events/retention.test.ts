@@ -62,7 +62,7 @@ test("removeOld deletes finished deliveries with their attempts after 30 days, a
   expect(await home.database("webhook_attempts").where({ delivery_id: ended })).toEqual([]);
 });
 
-test("removeOld keeps an old held delivery that was recently sent again", async () => {
+test("removeOld keeps an old held delivery with a recent attempt", async () => {
   const { connectionId } = await makeConnection(home.database, "https://shop.example.com/");
   const attempt = { attempt: 1, outcome: "failed", started_at: ago(30) };
   const tried = await insertDelivery(home.database, connectionId, { state: "held", at: ago(50) });
@@ -95,7 +95,7 @@ test("removeOld skips deliveries that are resent or released at the same moment"
   expect(left.toSorted()).toEqual([resent, released].toSorted());
 });
 
-test("removeOld deletes finished notices after 30 days, but no waiting ones", async () => {
+test("removeOld deletes finished notices after 30 days, but no waiting notices", async () => {
   const { accountId } = await makeConnection(home.database, null);
   const notice = (state: "waiting" | "sent" | "failed", at: Date) => ({
     event_id: randomUUID(),
@@ -126,7 +126,7 @@ test("removeOld returns true while there is more to delete", async () => {
   expect(await home.database("inbox").where({ consumer: "many" })).toEqual([]);
 });
 
-test("removeOld deletes finished recoveries after 30 days, but no open ones", async () => {
+test("removeOld deletes finished recoveries after 30 days, but no open recoveries", async () => {
   const { connectionId } = await makeConnection(home.database, null);
   await insertDelivery(home.database, connectionId, { at: ago(1) });
   const range = { since: ago(90), until: ago(60) };

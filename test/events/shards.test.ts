@@ -17,7 +17,7 @@ function worker(seconds = 15) {
   return { id, held, ...leases };
 }
 
-/** Lets the leases and the worker's sign of life expire. */
+/** Makes the worker's leases and its heartbeat expire. */
 async function expire(id: string): Promise<void> {
   const past = home.database.raw("now() - interval '1 second'");
   await home.database("relay_shards").where({ owner: id }).update({ held_until: past });
@@ -57,7 +57,7 @@ test("workers that join later receive their share", async () => {
   expect((await Promise.all(all.map((each) => each.held()))).sort()).toEqual([2, 3, 3]);
 });
 
-test("no worker takes a shard before its lease ends, and taking it raises its epoch", async () => {
+test("no worker takes a shard before its lease expires, and taking the shard raises its epoch", async () => {
   const [first, second] = [worker(), worker()];
   await first.renew();
   await second.renew();

@@ -32,7 +32,7 @@ async function connect(database: Database, count: number): Promise<TestConnectio
   return connections;
 }
 
-test("other workers take over a frozen worker's shards and deliveries, and it does no harm when it continues", async () => {
+test("other workers take over a frozen worker's shards and deliveries, and the frozen worker does no harm when it continues", async () => {
   const timing = { leaseSeconds: 2, claimSeconds: 4, reapSeconds: 0.5 };
   const chance = chances(printedSeed());
   const start = async (): Promise<WorkerProcess> => {
@@ -46,7 +46,9 @@ test("other workers take over a frozen worker's shards and deliveries, and it do
   };
   const workers = [await start(), await start()];
   const ledger: Ledger = { committed: [], rolledBack: [], unknown: [] };
-  /** On a slow machine, the load would otherwise grow faster than the remaining worker can deliver. */
+  /**
+   * Without this limit, the load on a slow machine would grow faster than the remaining worker can deliver.
+   */
   const keepsPace = () => ledger.committed.length - receiver.requests.length < 300;
   const load = startLoad(home.database, await connect(home.database, 20), chance, ledger, keepsPace);
   for (let round = 0; round < 2; round++) {

@@ -47,7 +47,7 @@ export async function letter(
   return whole;
 }
 
-/** Returns an event of a connection, which is in no table. */
+/** Returns an event of a connection. The event is not stored in any table. */
 export function anEvent(): BusEvent {
   const aggregateId = randomUUID();
   return {

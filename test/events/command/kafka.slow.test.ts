@@ -95,7 +95,7 @@ describe.skipIf(missing !== undefined)("deputize events over Kafka", { timeout: 
     expect(unmade.out).toContain(`${other.prefix}${topics.lifecycle} is missing: run deputize migrate\n`);
   });
 
-  test("publishes a range again with the same ids, and our consumers ignore the repetition", async () => {
+  test("publishes the events of a range again with the same ids, and our consumers ignore the repeated events", async () => {
     const before = await readTopic(world.settings, topics.lifecycle, 5);
     const deliveries = () => home.database("webhook_deliveries").orderBy("delivery_id");
     const made = await deliveries();

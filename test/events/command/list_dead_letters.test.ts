@@ -48,7 +48,7 @@ test("the list of dead letters has pages, newest first, and filters", async () =
   );
 });
 
-test("the list contains the letters of two consumers for one event and moment exactly once", async () => {
+test("the list contains each letter exactly once if two consumers put an event aside at the same time", async () => {
   const at = new Date();
   const event = await letter(home, {}, { at });
   await letter(home, event, { at, consumer: "notices" });
@@ -103,7 +103,7 @@ test("the show command prints the consumer, the reason and the position in Kafka
   ]);
 });
 
-test("text from others cannot move a terminal's cursor or change the direction of a line", async () => {
+test("untrusted text cannot move a terminal's cursor or change the direction of a line", async () => {
   const csi = "\u009b2J";
   const event = await letter(home, { payload: `\u001b[31m${csi}\u202e` }, { reason: "a\nb" });
   const shown = await call(home, (commands) => commands.showLetters({ eventId: event.eventId }));

@@ -53,7 +53,7 @@ describe("deputize events dead-letters replay", () => {
     expect(row && toEvent(row)).toEqual(event);
   });
 
-  test("makes other consumers remember the handled event for longer", async () => {
+  test("keeps the event in the inbox of other consumers for longer", async () => {
     const event = await letter(home);
     const long = addSeconds(systemClock.now(), -12 * 86_400);
     const known = { event_id: event.eventId, handled_at: long };
@@ -85,7 +85,7 @@ describe("deputize events dead-letters replay", () => {
     expect((await waiting())[0]).toBe(events[3]?.eventId);
   });
 
-  test("keeps that order even if the ids are named in another order", async () => {
+  test("keeps the order of events even if their ids are given in another order", async () => {
     const [aggregateId, at] = [randomUUID(), systemClock.now()];
     const events: BusEvent[] = [];
     for (const seq of [4, 2, 3, 1, 5]) events.push(await letter(home, ofOne(seq, aggregateId), { at }));
@@ -121,7 +121,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("dead_letters")).toHaveLength(2);
   });
 
-  test("sends one event for two letters, to both consumers", async () => {
+  test("sends the event once for its two letters, to both consumers", async () => {
     const event = await letter(home);
     await letter(home, event, { consumer: "notices" });
     expect(json(await replay({ all: true })).replayed).toBe(2);
@@ -134,7 +134,7 @@ describe("deputize events dead-letters replay", () => {
     ["too_old", {}, { at: addSeconds(new Date(), -13 * 86_400 - 60) }, "was put aside more than 13 days ago"],
     ["no_consumer", {}, { consumer: "gone" }, "belongs to a consumer that no longer exists"],
   ])(
-    "skips a letter that is %s, and rejects it if named, together with all others",
+    "skips a letter for the reason %s, and rejects the whole call if its id is given",
     async (kind, event, how, said) => {
       const odd = await letter(home, event, how);
       const good = await letter(home);
@@ -184,8 +184,11 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("inbox").pluck("event_id")).toEqual([forged.eventId]);
   });
 
-  /* The relay has published the row and put the event aside, but has not deleted the row yet. */
-  test("does not lose an event whose row the relay is about to delete", async () => {
+  /*
+   * The relay has published the row, and the event became a dead letter, but the relay has not deleted the
+   * row yet.
+   */
+  test("does not lose an event whose previous row the relay is about to delete", async () => {
     const event = await letter(home);
     await replay({ all: true });
     await letter(home, event);
@@ -257,11 +260,15 @@ describe("deputize events dead-letters replay", () => {
 
   const id = randomUUID();
   test.each([
-    ["no events or filter", {}, "Name the events to send again, or give a filter, or --all"],
-    ["all with a filter", { all: true, type: "delegation.denied" }, "Give --all or filters, not both"],
-    ["all with an event", { all: true, eventIds: [id] }, "Name events or give filters, not both"],
+    ["a call without events or filters", {}, "Name the events to send again, or give a filter, or --all"],
     [
-      "a filter with an event",
+      "--all together with a filter",
+      { all: true, type: "delegation.denied" },
+      "Give --all or filters, not both",
+    ],
+    ["--all together with an event", { all: true, eventIds: [id] }, "Name events or give filters, not both"],
+    [
+      "a filter together with an event",
       { consumer: "webhooks", eventIds: [id] },
       "Name events or give filters, not both",
     ],

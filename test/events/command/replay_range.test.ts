@@ -75,7 +75,7 @@ async function openRelay() {
   return { bus, drain: async () => void (await relay.step()) };
 }
 
-describe("deputize events replay of the lifecycle topic", () => {
+describe("deputize events replay for the lifecycle topic", () => {
   test("puts the unchanged events of the range into the outbox, and the relay publishes and keeps them again", async () => {
     const [early, first, last, late] = [
       await published({ created_at: ago(100) }),
@@ -106,7 +106,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(kept.map(({ published_at }) => published_at > ago(0))).toEqual([false, true, true, false]);
   });
 
-  test("replays the same events when repeated, except those that still wait", async () => {
+  test("replays the same events when repeated, except events that still wait in the outbox", async () => {
     await published();
     expect(json(await replay()).brought).toBe(1);
     expect(json(await replay())).toMatchObject({ found: 1, brought: 0, left_out: 1 });
@@ -114,7 +114,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(json(await replay()).brought).toBe(1);
   });
 
-  test("makes consumers remember the events for another 14 days", async () => {
+  test("keeps the events in the consumers' inboxes for another 14 days", async () => {
     const { event_id } = await published();
     const [old, handled] = [ago(12 * 86_400), { event_id, consumer: "webhooks" }];
     await home.database("inbox").insert({ ...handled, handled_at: old });
@@ -125,7 +125,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(rows[1]?.event_id).toBe(event_id);
   });
 
-  test("keeps the order of a connection over several batches, even if the times differ from it", async () => {
+  test("keeps the order of a connection's events over several batches, even if their times are in another order", async () => {
     const one = randomUUID();
     const seqs = [
       [3, 20],
@@ -177,7 +177,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect((await replay({ dryRun: true, json: false })).out).toBe("Would be replayed: 1 event\n");
   });
 
-  test("reports which part of a range is no longer kept, and rejects a range that is completely gone", async () => {
+  test("reports the part of a range whose events were deleted, and rejects a range in which all were deleted", async () => {
     await published();
     const [from, kept] = [ago(15 * 86_400), ago(13 * 86_400)];
     const ended = json(await replay({ from: from.toISOString() }));
@@ -217,7 +217,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     ]);
   });
 
-  test("ends and reports how to continue if no worker takes the events", async () => {
+  test("stops and reports how to continue if no worker takes the events", async () => {
     for (let n = 0; n < 5; n += 1) await published({ created_at: ago(100 - n) });
     let seconds = 0;
     const clock = {
@@ -267,7 +267,7 @@ describe("deputize events replay of the lifecycle topic", () => {
   });
 });
 
-describe("deputize events replay of the audit topic", () => {
+describe("deputize events replay for the audit topic", () => {
   async function decided(records: Records, seconds: number, type = "proof.verified") {
     const row = {
       account_id: records.accountId,
@@ -284,7 +284,7 @@ describe("deputize events replay of the audit topic", () => {
 
   const queued = () => home.database("history_queue").orderBy("occurred_at").pluck("event_id");
 
-  test("puts rows of the history of any age into the queue", async () => {
+  test("puts history rows of any age into the queue", async () => {
     const records = await insertRecords(home.database, 0);
     const other = await insertRecords(home.database, 0);
     const old = await decided(records, 400 * 86_400);
@@ -301,7 +301,7 @@ describe("deputize events replay of the audit topic", () => {
     expect(await found({ type: "proof.rejected" })).toBe(1);
   });
 
-  test("works in batches while the queue is emptied", async () => {
+  test("works in batches while a worker empties the queue", async () => {
     const records = await insertRecords(home.database, 0);
     for (let n = 0; n < 7; n += 1) await decided(records, 100 - n);
     const taken: string[] = [];

@@ -38,7 +38,7 @@ const nowhere = async (): Promise<KafkaSettings> => ({
   replication: 1,
 });
 
-/** Creates an endpoint that has been suspended since a moment, with deliveries. */
+/** Creates an endpoint that was suspended at `at`, with deliveries in these states. */
 async function suspended(at: Date, states: readonly ("held" | "delivered")[]): Promise<string> {
   const { connectionId } = await makeConnection(home.database, "https://hooks.example.test/");
   const ids = { endpoint_id: endpointIdOf(connectionId), connection_id: connectionId };
@@ -79,7 +79,7 @@ test("the status of an idle service contains zeros", async () => {
   });
 });
 
-test("the status counts waiting, kept and put-aside events by shard, consumer and state", async () => {
+test("the status counts waiting events, published events and dead letters by shard, consumer and state", async () => {
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "one"), ago(90));
   await append(home.database, deniedEvent(connection, "two"), ago(30));
@@ -129,13 +129,13 @@ test("the status counts waiting, kept and put-aside events by shard, consumer an
   expect(out).toContain(`  connection ${first} since ${ago(20).toISOString()} (gone), 1 held\n`);
 });
 
-test("the status shows five suspended endpoints and counts all", async () => {
+test("the status lists five suspended endpoints and counts all of them", async () => {
   for (let n = 0; n < 6; n += 1) await suspended(ago(n), []);
   const { count, oldest } = (await status()).suspended_endpoints;
   expect([count, oldest.length, oldest[0].since]).toEqual([6, 5, ago(5).toISOString()]);
 });
 
-test("the status contains the rest and exits with 3 while Kafka is unavailable", async () => {
+test("the status command reports the state in the database and exits with 3 while Kafka is unavailable", async () => {
   await home.database("event_way").update({ way: "kafka" });
   const kafka = await nowhere();
   const began = performance.now();
@@ -152,7 +152,7 @@ test("the status contains the rest and exits with 3 while Kafka is unavailable",
   expect(lines.out).toContain("Kafka          could not be queried: No broker of KAFKA_BROKERS answers: ");
 }, 60_000);
 
-test("the status gives up on a Kafka that accepts connections but never answers", async () => {
+test("the status command gives up on a Kafka that accepts connections but never answers", async () => {
   const sockets: Socket[] = [];
   const mute = createServer((socket) => void sockets.push(socket)).listen(0, "127.0.0.1");
   await once(mute, "listening");
@@ -166,7 +166,7 @@ test("the status gives up on a Kafka that accepts connections but never answers"
   mute.close();
 }, 60_000);
 
-test("the status reports a setting that differs from that of the workers", async () => {
+test("the status reports an EVENTS setting that differs from the workers' setting", async () => {
   await home.database("event_way").update({ way: "kafka" });
   const { out } = await call(home, (commands) => commands.status({}), { clock });
   expect(out).toContain(

@@ -32,7 +32,8 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
   beforeEach(async () => {
     await home.database.raw("truncate outbox, inbox, event_secrets, webhook_endpoints, dead_letters cascade");
     await home.database("relay_workers").delete();
-    // Records may arrive again after the inbox that knows them was emptied, so each test has its own topics.
+    // Each test has its own topics. Records of an earlier test could arrive again, and the emptied inbox no
+    // longer knows them.
     world = await kafkaWorld(home, kafka.brokers, { replication: 3, partitions: 6 });
     receiver = await startReceiver();
     cleanUp = [() => receiver.close()];
@@ -58,7 +59,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
 
   const received = () => new Set(receiver.requests.map(({ event }) => String(event.request_id)));
 
-  test("lose and invent nothing while brokers crash, freeze and all stop, and workers start and stop", async () => {
+  test("lose no event and invent none while brokers crash, freeze or all stop, and workers start and stop", async () => {
     const chance = chances(printedSeed());
     await startWorker();
     const load = startLoad(home.database, await connect(12), chance);

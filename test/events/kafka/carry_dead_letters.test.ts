@@ -29,7 +29,7 @@ function producerOf(sent: PlacedRecord[]): KafkaProducer {
 }
 
 /* The record grows: the loop adds headers, and replaced characters are longer. */
-test("a dead letter of the largest possible size is carried without its end, and does not block others", async () => {
+test("a dead letter of the largest possible size is truncated on its topic, and does not block other letters", async () => {
   const { database } = home;
   const deps = { database, clock: systemClock };
   const large = busEvent("large", { payload: "\0".repeat(MOST - 300) });

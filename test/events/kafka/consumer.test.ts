@@ -84,7 +84,7 @@ test("a reader that the library restarts during its close is closed again, witho
   expect(fatal).toEqual([]);
 });
 
-test("a reader that could not start is closed, and nothing watches it afterwards", async () => {
+test("a reader that could not start is closed, and its watchdog is stopped", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
     const { start, clock, fatal, done } = fakeReader({
@@ -103,19 +103,22 @@ test("a reader that could not start is closed, and nothing watches it afterwards
   }
 });
 
-/* The library restarts a reader after some errors, but after others it stays silent forever. */
+/* The library restarts a reader after some errors. After others, the reader stays silent forever. */
 test.each([
   [true, []],
   [false, ["not allowed"]],
-])("a crashed reader ends the process unless the library restarts it: %s", async (restart, told) => {
-  const { start, fatal, tell } = fakeReader();
-  const running = await start();
-  tell("crash", { payload: { restart, error: new Error("not allowed") } });
-  await running.close();
-  expect(fatal).toEqual(told);
-});
+])(
+  "a crashed reader ends the process unless the library restarts it (restart: %s)",
+  async (restart, told) => {
+    const { start, fatal, tell } = fakeReader();
+    const running = await start();
+    tell("crash", { payload: { restart, error: new Error("not allowed") } });
+    await running.close();
+    expect(fatal).toEqual(told);
+  },
+);
 
-test("the silence of a reader is measured until it is closed", async () => {
+test("a reader's silence is measured until the reader is closed", async () => {
   const { start, clock, tell, shown } = fakeReader();
   const running = await start();
   clock.advance(9);
@@ -157,7 +160,7 @@ test("a pause because of an unavailable database is counted, and commits no offs
  * An unavailable broker and an unavailable database cause the same error, but only the latter may pause the
  * reader.
  */
-test("when the group rebalances, waiting batches end with the reason, and the running one ends after its commit", async () => {
+test("when the group rebalances, waiting batches end with the reason, and the running batch ends after its commit", async () => {
   let handle = async (_: unknown): Promise<void> => undefined;
   const run = async ({ eachBatch }: { eachBatch: typeof handle }) => {
     handle = eachBatch;

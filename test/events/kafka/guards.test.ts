@@ -6,7 +6,7 @@ import { busEvent } from "../describe_bus.ts";
 
 type Sent = { topic: string; acks: number; messages: { partition: number; value: string }[] };
 
-/** A fake client of the library that records requests, and answers as the test decides. */
+/** A fake client of the library. It records requests and returns the answers of the test. */
 function fakeClient(answer: (sent: Sent) => Partial<RecordMetadata>[] = written) {
   const sent: Sent[] = [];
   const options: Record<string, unknown>[] = [];
@@ -32,7 +32,9 @@ const written = ({ topic, messages }: Sent) => [
 ];
 const record = (partition: number, value: string) => ({ topic: "t", partition, message: { value } });
 
-/* In a send to two partitions, the library can lose one and report success for both. */
+/*
+ * If one call sends to two partitions, the library can lose one's records and still report success for both.
+ */
 test("the producer calls the library once for each partition, with its records in order", async () => {
   const { client, sent } = fakeClient();
   const records = [record(0, "a"), record(1, "b"), record(0, "c"), record(2, "d"), record(1, "e")];
@@ -41,8 +43,8 @@ test("the producer calls the library once for each partition, with its records i
   expect(seen.toSorted()).toEqual([["0a", "0c"], ["1b", "1e"], ["2d"]]);
 });
 
-/* A broker refuses a batch of more than 1 MiB, however often it is sent. */
-test("the producer sends a partition's records in accepted parts, in order, and stops after a failed part", async () => {
+/* A broker refuses a batch of more than 1 MiB each time it is sent. */
+test("the producer sends a partition's records in order, in parts that a broker accepts, and stops after a failed part", async () => {
   const large = (value: string) => record(0, value.repeat(300 * 1024));
   const records = [large("a"), large("b"), large("c"), record(0, "d"), large("é"), record(1, "f")];
   const { client, sent } = fakeClient();
@@ -82,18 +84,18 @@ test("the producer waits for all in-sync replicas, and avoids the library's idem
 });
 
 test.each<[string, Partial<RecordMetadata>[]]>([
-  ["for nothing", []],
+  ["without a partition", []],
   ["for another partition", [{ topicName: "t", partition: 1, errorCode: 0 }]],
   ["for another topic", [{ topicName: "u", partition: 0, errorCode: 0 }]],
   ["with an error", [{ topicName: "t", partition: 0, errorCode: 7 }]],
   [
-    "for more than the request",
+    "for more partitions than requested",
     [
       { topicName: "t", partition: 0, errorCode: 0 },
       { topicName: "t", partition: 1, errorCode: 0 },
     ],
   ],
-])("the producer accepts no answer %s as a confirmation", async (_, answer) => {
+])("the producer does not accept an answer %s as a confirmation", async (_, answer) => {
   const { client } = fakeClient(() => answer);
   await expect(createKafkaProducer(client).send([record(0, "a")])).rejects.toThrow("did not confirm");
 });
@@ -105,7 +107,7 @@ test.each([
   ["a-little-bit-long-string", 8],
   ["a-little-bit-longer-string", 11],
   ["lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", 5],
-])("partitionFor places a key like the Java client: %s", (key, partition) => {
+])("partitionFor chooses the same partition as the Java client for the key %s", (key, partition) => {
   expect(partitionFor(key, 12)).toBe(partition);
 });
 

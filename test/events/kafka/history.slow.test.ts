@@ -98,7 +98,7 @@ describe.skipIf(missing !== undefined)("the history on the audit topic", { timeo
     await Promise.all([leave(), leaveToo()]);
   });
 
-  /* The row of the open transaction is older, so it must not follow the other. */
+  /* The row of the open transaction is older, so it must come before the other row. */
   test("contains a row only after older transactions have ended", async () => {
     const records = await insertRecords(home.db, 1e9);
     const decidedAt = addSeconds(systemClock.now(), -10);

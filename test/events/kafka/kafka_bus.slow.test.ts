@@ -26,7 +26,7 @@ const START_MS = 10 * 60_000;
 const { missing, start } = await kafkaForTests();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => {
+describe.skipIf(missing !== undefined)("the bus over Kafka", { timeout: 60_000 }, () => {
   const home = useDatabase();
   let kafka: TestKafka;
   beforeAll(async () => {
@@ -46,7 +46,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
     });
     afterEach(() => world.dispose());
 
-    test("divide the partitions, and handle each event once while processes join and leave", async () => {
+    test("share the partitions, and handle each event once while processes join and leave", async () => {
       const name = `test-${randomUUID()}`;
       const handled: { process: number; event: BusEvent }[] = [];
       const joined = async (process: number) => {
@@ -61,7 +61,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       };
       const first = await joined(1);
       const processes = () => new Set(handled.map(({ process }) => process)).size;
-      // The first process accepts others only with its next heartbeat, seconds later.
+      // The first process accepts other members only with its next heartbeat, seconds later.
       let published = 0;
       for (; published < 400 || processes() === 1; published += 20) {
         await first.publish(Array.from({ length: 20 }, (_, n) => busEvent(String(published + n))));
@@ -114,7 +114,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       await slow.dispose();
     });
 
-    /* The library's own call for this retries ten times and ends the reader. */
+    /* After such a freeze, the library's own `commitOffsets` can retry ten times and then end the reader. */
     test("continue after a freeze during which the group gave their partitions to others", async () => {
       const frozen = await kafkaWorld(home, kafka.brokers, {}, { leaseSeconds: 2 });
       const consumer = { name: `test-${randomUUID()}` };
@@ -187,7 +187,7 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       ).toBe(true);
     });
 
-    test("put unreadable records and failing events aside once, and carry them to the topic of dead letters", async () => {
+    test("store unreadable records and failing events once as dead letters, and copy them to the dead-letter topic", async () => {
       const { consumer, handled } = keeping((event) => {
         if (labelOf(event) === "poison") throw new TypeError("cannot read it");
       });
@@ -218,7 +218,8 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
   });
 
   /*
-   * Without the workaround, a connection of the library sets a timer every millisecond and causes warnings.
+   * Without our workaround, each connection of the library sets a timer every millisecond and causes
+   * warnings.
    */
   test("an idle connection sets no timers", async () => {
     const warnings: Error[] = [];

@@ -18,7 +18,7 @@ export type KafkaWorld = {
   settings: KafkaSettings;
   /** Returns the bus of one more process. */
   join(workerId?: string): Bus;
-  /** Errors that would end a process. */
+  /** Fatal errors of the buses. In production, each would end its process. */
   fatal: Error[];
   dispose(): Promise<void>;
 };
@@ -69,7 +69,7 @@ export type ReadRecord = {
   headers: Record<string, string | undefined>;
 };
 
-/** Reads a topic from its beginning until it has returned this many records, and half a second longer. */
+/** Reads a topic from its beginning until `count` records have arrived, and for another half second. */
 export async function readTopic(settings: KafkaSettings, name: string, count: number): Promise<ReadRecord[]> {
   const seen: ReadRecord[] = [];
   const client = createKafkaClient(settings, SILENT);

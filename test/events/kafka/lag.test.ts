@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readLag } from "../../../src/events/kafka/lag.ts";
 
-/** Returns an admin client for these partitions: [partition, low, high, committed]. */
+/** Returns a fake admin client with these partitions: [partition, low, high, committed]. */
 function adminOf(...rows: [number, string, string, string][]) {
   return {
     fetchTopicOffsets: async () =>
@@ -15,7 +15,7 @@ function adminOf(...rows: [number, string, string, string][]) {
   };
 }
 
-test("readLag counts the records that are kept and not committed", async () => {
+test("readLag counts the kept records that the group has not committed", async () => {
   const admin = adminOf([1, "0", "10", "7"], [0, "5", "10", "-1"], [2, "8", "10", "3"], [3, "0", "0", "-1"]);
   expect(await readLag(admin, "t", "g")).toEqual([
     { partition: 0, low: 5n, end: 10n, committed: undefined, lag: 5 },

@@ -19,7 +19,7 @@ const START_MS = 10 * 60_000;
 const { missing, start } = await kafkaForTests({ needsOwn: true });
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-describe.skipIf(missing !== undefined)("measured over Kafka", { timeout: 120_000 }, () => {
+describe.skipIf(missing !== undefined)("metrics over Kafka", { timeout: 120_000 }, () => {
   const home = useDatabase();
   let kafka: TestKafka;
   let world: KafkaWorld;

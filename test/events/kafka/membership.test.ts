@@ -62,7 +62,7 @@ test("a rebalance is reported once and ends every batch with its reason, and lat
   expect(await next.result).toBe("worked off");
 });
 
-test("heartbeats continue while the group waits for running batches, but not for an unknown member", async () => {
+test("heartbeats continue while the group waits for running batches, but stop if the group no longer knows the member", async () => {
   for (const [type, goesOn] of [
     ["REBALANCE_IN_PROGRESS", true],
     ["UNKNOWN_MEMBER_ID", false],
@@ -81,7 +81,7 @@ test("heartbeats continue while the group waits for running batches, but not for
   }
 });
 
-test("a late refusal of a finished batch does not affect the next batches", async () => {
+test("a late rejection of a finished batch's heartbeat does not affect the next batches", async () => {
   const { membership, told } = setUp();
   const late = Promise.withResolvers<void>();
   const isAsked = Promise.withResolvers<void>();

@@ -25,7 +25,7 @@ function fakeReader() {
 
 const place = (partition: number) => ({ topic: "t", partition });
 
-test("the offsets of all partitions are committed in one request, each one after the last record", async () => {
+test("one request commits the offsets of all partitions, each of them one after the last handled record", async () => {
   const { reader, committed } = fakeReader();
   const offsets = commitOffsets(reader, SILENT, "webhooks");
   offsets.handled(place(0), "6");

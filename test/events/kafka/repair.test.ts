@@ -38,8 +38,8 @@ function makeRepair(seconds = 0) {
     offsets,
     again,
     /*
-     * A sample has a precision of milliseconds. Without the pause, an event published in the same one would
-     * count with the next sample.
+     * A sample has a precision of milliseconds. Without the pause, an event published in the same millisecond
+     * would belong to the next sample.
      */
     async repair() {
       await sleep(2);
@@ -85,7 +85,7 @@ test("the repair publishes an unhandled event again, unchanged, after the offset
   expect(again).toEqual([lost]);
 });
 
-test("the repair leaves unread events alone, however often it runs", async () => {
+test("the repair never publishes events that the reader may still read, however often it runs", async () => {
   const { offsets, again, repair } = makeRepair();
   await note("waits");
   offsets.end = 1n;
@@ -105,7 +105,7 @@ test("the repair waits for the next sample before it publishes an event newer th
   expect(again.map(labelOf)).toEqual(["later"]);
 });
 
-test("the repair publishes an event again that is lost twice", async () => {
+test("the repair publishes an event twice if Kafka loses it twice", async () => {
   const { again, repair } = makeRepair();
   await note("lost");
   await repair();
@@ -149,7 +149,7 @@ test("the repair does not miss a transaction that records an event late", async 
   expect(again).toEqual([late]);
 });
 
-test("only one process repairs at a time, and it continues from another's state", async () => {
+test("only one process repairs at a time, and it continues from the state that another process stored", async () => {
   const [one, other] = [makeRepair(3600), makeRepair(3600)];
   other.consumer.name = one.consumer.name;
   await note("lost");

@@ -73,7 +73,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     }, START_MS);
 
     test.each<SaslMechanism>(["plain", "scram-sha-256", "scram-sha-512"])(
-      "carries events for a user who signs in by %s",
+      "carries events for a user who signs in with %s",
       async (mechanism) => {
         const sasl = { mechanism, username: "worker", password: PASSWORD };
         const world = await kafkaWorld(home, brokers, { tls: tls(), sasl });
@@ -96,7 +96,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
       expect(`${error.stack} ${JSON.stringify(error)}`).not.toContain("wrong-secret");
     });
 
-    test("reports that KAFKA_CA is not the authority of the broker", async () => {
+    test("reports that KAFKA_CA did not issue the broker's certificate", async () => {
       const error = await refusal(brokers, { tls: { ca: other.certificate } });
       expect(error.message).toBe(
         "Kafka cannot be reached: KAFKA_CA does not vouch for the broker's certificate",

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { workTogether } from "../../../src/events/kafka/together.ts";
 
-/** Work that ends when the test allows it, and the items of each run. */
+/** Creates work that ends when the test allows it, and records the items of each run. */
 function gated(most: number) {
   const runs: string[][] = [];
   let gates: PromiseWithResolvers<void>[] = [];

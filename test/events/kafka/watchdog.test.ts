@@ -33,7 +33,7 @@ test("the watchdog ends the process once if a reader is silent for two minutes w
   expect(told).toEqual(["The reader webhooks has been silent for 120 s although Kafka answers"]);
 });
 
-test("a sign of life restarts the two minutes", async () => {
+test("any activity of the reader restarts the watchdog's two minutes", async () => {
   const { after, told, watchdog } = setUp();
   await after(100);
   watchdog.sign();
@@ -60,7 +60,9 @@ test("the watchdog waits while Kafka does not answer, and for two minutes afterw
   expect(told).toHaveLength(1);
 });
 
-/* A process that was stopped, or a machine that slept, runs a check before its reader can give a sign. */
+/*
+ * After a process was stopped or its machine slept, the watchdog checks before the reader can show activity.
+ */
 test("the watchdog ignores the time during which the process was frozen", async () => {
   const { after, told, clock, watchdog } = setUp();
   await after(30);

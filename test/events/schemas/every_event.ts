@@ -11,8 +11,8 @@ export const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const MINUTE = 60;
 
 /**
- * Causes every kind of event and history entry by calls of the API. They happen a minute in the past, because
- * the history is sent a few seconds late.
+ * Causes every kind of event and history entry by calling the API. Their times are a minute in the past,
+ * because the worker sends history rows only after a few seconds.
  */
 export async function everyEvent(api: WholeApi): Promise<Scene> {
   await api.db("event_way").update({ way: "kafka" });
@@ -41,7 +41,7 @@ export async function everyEvent(api: WholeApi): Promise<Scene> {
   return scene;
 }
 
-/** Suspends the endpoint as a 410 from its receiver does. */
+/** Suspends the endpoint in the same way as a 410 from its receiver. */
 async function suspend({ db, clock }: WholeApi, connectionId: string): Promise<void> {
   const endpointId = endpointIdOf(connectionId);
   await db.transaction(async (tx) => {

@@ -22,8 +22,8 @@ export const HISTORY: readonly string[] = historyEventType.options;
 export const ENTRIES = 6;
 
 /**
- * Creates topics on a real Kafka that contain every kind of {@link LIFECYCLE} twice, every kind of the
- * history, and a dead letter.
+ * Creates topics on a real Kafka. They contain every kind of {@link LIFECYCLE} twice, every kind of history
+ * entry, and a dead letter.
  */
 export function publishedWorld(start: () => Promise<TestKafka>): { readonly settings: KafkaSettings } {
   let kafka: TestKafka;

@@ -60,7 +60,7 @@ describe("the published schemas match", () => {
     }
   }
 
-  test("every kind of event of connections and accounts", async () => {
+  test("every kind of connection event and account event", async () => {
     const rows = await api.db("outbox").orderBy("id");
     const records = rows.map((row) => toRecord(toEvent(row)) as SeenRecord);
     expect(typesOf(records)).toEqual([...Object.keys(eventKinds), ...Object.keys(accountEventKinds)].sort());

@@ -54,7 +54,7 @@ describe.skipIf(missing !== undefined)("the example for Apache Camel", { timeout
   const entriesOf = (accountId: string) =>
     taken.filter(({ account_id }) => account_id === accountId).map(({ event }) => JSON.stringify(event));
 
-  test("sends each history entry in order, retries refused ones, and loses none in a crash", async () => {
+  test("sends history entries in order, retries refused entries, and loses none in a crash", async () => {
     const { person } = await everyEvent(world.api);
     const running = await forward();
     await until("it is tried again", () => refused.length >= 3, 60_000);

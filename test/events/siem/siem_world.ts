@@ -27,7 +27,7 @@ export type SiemWorld = {
   /** A folder for files of the test. It contains the authority of the brokers' certificates. */
   folder: string;
   authorityFile: string;
-  /** The sign-in settings of a Java program. */
+  /** The sign-in settings for Kafka, in the form of Java programs. */
   jaas: string;
   /** Returns a person's history as the API shows it, oldest first, each entry as JSON. */
   shownTo(person: Person): Promise<string[]>;
@@ -35,7 +35,7 @@ export type SiemWorld = {
 
 type Start = Awaited<ReturnType<typeof kafkaForTests>>["start"];
 
-/** Creates the world for a test file. `start` starts its Kafka. */
+/** Creates the API, worker and Kafka for a test file. `start` starts Kafka. */
 export function siemWorld(start: Start): SiemWorld {
   const world = {
     jaas: `${SCRAM} username="${USER.name}" password="${USER.password}";`,
@@ -93,7 +93,9 @@ export function example(name: string): Promise<string> {
   return readFile(new URL(name, EXAMPLES), "utf8");
 }
 
-/** Replaces values of properties. Throws if the text does not set one of them. */
+/**
+ * Replaces values in the text of a properties file. Throws if the text does not set one of these properties.
+ */
 export function withOwn(properties: string, own: Record<string, string>): string {
   return Object.entries(own).reduce((text, [name, value]) => {
     const line = new RegExp(`^${name.replaceAll(".", "\\.")}=.*$`, "m");

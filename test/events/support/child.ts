@@ -7,7 +7,7 @@ import type { WorkerTiming } from "../../../src/worker.ts";
 /** A worker process that a test may stop in any way. */
 export type WorkerProcess = {
   readonly pid: number;
-  /** The signal that ended it, or null while it runs. */
+  /** The signal that ended the process, or null while it runs. */
   endedBy(): NodeJS.Signals | null;
   kill(signal: NodeJS.Signals): Promise<void>;
   signal(signal: NodeJS.Signals): void;

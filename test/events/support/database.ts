@@ -5,7 +5,7 @@ import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
 /** A migrated database for the tests of a file. */
 export type Home = { readonly url: string; readonly database: Database };
 
-/** Declares the file's database, which is created before its tests and removed after them. */
+/** Declares the database of a test file. It is created before the file's tests and removed after them. */
 export function useDatabase(): Home {
   let test: TestDatabase;
   let database: Database;

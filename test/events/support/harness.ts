@@ -11,7 +11,7 @@ import { secretBox as testBox } from "./connection.ts";
 import type { Home } from "./database.ts";
 import { type VirtualClock, virtualClock } from "./time.ts";
 
-/** The parts of a worker, on a clock that the test moves. */
+/** The parts of a worker, with a clock that the test moves. */
 export type Harness = {
   clock: VirtualClock;
   /** Relays everything in the outbox. */

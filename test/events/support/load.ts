@@ -88,7 +88,7 @@ export async function isQuiet(database: Database): Promise<boolean> {
   return rows[0].n === 0;
 }
 
-/** The amounts that the invariants covered, so that a test can check that they were not zero. */
+/** The amount of data that the invariants covered. A test can check that none of these numbers is zero. */
 export type Checked = { requests: number; lostAttempts: number; orderedConnections: number };
 
 /**

@@ -3,7 +3,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 
-/** A received request. `faults` contains the violations that an independent check of the rules found. */
+/**
+ * A received request. `faults` names the rules of the specification that the request violates, found by an
+ * independent check.
+ */
 export type Received = {
   path: string;
   headers: IncomingMessage["headers"];
@@ -13,7 +16,7 @@ export type Received = {
   faults: string[];
 };
 
-/** Determines the response: returns a status, or sends the response itself. */
+/** A handler of requests. Returns a status for the response, or sends the response itself. */
 export type Reply = (
   request: Received,
   response: ServerResponse,
@@ -104,7 +107,7 @@ function faultsOf({ method, headers }: IncomingMessage, body: string, secret: st
 
 /**
  * Verifies the Standard Webhooks signature. The library reads the machine's clock, so this signs the same
- * content again. The time window is checked above.
+ * content again with the current time. The time window is checked above.
  */
 function isStandard(headers: IncomingMessage["headers"], body: string, secret: string): boolean {
   const id = String(headers["webhook-id"]);

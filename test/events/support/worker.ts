@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { systemClock } from "../../../src/clock.ts";
 import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "../../../src/worker.ts";
 
-/** The key of these tests' secret box, in the form of the worker's setting. */
+/** The encryption key of these tests, in the form of the worker's setting. */
 export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
 
 /** Starts the worker role in this process, and allows callbacks to loopback. */

@@ -2,8 +2,8 @@ import { openCarrier } from "../../../src/events/carrier.ts";
 import { startTestWorker } from "./worker.ts";
 
 /**
- * A worker in its own process, for tests that kill it. It ends with its parent, because its standard input
- * then ends.
+ * A worker in its own process, for tests that kill it. The worker stops when its standard input closes, which
+ * happens when its parent ends.
  */
 const { DATABASE_URL = "", TIMING = "null", KAFKA } = process.env;
 const fatal = (error: Error) => {
