@@ -24,7 +24,7 @@ async function counted(rows: { at: string; decision: string | null; elsewhere?: 
 }
 
 describe("GET …/audit/personal/days", () => {
-  test("counts decisions by result, and those that the account paid for", async () => {
+  test("counts decisions by result, and the decisions that the account paid for", async () => {
     const day = api.clock.now().toISOString().slice(0, 10);
     const { days } = await counted([
       { at: `${day}T00:00:00Z`, decision: "allow" },
@@ -70,7 +70,7 @@ describe("GET …/audit/personal/days", () => {
     expect((await api.client().get("/v1/service/audit/personal/days")).status).toBe(401);
   });
 
-  test("counts days that are over once, and today every time", async () => {
+  test("counts a past day only once, and today on every call", async () => {
     const { client, accountId } = await api.person();
     const today = Date.parse(`${api.clock.now().toISOString().slice(0, 10)}T00:00:00Z`);
     const decide = (at: number) =>
@@ -92,7 +92,8 @@ describe("GET …/audit/personal/days", () => {
     await decide(today - 2 * DAY);
     expect(await allowed(3)).toEqual([1, 0, 1]);
     await decide(today);
-    // The real history never does this. It shows that a day that is over is not counted again.
+    // Adds a decision to a past day, which the real history never does. If the day were counted again, its
+    // count would change.
     await decide(today - 2 * DAY);
     expect(await allowed(3)).toEqual([1, 0, 2]);
     expect((await allowed(4)).slice(-3)).toEqual([2, 0, 2]);

@@ -109,7 +109,7 @@ describe("GET …/audit/personal", () => {
     expect(third.body.next_cursor).toBeNull();
   });
 
-  test("neither loses nor repeats events of one millisecond, and excludes those added after the first page", async () => {
+  test("neither loses nor repeats events of the same millisecond, and excludes events added after the first page", async () => {
     const { accountId, rows, read } = await history((id) => Array.from({ length: 6 }, () => event(id)));
     for (const [n, { event_id }] of rows.entries()) {
       const micros = `2026-01-01T00:00:00.00000${n}Z`;
@@ -123,7 +123,7 @@ describe("GET …/audit/personal", () => {
     expect([first, second, third].flatMap(({ ids }) => ids)).toEqual(order);
   });
 
-  test("ends exactly on a full page", async () => {
+  test("returns no cursor if the last page is exactly full", async () => {
     const { read } = await history((id) => Array.from({ length: 4 }, () => event(id)));
     const first = await read("?limit=2");
     const second = await read(`?limit=2&cursor=${String(first.body.next_cursor)}`);

@@ -105,7 +105,7 @@ test("an archive contains every column of its tables", async () => {
   }
 });
 
-test("an archive is readable by its owner only, and leaves no unfinished file", async () => {
+test("only its owner can read an archive, and no unfinished file remains", async () => {
   const folder = await world.archive("2026-01");
   expect((await readdir(folder)).sort()).toEqual(
     [...archivedTables.map(({ file }) => file), MANIFEST].sort(),
@@ -167,7 +167,7 @@ test.each(["2026-13", "2026-00", "2026-1", "0000-01", "january", "2026-01-01"])(
   },
 );
 
-test("the archive command keeps a different existing archive of the month", async () => {
+test("the archive command never changes an existing archive of the month with other content", async () => {
   const to = await world.folder();
   await archive("2026-02", to);
   const before = await readFile(join(to, "2026-02", MANIFEST));
@@ -240,7 +240,7 @@ test("the archive command reports an unusable folder without a secret", async ()
   }
 });
 
-test("a role that may read the tables and insert archive records is sufficient", async () => {
+test("the archive command needs only a database role that may read the tables and insert archive records", async () => {
   const role = `archivist_${hash("sha256", world.url(), "hex").slice(0, 12)}`;
   await world.pool.query(
     `create role ${role} login password 'secret-of-archivist';
@@ -299,7 +299,11 @@ describe("the check of an archive", () => {
 
   test.each([
     ["an extra byte", () => appendFile(join(folder, "outcomes.ndjson.gz"), "\0"), /outcomes.*damaged/],
-    ["a file cut off", () => truncate(join(folder, "outcomes.ndjson.gz"), 20), /outcomes.*cut off or damaged/],
+    [
+      "a file cut off",
+      () => truncate(join(folder, "outcomes.ndjson.gz"), 20),
+      /outcomes.*cut off or damaged/,
+    ],
     ["a missing file", () => rm(join(folder, "outcomes.ndjson.gz")), /outcomes.ndjson.gz is missing/],
     ["a missing row", () => events((rows) => rows.slice(0, -1)), /says|has \d+ rows/],
     ["a repeated row", () => events((rows) => [...rows, rows.at(-1) ?? {}]), /line 7: occurs twice/],
@@ -327,7 +331,7 @@ describe("the check of an archive", () => {
     expect(await refusal()).toMatch(said);
   });
 
-  test("finds a manifest with another number of rows, another time or another format", async () => {
+  test("finds a manifest with a wrong number of rows, a wrong time or an unknown format", async () => {
     for (const [from, to] of [
       ['"rows": 6', '"rows": 5'],
       ["23:59:59.999", "23:59:59.998"],

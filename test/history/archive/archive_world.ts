@@ -18,7 +18,7 @@ import { type SteeredClock, steeredClock } from "../../support/clock.ts";
 /** The exit status and output of a command. */
 export type Ended = { status: number; out: string; err: string };
 
-/** A database with months of decisions, a folder for archives, and the commands for both. */
+/** A database with months of decisions, folders for archives, and the commands to archive and drop months. */
 export type ArchiveWorld = DecisionWorld & {
   clock: SteeredClock;
   url(): string;
@@ -33,7 +33,7 @@ export type ArchiveWorld = DecisionWorld & {
   archive(month: string): Promise<string>;
 };
 
-/** Creates the world for a test file. */
+/** Creates an archive world for a test file. */
 export function archiveWorld(): ArchiveWorld {
   const base = decisionWorld();
   const folders: string[] = [];
@@ -110,7 +110,9 @@ export async function manifestIn(folder: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(folder, MANIFEST), "utf8"));
 }
 
-/** Changes a file of an archive and adapts its manifest, so that bytes and hashes still match. */
+/**
+ * Changes a file of an archive and updates the manifest, so that the file's bytes and hash still match it.
+ */
 export async function forge(
   folder: string,
   table: string,

@@ -17,7 +17,7 @@ const [january, february, march, april] = [0, 1, 2, 3].map((month) => new Date(D
   Date,
   Date,
 ];
-/** The time at which January is past a retention of two months. */
+/** The first moment at which a retention of two months no longer keeps January. */
 const due = april;
 let records: Records;
 let ids: string[];
@@ -56,13 +56,13 @@ beforeEach(async () => {
   await world.report(records, ids[0] ?? "", addSeconds(january, 60));
 });
 
-test("nothing is ever dropped without a retention", async () => {
+test("no month is dropped if no retention is set", async () => {
   await world.archive("2026-01");
   expect(await drop(new Date("2099-01-01T00:00:00.000Z"), null)).toEqual([]);
   expect(await months()).toEqual(ALL);
 });
 
-test("a month is dropped exactly when it has been over for the retention", async () => {
+test("a month is dropped exactly when the retention has passed since its end", async () => {
   await world.archive("2026-01");
   await world.archive("2026-02");
   expect(await drop(addSeconds(due, -0.001))).toEqual([]);
@@ -82,7 +82,7 @@ test("a month without an archive stays, and so do all later months", async () =>
   expect(await months()).toEqual(ALL);
 });
 
-test("an outcome reported after the archive keeps its month until it is archived again", async () => {
+test("an outcome reported after archiving keeps its month until the month is archived again", async () => {
   await world.db("outcomes").delete();
   await world.archive("2026-01");
   await world.report(records, ids[0] ?? "", addSeconds(january, 60));
@@ -92,7 +92,7 @@ test("an outcome reported after the archive keeps its month until it is archived
   expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
 });
 
-test("a decision missing from the archive keeps its month", async () => {
+test("a month is kept if its archive lacks a decision", async () => {
   await world.archive("2026-01");
   await world.decide(records, addSeconds(january, 61));
   expect(await drop()).toEqual(kept(/rows differ from its archive/));
@@ -127,7 +127,7 @@ test.each([
     /have not been moved yet/,
     () => world.report(records, randomUUID(), addSeconds(january, -1)),
   ],
-])("%s keeps the month", async (_, reason, add) => {
+])("%s prevents dropping the month", async (_, reason, add) => {
   await world.archive("2026-01");
   await add();
   expect(await drop()).toEqual(kept(reason));
@@ -147,7 +147,7 @@ describe("a rate limit of a certificate", () => {
       });
   const sinceJanuary = (due.getTime() - february.getTime()) / 1_000;
 
-  test("keeps a month that its window reaches, but not a month before its window", async () => {
+  test("keeps a month within the rate limit's window, but not a month before the window", async () => {
     await world.archive("2026-01");
     await rate(sinceJanuary + 1);
     expect(await drop()).toEqual(kept(/max_rate/));
@@ -156,10 +156,10 @@ describe("a rate limit of a certificate", () => {
   });
 
   test.each([
-    ["has ended", { expires_at: due }],
+    ["has expired", { expires_at: due }],
     ["was revoked", { status: "revoked" }],
     ["was issued later", { issued_at: february }],
-  ])("keeps no month if its certificate %s", async (_, fields) => {
+  ])("does not keep a month if the certificate %s", async (_, fields) => {
     await world.archive("2026-01");
     await rate(1_000_000_000, fields);
     expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
@@ -194,7 +194,7 @@ describe("after a month was dropped", () => {
     return (await handle({ caller: { ...records, connectionId: null }, ...request })).body;
   };
 
-  test("lists end where the history begins, even after a cursor or event that is gone", async () => {
+  test("lists end at the oldest kept month, even if the cursor or event to start from was dropped", async () => {
     const page = { limit: 2 };
     const first = await ask(exportRoute(world), { query: page });
     expect(first).toMatchObject({ events: [{ event_id: ids[2] }, { event_id: ids[1] }] });
@@ -231,7 +231,7 @@ describe("after a month was dropped", () => {
     });
   });
 
-  test("no repeated call finds a decision of it", async () => {
+  test("a repeated call finds no decision of that month", async () => {
     const find = createRecordedFinder(world.db);
     await world.archive("2026-01");
     await drop();

@@ -11,7 +11,7 @@ import { archiveWorld } from "./archive_world.ts";
 
 const world = archiveWorld();
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
-/** Not a multiple of the rows that are read at a time. */
+/** Not a multiple of the number of rows read at a time. */
 const ROWS = 40_001;
 
 /** Runs the program in a process. `during` may kill it. */
@@ -84,7 +84,7 @@ test("an archive run that is killed at any time leaves a complete archive or non
   expect(await world.db("history_archives")).toHaveLength(1);
 });
 
-test("the check command needs no setting, and the archive command reports a missing one", async () => {
+test("the check command needs no settings, and the archive command reports a missing setting", async () => {
   const folder = await world.archive("2026-02");
   const child = spawn(process.execPath, [main, "history", "check", "--from", folder, "--json"], {
     env: { PATH: process.env.PATH },
