@@ -52,7 +52,7 @@ async function counts(): Promise<Record<string, number>> {
   );
 }
 
-test("the worker claims nothing from a backlog of any length after the pause commits", async () => {
+test("after a pause commits, the worker claims nothing from the backlog, whatever its length", async () => {
   await waiting(COUNT);
   const { database } = world.home;
   const endpoint = database("webhook_endpoints").where({
@@ -78,7 +78,7 @@ test("the worker claims nothing from a backlog of any length after the pause com
 });
 
 describe("the backlog of an endpoint", () => {
-  test("becomes held in small steps, and nothing of it is sent meanwhile", async () => {
+  test("becomes held in small steps, and none of its deliveries is sent meanwhile", async () => {
     await waiting(COUNT);
     await pause();
     expect(await counts()).toEqual({ held: BACKLOG_BATCH, pending: COUNT - BACKLOG_BATCH });
@@ -111,7 +111,7 @@ describe("the backlog of an endpoint", () => {
     expect(await counts()).toEqual({ pending: COUNT + 1, sending: 1 });
   });
 
-  test("loses all its deliveries on a discard before anything is sent, but keeps newer events", async () => {
+  test("loses all its deliveries before any is sent if it is discarded, but newer events are kept", async () => {
     await waiting(COUNT);
     await pause();
     await resume("discard");

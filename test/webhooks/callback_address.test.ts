@@ -104,7 +104,7 @@ describe("the check of a callback URL", () => {
     "https://münchen.example/",
   ])("accepts %s", (url) => expect(callbackUrlForm(url, production)).toHaveProperty("url"));
 
-  // One URL a line would fill a page.
+  // Several URLs share a line to keep the table short.
   const refusals = {
     "the scheme must be https": [
       "http://hooks.example.com/",
@@ -235,7 +235,7 @@ describe("the resolver", () => {
 
   const loopback6 = [...Array(15).fill(0), 1];
 
-  test("returns the addresses of both families", async () => {
+  test("returns both IPv4 and IPv6 addresses", async () => {
     const resolve = createResolve([await nameServer((type) => (type === A ? [192, 0, 2, 1] : loopback6))]);
     expect(await resolve("hooks.example.test")).toEqual(["192.0.2.1", "::1"]);
   });

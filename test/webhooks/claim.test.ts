@@ -95,7 +95,7 @@ test("a claim takes nothing for a suspended endpoint", async () => {
   expect((await claimDeliveries(home.database, 1, now())).length).toBe(0);
 });
 
-test("concurrent workers never claim a delivery that another has just tried and postponed", async () => {
+test("a worker never claims a delivery that a concurrent worker has just tried and postponed", async () => {
   await withRetries(400);
   const at = now();
   const taken: string[] = [];
@@ -143,12 +143,12 @@ describe("if a worker dies or is slow,", () => {
   });
   afterEach(() => receiver.close());
 
-  /** A worker claims the delivery and dies. */
+  /** Simulates a worker that claims the delivery and dies. */
   const claimAndDie = async () => (await claimDeliveries(home.database, 1, now()))[0]!;
   const delivery = async () => (await harness.deliveries(connection.connectionId))[0]!;
   const ok: Sent = { status: 204, retryAfter: undefined, excerpt: Buffer.alloc(0) };
 
-  test("a delivery becomes free exactly when its claim ends", async () => {
+  test("a delivery becomes free exactly when its claim expires", async () => {
     await claimAndDie();
     harness.clock.advance(59.999);
     expect(await reapLost(home.database, now())).toBe(0);

@@ -53,7 +53,7 @@ describe("the secrets of connection.created", () => {
     }
   });
 
-  test("disappear from the database, even boxed, after delivery", async () => {
+  test("disappear from the database after delivery, even in encrypted form", async () => {
     const connection = await connect();
     await append(world.home.database, createdEvent(connection, apiKey));
     await world.harness.relay();
@@ -64,7 +64,7 @@ describe("the secrets of connection.created", () => {
     expect(await states(connection)).toEqual(["delivered"]);
   });
 
-  test("cause a failed attempt and a retry if their box cannot be opened", async () => {
+  test("cause a failed attempt and a retry if they cannot be decrypted", async () => {
     const connection = await connect();
     await append(world.home.database, createdEvent(connection, apiKey));
     await world.harness.relay();

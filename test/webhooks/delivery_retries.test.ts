@@ -68,7 +68,7 @@ describe("after an attempt", () => {
   }
 
   test.each([408, 425, 429])(
-    "a %i causes one more attempt after Retry-After, and then a rejection",
+    "a response of %i causes one more attempt after Retry-After, and then a rejection",
     async (status) => {
       const start = world.harness.clock.now().getTime();
       expect(await answers(status, status, status)).toEqual(["rejected", "failed", "rejected"]);
@@ -191,7 +191,7 @@ describe("a receiver that keeps failing", () => {
     expect(requestIds()).toEqual(["first", "third"]);
   });
 
-  test("receives a delivery at most ten times if it answers 410 after every resume", async () => {
+  test("receives a delivery at most ten times if it answers 410 again after every resume", async () => {
     const connection = await connect();
     world.receiver.reply = () => 410;
     await deny(connection);

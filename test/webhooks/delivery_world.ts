@@ -10,14 +10,16 @@ export type DeliveryWorld = {
   home: ReturnType<typeof useDatabase>;
   harness: Harness;
   receiver: Receiver;
-  /** Creates a connection whose callback is the receiver. The receiver knows its secret. */
+  /**
+   * Creates a connection whose callback is the receiver. The receiver knows the connection's webhook secret.
+   */
   connect(): Promise<TestConnection>;
   deny(connection: TestConnection, id?: string): Promise<unknown>;
   requestIds(): unknown[];
   states(connection: TestConnection): Promise<string[]>;
 };
 
-/** Creates the world for a test file. */
+/** Creates the receiver and harness for a test file. */
 export function deliveryWorld(): DeliveryWorld {
   const home = useDatabase();
   const world = {

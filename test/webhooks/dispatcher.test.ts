@@ -119,7 +119,7 @@ describe("a delivery", () => {
     ]);
   });
 
-  test("does not repeat if the bus delivers its event again, even without the inbox", async () => {
+  test("happens only once if the bus delivers its event twice, even without the inbox", async () => {
     const connection = await connect();
     await deny(connection);
     const { id: _, ...row } = (await world.home.database("outbox").first())!;

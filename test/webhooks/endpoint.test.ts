@@ -123,7 +123,7 @@ describe("an attempt that is running when its endpoint is paused", () => {
     [404, "rejected"],
     [500, "held"],
     [410, "held"],
-  ])("answered with %i: the delivery becomes %s, and the endpoint remains paused", async (status, state) => {
+  ])("with a response of %i leaves the delivery %s and the endpoint paused", async (status, state) => {
     const connection = await connect();
     world.receiver.reply = async () => {
       await pause(connection);
@@ -139,7 +139,7 @@ describe("an attempt that is running when its endpoint is paused", () => {
     expect(await states(connection)).toEqual([state === "held" ? "delivered" : state]);
   });
 
-  test("without a result: the delivery becomes held", async () => {
+  test("without a result leaves the delivery held", async () => {
     const connection = await connect();
     await deny(connection);
     await world.harness.relay();
@@ -151,7 +151,7 @@ describe("an attempt that is running when its endpoint is paused", () => {
     expect(await states(connection)).toEqual(["held"]);
   });
 
-  test("without a result: the delivery is not held if a resume commits at the same time", async () => {
+  test("without a result does not leave the delivery held if a resume commits at the same time", async () => {
     const connection = await connect();
     await deny(connection);
     await world.harness.relay();
@@ -202,7 +202,7 @@ test("a late 410 from the previous URL does not suspend the endpoint of the new 
   expect(await states(connection)).toEqual(["delivered"]);
 });
 
-test("failures of the previous URL count for the new one, so that changing URLs cannot keep the breaker closed", async () => {
+test("failures of the previous URL count for the new URL, so that changing URLs cannot keep the breaker closed", async () => {
   const connection = await connect();
   world.receiver.reply = async () => {
     await setUrl(connection);

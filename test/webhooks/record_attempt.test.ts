@@ -47,7 +47,7 @@ async function siblings({ accountId }: TestConnection, count: number): Promise<T
 }
 
 describe("a suspension", () => {
-  test("appends one event of the account in the same commit, numbered by the balance", async () => {
+  test("appends one account event in the same commit, with the number from the account's balance", async () => {
     const connection = await connect();
     const { accountId, connectionId } = connection;
     for (let n = 0; n < 3; n++) await deny(connection, `req-${n}`);
@@ -79,7 +79,7 @@ describe("a suspension", () => {
     expect(await noticesOf(connection)).toMatchObject([{ reason: "failing" }]);
   });
 
-  test("triggers at most one mail a day for an endpoint", async () => {
+  test("triggers at most one email a day for an endpoint", async () => {
     const connection = await connect();
     await suspend(connection);
     await suspend(connection);
@@ -91,7 +91,7 @@ describe("a suspension", () => {
     expect(await countOf(connection)).toBe(2);
   });
 
-  test("triggers at most five mails a day for an account, not counting other accounts", async () => {
+  test("triggers at most five emails a day for an account, not counting other accounts", async () => {
     const connection = await connect();
     await suspend(await connect());
     const others = await siblings(connection, NOTICES_PER_DAY);
@@ -102,7 +102,7 @@ describe("a suspension", () => {
     expect(await countOf(connection)).toBe(2 * NOTICES_PER_DAY);
   });
 
-  test("counts concurrent suspensions for that limit", async () => {
+  test("counts concurrent suspensions toward the daily limit", async () => {
     const connection = await connect();
     const all = [connection, ...(await siblings(connection, 2 * NOTICES_PER_DAY))];
     const { database } = world.home;
@@ -119,7 +119,7 @@ describe("a suspension", () => {
     expect(await countOf(connection)).toBe(NOTICES_PER_DAY);
   });
 
-  test("triggers no mail for a removed connection", async () => {
+  test("triggers no email for a removed connection", async () => {
     const connection = await connect();
     const { database } = world.home;
     await deny(connection);

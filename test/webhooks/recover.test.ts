@@ -35,13 +35,13 @@ async function failed(count: number) {
   return { ...connection, ids };
 }
 
-/** Runs steps and sends until there is nothing left to do. */
+/** Runs recovery steps and sends deliveries until nothing is left to do. */
 async function workOff(): Promise<void> {
   while (await step()) await world.harness.deliver();
 }
 
 describe("a recovery", () => {
-  test("resends once the deliveries in its range and states", async () => {
+  test("resends each delivery in its range and states once", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     const put = (state: "failed" | "rejected" | "delivered", seconds: number) =>
@@ -95,7 +95,7 @@ describe("a recovery", () => {
     expect(await recoveryRow(recoveryId)).toMatchObject({ state: "done", resent: MOST_DUE + 1 });
   });
 
-  test("ignores deliveries that are due later or were never tried when it counts due ones", async () => {
+  test("does not pause for deliveries that are due later or were never tried", async () => {
     const { connectionId, ids } = await failed(1);
     const { database } = world.home;
     for (let n = 0; n < MOST_DUE; n++) {

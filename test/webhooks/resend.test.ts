@@ -104,7 +104,7 @@ describe("a resent delivery", () => {
     expect(world.receiver.requests.length).toBe(2);
   });
 
-  test("receives one new schedule of ten attempts", async () => {
+  test("gets one new schedule of ten attempts", async () => {
     const { connection, deliveryId } = await ended(404);
     world.receiver.reply = () => 500;
     await resend(connection, deliveryId);
@@ -137,7 +137,7 @@ describe("a resent delivery", () => {
     expect(await states(connection)).toEqual(["rejected"]);
   });
 
-  test("can be lost with its worker 20 more times", async () => {
+  test("fails only if its worker dies 20 more times", async () => {
     const connection = await connect();
     const lost = { state: "sending", schedule_start: 30 } as const;
     const at = now();

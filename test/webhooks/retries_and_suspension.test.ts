@@ -26,7 +26,7 @@ const answer = (status: number, retryAfter?: string): Sent => ({
 const seconds = (attempt: number, sent: Sent, random = 0.5) => retryDelay(attempt, sent, now, random)! / 1000;
 const lastRandom = 1 - Number.EPSILON;
 
-test("the 10 attempts follow after 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, in total 75 h 35 m 5 s", () => {
+test("the delays between the 10 attempts are 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, in total 75 h 35 m 5 s", () => {
   const delays = Array.from({ length: MAX_ATTEMPTS - 1 }, (_, n) => seconds(n + 1, answer(500)));
   expect(delays).toEqual([5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]);
   expect(delays.reduce((sum, delay) => sum + delay)).toBe(75 * 3600 + 35 * 60 + 5);
@@ -71,7 +71,7 @@ test("the delay after a timeout is at least 60 s, but after a refused connection
   expect(seconds(1, { fault: "connect", detail: "" })).toBe(5);
 });
 
-test("Retry-After lengthens the delay to at most twice as much and never shortens it", () => {
+test("Retry-After lengthens the delay to at most double and never shortens it", () => {
   expect(seconds(2, answer(503, "0"))).toBe(300);
   expect(seconds(2, answer(503, "299"))).toBe(300);
   expect(seconds(2, answer(503, "450"))).toBe(450);
@@ -169,7 +169,7 @@ const start = new Date("2026-03-01T00:00:00.000Z");
 const at = (seconds: number) => addSeconds(start, seconds);
 const openSeconds = (health: Health) => health.breaker_open_seconds;
 
-/** Returns the health after attempts of no duration, `gap` seconds apart. */
+/** Returns the health after instantaneous attempts, `gap` seconds apart. */
 function following(verdicts: AttemptResult[], from: Health = FRESH_HEALTH, gap = 0, first = 0): Health {
   return verdicts.reduce(
     (health, verdict, n) => healthAfter(health, verdict, at(first + n * gap), at(first + n * gap)),
@@ -227,7 +227,7 @@ describe("the breaker", () => {
     expect(openSeconds(following(mixed(20), FRESH_HEALTH, 3.2))).toBeNull();
   });
 
-  test("doubles its time with each failed probe, up to 15 min", () => {
+  test("doubles its open time with each failed probe, up to 15 min", () => {
     let health = following(times(5, "failed"));
     const seconds: (number | null)[] = [];
     for (let probe = 0; probe < 6; probe++) {
@@ -287,7 +287,7 @@ describe("a suspension", () => {
     expect(later).toMatchObject({ state: "active", failing_since: at(hours(130)) });
   });
 
-  test("keeps its reason and time", () => {
+  test("keeps its reason and time after later attempts", () => {
     const gone = following(["gone"]);
     expect(healthAfter(gone, "failed", at(hours(200)), at(hours(200)))).toMatchObject({
       suspend_reason: "gone",

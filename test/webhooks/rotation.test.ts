@@ -66,7 +66,7 @@ async function deliver(): Promise<Received[]> {
 }
 
 describe("a webhook secret that is being replaced", () => {
-  test("signs alone before its rotation, then together with the next one, and during its grace after the promotion", async () => {
+  test("signs alone before its rotation, then together with the next secret, and after the promotion until its grace period ends", async () => {
     const old = connection.secret;
     const signatures = async (secrets: Record<string, string>) =>
       (await deliver()).map((request) => signedBy(request, secrets));
@@ -87,7 +87,7 @@ describe("a webhook secret that is being replaced", () => {
     ]);
   });
 
-  test("can be verified by a Standard Webhooks library with either secret", async () => {
+  test("creates signatures that a Standard Webhooks library verifies with either secret", async () => {
     harness.clock.set(new Date());
     const [old, next] = [connection.secret, await rotate()];
     const [request] = await deliver();
@@ -97,7 +97,7 @@ describe("a webhook secret that is being replaced", () => {
     }
   });
 
-  test("stops signing immediately if the grace is zero", async () => {
+  test("stops signing immediately if the grace period is zero", async () => {
     const old = connection.secret;
     const next = await rotate();
     expect((await promote(0)).formerUntil).toBeNull();
@@ -105,7 +105,7 @@ describe("a webhook secret that is being replaced", () => {
     expect(signedBy(request as Received, { old, next })).toMatchObject({ standard: ["next"], signatures: 1 });
   });
 
-  test("may get a second next secret before the promotion, which replaces the first", async () => {
+  test("may get another next secret before the promotion, which replaces the first next secret", async () => {
     const [first, second] = [await rotate(), await rotate()];
     const [during] = await deliver();
     expect(signedBy(during as Received, { first, second })).toMatchObject({ standard: ["second"] });
@@ -114,7 +114,7 @@ describe("a webhook secret that is being replaced", () => {
     expect(signedBy(after as Received, { first, second })).toMatchObject({ specified: "second" });
   });
 
-  test("signs together with the current and the next one if it is replaced again within its grace", async () => {
+  test("signs together with the current and the next secret if another rotation begins within its grace period", async () => {
     const one = connection.secret;
     const two = await rotate();
     await promote();
@@ -134,7 +134,7 @@ describe("a webhook secret that is being replaced", () => {
     await expect(promote()).rejects.toMatchObject({ code: "no_secret_rotation" });
   });
 
-  test("disappears from the database exactly when its grace ends", async () => {
+  test("disappears from the database exactly when its grace period ends", async () => {
     await rotate();
     const { formerUntil } = await promote(60);
     const kept = async (now: Date) => {
@@ -151,7 +151,7 @@ describe("a webhook secret that is being replaced", () => {
 });
 
 describe("a receiver that answers 401", () => {
-  /** Makes the receiver accept only signatures by this secret. */
+  /** Makes the receiver accept only signatures created with this secret. */
   function accepting(secret: () => string): void {
     receiver.reply = (request) => (signedBy(request, { it: secret() }).specified === "it" ? 204 : 401);
   }
@@ -182,7 +182,7 @@ describe("a receiver that answers 401", () => {
     expect(await stateOf()).toMatchObject({ state: "rejected", attempts: [{ status: 401 }] });
   });
 
-  test("to both requests receives no third one", async () => {
+  test("to both requests receives no third request", async () => {
     await rotate();
     accepting(() => "whsec_bm9uZQ==");
     expect(await deliver()).toHaveLength(2);
@@ -202,7 +202,7 @@ describe("a receiver that answers 401", () => {
     expect(await stateOf()).toMatchObject({ state: "pending", attempts: [{ status: 500 }] });
   });
 
-  test("to a request signed before the promotion receives one signed with the current secret", async () => {
+  test("to a request signed before the promotion receives another one signed with the current secret", async () => {
     let promoted = "";
     receiver.reply = async (request) => {
       if (promoted === "") {

@@ -49,7 +49,10 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** Listens on loopback until the test ends. Returns the port and a function that counts connections. */
+/**
+ * Listens on loopback until the test ends. Returns the port and a function that returns the number of
+ * connections so far.
+ */
 async function listen(server: Server | TcpServer): Promise<{ port: number; connections: () => number }> {
   let connections = 0;
   const sockets = new Set<{ destroy(): void }>();
@@ -128,7 +131,7 @@ describe("the sender", () => {
   });
 });
 
-describe("for a response, the sender", () => {
+describe("the sender, for a response,", () => {
   test("keeps at most 16 KiB", async () => {
     const { port } = await listen(createServer((_, response) => response.end("a".repeat(20_000))));
     const sent = await sender()(request(port));
@@ -158,14 +161,14 @@ describe("for a response, the sender", () => {
       (write: (text: string) => void) => write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
     ],
     [
-      "trickles",
+      "arrives too slowly",
       (write: (text: string) => void) => {
         write("HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n");
         const drip = setInterval(() => write("a"), 20);
         closing.push(async () => clearInterval(drip));
       },
     ],
-  ])("reports a timeout if it %s", async (_, behave) => {
+  ])("reports a timeout if the response %s", async (_, behave) => {
     const { port } = await listen(
       createTcpServer((socket) => {
         socket.on("error", () => {});
@@ -176,11 +179,11 @@ describe("for a response, the sender", () => {
   });
 
   test.each([
-    ["breaks off", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
+    ["ends too early", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
     ["is not HTTP", "SSH-2.0-OpenSSH\r\n\r\n"],
     ["is empty", ""],
     ["has endless headers", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(100_000)}`],
-  ])("reports a network fault if it %s", async (_, text) => {
+  ])("reports a network fault if the response %s", async (_, text) => {
     const { port } = await listen(
       createTcpServer((socket) => {
         socket.on("error", () => {});
@@ -191,7 +194,7 @@ describe("for a response, the sender", () => {
   });
 });
 
-describe("without a response, the sender", () => {
+describe("the sender, without a response,", () => {
   test("reports a connect fault for a refused connection", async () => {
     const { port } = await listen(createTcpServer());
     await closing.pop()?.();
@@ -211,10 +214,10 @@ describe("without a response, the sender", () => {
   });
 });
 
-describe("for the addresses of a name, the sender", () => {
+describe("the sender, for the addresses of a name,", () => {
   const forbidden = ["10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::a00:1", "fe80::1"];
 
-  test.each(forbidden)("refuses to connect if one of them is %s", async (address) => {
+  test.each(forbidden)("refuses to connect if one address is %s", async (address) => {
     const { port, connections } = await listen(createServer((_, response) => response.end()));
     for (const addresses of [[address], ["127.0.0.1", address], [address, "127.0.0.1"]]) {
       const sent = await sender(async () => addresses)(request(port));
@@ -237,7 +240,7 @@ describe("for the addresses of a name, the sender", () => {
     expect([asked, connections()]).toEqual([3, 2]);
   });
 
-  test("tries the next one if the first does not answer", async () => {
+  test("tries the next address if the first does not answer", async () => {
     const { port } = await listen(createServer((_, response) => response.writeHead(204).end()));
     expect(await sender(async () => ["127.0.0.9", "127.0.0.1"])(request(port))).toMatchObject({
       status: 204,
@@ -249,7 +252,7 @@ describe("for the addresses of a name, the sender", () => {
     ["https://127.0.0.1/", "the host must be a name that is not this machine's own"],
     ["https://localhost/", "the host must be a name that is not this machine's own"],
     ["https://user:pw@hooks.example.test/", "it must not contain a user name or password"],
-  ])("blocks %s without asking a resolver in production", async (url, detail) => {
+  ])("blocks %s without querying a resolver in production", async (url, detail) => {
     let asked = 0;
     const production = createAddressPolicy({ development: false, allowedCidrs: ["127.0.0.0/8"] });
     const resolve: Resolve = async () => {
@@ -262,7 +265,7 @@ describe("for the addresses of a name, the sender", () => {
   });
 });
 
-describe("with TLS, the sender", () => {
+describe("the sender, with TLS,", () => {
   async function listenTls(names: string[]) {
     const { key, cert } = await selfSigned(names);
     const { port } = await listen(
