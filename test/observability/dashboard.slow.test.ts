@@ -34,7 +34,7 @@ async function checked(change: (dashboard: Dashboard) => void = () => {}) {
   return ran(schema.path ?? "", [file]);
 }
 
-describe.skipIf(schema.missing !== undefined)("the dashboard, by Grafana's own schema", () => {
+describe.skipIf(schema.missing !== undefined)("the dashboard checked by Grafana's own schema", () => {
   test("has every required field, and no unknown one", async () => {
     const { panels }: Dashboard = JSON.parse(text);
     expect(await checked()).toMatchObject({ code: 0, said: `${panels.length} panels\n` });
@@ -42,8 +42,8 @@ describe.skipIf(schema.missing !== undefined)("the dashboard, by Grafana's own s
 
   test.each([
     ["an unknown field", { colour: "red" }, "colour"],
-    ["a title that is not a text", { title: 7 }, "title"],
-    ["options of another kind of panel", { options: { pieType: "donut" } }, "pieType"],
+    ["a title that is not a string", { title: 7 }, "title"],
+    ["options of another panel type", { options: { pieType: "donut" } }, "pieType"],
   ])("rejects a panel with %s", async (_, change, said) => {
     const answer = await checked(({ panels }) => Object.assign(panels[1] ?? {}, change));
     expect(answer.code).toBe(1);

@@ -60,13 +60,13 @@ test("the chart contains the rules and the dashboard that npm run chart generate
   );
 });
 
-test("the choice of a namespace queries an existing metric", () => {
+test("the dashboard's namespace variable queries an existing metric", () => {
   const [namespace] = dashboard.templating.list.flatMap(({ definition }) => definition ?? []);
   expect(metricsIn(namespace ?? "").every((name) => known.has(name))).toBe(true);
   expect(metricsIn(namespace ?? "")).toHaveLength(1);
 });
 
-test("panels have unique ids and places, and the queries of a panel have unique letters", () => {
+test("panels have unique ids and positions, and the queries of a panel have unique letters", () => {
   const { panels } = dashboard;
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>

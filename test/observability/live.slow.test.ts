@@ -4,9 +4,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type DevStack, startDevStack } from "../support/dev_stack.ts";
 import { type KnownMetric, knownMetrics, type Part } from "../support/known_metrics.ts";
 
-/** The answers at `/metrics` of all processes of a stack after its tour. */
+/** The parts of a stack whose `/metrics` responses are read after its tour. */
 const PARTS = ["api", "worker", "operator", "keyvault"] as const;
-/** Metrics that appear only in a worker with EVENTS=kafka, or in an operator in a cluster. */
+/**
+ * Metrics that this stack does not expose. They need a worker with EVENTS=kafka or an operator in a cluster.
+ */
 const ELSEWHERE = [
   "deputize_kafka_consumer_lag",
   "deputize_operator_synced",
@@ -61,7 +63,7 @@ test("the metrics after a tour contain no id, address or key in a label", () => 
   }
 });
 
-test("the metrics after a tour count what it did, and each part is ready", () => {
+test("the metrics after a tour count the tour's actions, and each part is ready", () => {
   const api = pages.get("api") ?? "";
   expect(api).toMatch(/^deputize_proof_decisions_total\{decision="allow"\} [1-9]/m);
   expect(api).toMatch(/^deputize_http_errors_total\{code="invalid_challenge"\} [1-9]/m);

@@ -76,14 +76,17 @@ describe("the alert rules", () => {
     },
   );
 
-  test.each(rules)("$alert has tests that it fires and that it does not", ({ alert, labels }) => {
-    const checks = Object.values(faults)
-      .flatMap((suite) => suite.tests.flatMap((each) => each.promql_expr_test))
-      .filter(({ expr }) => expr === `ALERTS{alertname="${alert}", alertstate="firing"}`);
-    const fired = checks.flatMap(({ exp_samples }) => exp_samples.map((sample) => sample.labels));
-    expect(fired.filter((text) => text.includes(`severity="${labels.severity}"`))).not.toEqual([]);
-    expect(checks.filter(({ exp_samples }) => exp_samples.length === 0)).not.toEqual([]);
-  });
+  test.each(rules)(
+    "$alert has a test in which it fires and a test in which it does not",
+    ({ alert, labels }) => {
+      const checks = Object.values(faults)
+        .flatMap((suite) => suite.tests.flatMap((each) => each.promql_expr_test))
+        .filter(({ expr }) => expr === `ALERTS{alertname="${alert}", alertstate="firing"}`);
+      const fired = checks.flatMap(({ exp_samples }) => exp_samples.map((sample) => sample.labels));
+      expect(fired.filter((text) => text.includes(`severity="${labels.severity}"`))).not.toEqual([]);
+      expect(checks.filter(({ exp_samples }) => exp_samples.length === 0)).not.toEqual([]);
+    },
+  );
 });
 
 test("the test of a healthy service covers all rules and every metric that they use", () => {
