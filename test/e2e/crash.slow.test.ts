@@ -16,16 +16,19 @@ import { type DevRun, startDev, untilLeft } from "../support/dev_stack.ts";
 
 /**
  * Kills one part of a running stack with SIGKILL at a random moment of the tour, and then starts the stack
- * again on the same data. Repeats this for several rounds. The tour must then pass, and nothing that was
- * answered may be lost or incomplete. `CRASH_SEED` repeats a run. `CRASH_ROUNDS` sets the number of rounds,
- * which is one in CI.
+ * again on the same data. Repeats this for several rounds. The tour must then pass, and nothing that a
+ * response confirmed may be lost or incomplete. `CRASH_SEED` repeats a run. `CRASH_ROUNDS` sets the number of
+ * rounds, which is one in CI.
  */
 const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 1);
 const VICTIMS = ["api", "keyvault", "token child", "worker", "postgres", "operator", "stack"] as const;
 const PARTS_STARTED = ["keyvault", "api", "worker"];
 const MOMENTS = [...PARTS_STARTED, ...tourSteps.map((step) => step.name)];
-/** A step takes 5 to 400 ms, so the kill happens during one of the next two steps. */
+/**
+ * Maximum milliseconds to wait before the kill. A step takes 5 to 400 ms, so the kill happens during one of
+ * the next two steps.
+ */
 const JITTER_MS = 250;
 const RUN_TIMEOUT_MS = 240_000;
 
@@ -53,7 +56,7 @@ function createRandom(seed: number): () => number {
 
 type Tour = DevRun & {
   steps(): string[];
-  /** Resolves when a step is done. Never resolves if the tour ends before it. */
+  /** Resolves when the tour has completed the step. Never resolves if the tour ends earlier. */
   reached(step: string): Promise<void>;
 };
 
@@ -97,7 +100,7 @@ async function pidOf(victim: (typeof VICTIMS)[number], tour: Tour): Promise<numb
   return pid ? Number(pid) : undefined;
 }
 
-test(`a stack loses nothing that it answered, whichever part is killed at any time (CRASH_SEED=${SEED})`, {
+test(`a stack loses nothing that it confirmed, whichever part is killed and whenever (CRASH_SEED=${SEED})`, {
   timeout: 20 * 60_000,
 }, async () => {
   console.log(`CRASH_SEED=${SEED} CRASH_ROUNDS=${ROUNDS}`);
@@ -129,8 +132,8 @@ test(`a stack loses nothing that it answered, whichever part is killed at any ti
 type Fact = { fact: string; wrong: number };
 
 /**
- * Each query counts contradictions to a fact. A worker that was killed after it created the deliveries leaves
- * the outbox row to its successor, so the queries count events by their ids.
+ * Queries by fact. Each counts the rows that contradict the fact. A worker that was killed after it created
+ * the deliveries leaves the outbox row to its successor, so the queries count events by their ids.
  */
 const FACTS: Record<string, string> = {
   "a decision has its spent challenge": `

@@ -10,7 +10,7 @@ import { killHard, until } from "../support/process.ts";
 
 /**
  * The embedded stack as a new user runs it, started repeatedly on the same folder. Each test continues from
- * the one before.
+ * the state that the previous test left.
  */
 const OWNER = "owner@example.test";
 const NOBODY = "nobody@example.test";
@@ -37,7 +37,7 @@ function start(...args: string[]): DevRun {
   return run;
 }
 
-/** Starts everything and waits until it runs permanently. */
+/** Starts the stack and waits until it is fully running. */
 async function startUp(...args: string[]) {
   const run = start(...args);
   await untilUp(run, args.includes("--json") ? '"step":"connection_kept"' : undefined);
@@ -95,7 +95,10 @@ async function edit(name: string, change: (text: string) => string): Promise<voi
   await writeFile(manifest(name), after);
 }
 
-/** Interrupts a start when a condition becomes true. Expects that the step called `title` reports it. */
+/**
+ * Interrupts a start when a condition becomes true. Expects that the step called `title` reports the
+ * interruption.
+ */
 async function interruptAt(title: string, when: () => Promise<boolean>): Promise<void> {
   const run = start("--once");
   await until("the moment has come", when, STARTED_MS);
@@ -211,7 +214,7 @@ test("a start with --once exits with 1 for the same problem", async () => {
 
 test("a start interrupted while Postgres recovers exits with 130 without waiting for it", async () => {
   const data = join(folder, "postgres", "data");
-  // With this file, the server waits ten minutes for a recovery that never succeeds.
+  // With this file, the server waits ten minutes for a recovery that cannot succeed.
   execFileSync("cp", ["-p", join(data, "PG_VERSION"), join(data, "recovery.signal")]);
   await appendFile(join(data, "postgresql.auto.conf"), "restore_command = 'sleep 600'\n");
   const waits = async () => (await workersOn(folder)).some((command) => command.startsWith("sleep"));

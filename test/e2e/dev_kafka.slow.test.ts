@@ -14,7 +14,7 @@ import { isRunning, killHard, until } from "../support/process.ts";
 
 /**
  * `npm start -- --kafka` as a new user runs it, started repeatedly on the same folder. Each test continues
- * from the one before.
+ * from the state that the previous test left.
  */
 const { missing, jars = "" } = await kafkaJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
@@ -95,7 +95,7 @@ describe.skipIf(missing !== undefined)("npm start with Java", () => {
     }
   });
 
-  test("without --kafka, refuses to start while events wait for Kafka, with the remedy", async () => {
+  test("without --kafka, refuses to start while events wait for Kafka, and prints the remedy", async () => {
     await onDatabase((database) =>
       database.raw(
         `insert into outbox (event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard,
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)("npm start with Java", () => {
     });
   });
 
-  test("with --kafka again, keeps running, restarts a killed Kafka, and ends everything on Ctrl-C", async () => {
+  test("with --kafka again, keeps running, restarts a killed Kafka, and stops everything on Ctrl-C", async () => {
     const run = start(["--kafka"]);
     await untilUp(run);
     const { child, said, exit } = run;

@@ -9,7 +9,7 @@ import { until } from "../support/process.ts";
 import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
 
-/* Roles as processes: what they wait for and refuse, the answers of their probes, and how they end. */
+/* Roles as real processes: startup waits and refusals, probe responses, and shutdown. */
 
 const next = (n: number) => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
 let database: TestDatabase;
@@ -83,7 +83,7 @@ test("a worker that starts before its schema exists becomes ready without a rest
   await heals(role, proxy);
 });
 
-/** Expects that a role is ready except while its database is unavailable, and alive all the time. */
+/** Expects that a role is always live, and ready except while its database is unavailable. */
 async function heals(role: RoleProcess, between: TcpProxy): Promise<void> {
   await role.ready();
   for (const away of [between.cut, between.stall]) {
@@ -125,7 +125,9 @@ describe("the migrate role", () => {
 
 type Answered = { status: number; closes: boolean };
 
-/** Makes a call on a connection of `agent`. Returns the status and whether the answer ends the connection. */
+/**
+ * Makes a call on a connection of `agent`. Returns the status and whether the response closes the connection.
+ */
 function call(port: number, agent: Agent): Promise<Answered> {
   return new Promise((resolve, reject) => {
     request({ port, host: "127.0.0.1", path: "/v1/service/scopes", agent }, (response) => {
@@ -220,7 +222,7 @@ contexts: [{name: none, context: {cluster: none, user: none, namespace: deputize
 `;
 
 describe("an API that receives SIGTERM", () => {
-  test("becomes not ready, serves for DRAIN_SECONDS, and closes its connections after the next answer", async () => {
+  test("becomes not ready, serves for DRAIN_SECONDS, and closes each connection after the next response", async () => {
     await migrate(database.url);
     const role = start("api", { DRAIN_SECONDS: "4" });
     await role.ready();

@@ -12,17 +12,17 @@ import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/tcp
 import { openShop, type Shop } from "./shop.ts";
 
 /*
- * A running stack matches the specification. The last test upgrades a Deployment of two APIs as Kubernetes
- * does: it migrates, and then replaces one API after the other under load. It uses real processes, the real
- * vault, and a balancer that learns about readiness with a delay.
+ * Tests that a running stack matches the specification. The last test upgrades a Deployment of two APIs as
+ * Kubernetes does: it migrates, and then replaces one API after the other under load. It uses real processes,
+ * the real vault, and a load balancer that notices changed readiness with a delay.
  */
 
 const CALLERS = 8;
 const LOOK_MS = 500;
-/** Longer than the balancer's delay. */
+/** Longer than the load balancer's delay. */
 const DRAIN_SECONDS = "3";
 
-/** Changes tables to which decisions write, like a release with a migration. */
+/** A migration that changes tables to which decisions write, as a release may do. */
 const next: Migration = {
   name: "9001_next",
   sql: `alter table audit_events add column next_thing text;
