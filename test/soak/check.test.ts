@@ -61,7 +61,7 @@ async function judge(change: (run: Run) => void = () => undefined, options = {})
   return check(folder, options);
 }
 
-test("check() finds no problem in a correct run, and counts its contents", async () => {
+test("check() finds no problem in a correct run, and counts its events and requests", async () => {
   expect(await judge()).toEqual({
     events: 1,
     poison: 1,
@@ -80,7 +80,7 @@ test("check() finds no problem in a correct run, and counts its contents", async
   });
 });
 
-test("check() allows one more request for an attempt cut off by a fault, and a repeated record", async () => {
+test("check() allows a repeated record, and one more request for each attempt that a fault cut off", async () => {
   const report = await judge((run) => {
     run.received.push({ ...(run.received[0] as Lines["received"]), at: 103_000 });
     run.deliveries[0] = {

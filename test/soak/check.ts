@@ -1,6 +1,6 @@
 import { type Lines, readLines } from "./lines.ts";
 
-/** The result of a run: its amounts, and a sentence for each problem. A good run has no problems. */
+/** The result of a run: its counts, and a sentence for each problem. A good run has no problems. */
 export type Report = {
   events: number;
   poison: number;
@@ -25,13 +25,13 @@ export type Report = {
 };
 
 /**
- * The maximum delay between a fault's end and a request that it affected, and the maximum difference between
- * two clocks.
+ * Maximum milliseconds between a fault's end and a request that the fault affected. Includes the difference
+ * between two clocks.
  */
 const MARGIN_MS = 2_000;
 const MOST_PROBLEMS = 20;
 
-/** Checks the files of a run in its folder. Reads nothing else. Without Kafka, compares no topics. */
+/** Checks a run by the files in its folder alone. Without Kafka, compares no topics. */
 export function check(folder: string, { kafka = true }: { kafka?: boolean } = {}): Report {
   const run = readRun(folder);
   const events = checkEvents(run);
@@ -192,7 +192,10 @@ function checkHistory({ appended, history, audit }: Run, kafka: boolean) {
   };
 }
 
-/** Checks that exactly the poison events are put aside, once, and carried to their topic. */
+/**
+ * Checks that exactly the poison events became dead letters, once each, and were copied to the dead-letter
+ * topic.
+ */
 function checkPoison(
   { appended, dead_letters: letters, dead_letter_records: records, faults }: Run,
   kafka: boolean,
@@ -219,7 +222,7 @@ function checkPoison(
   ];
 }
 
-/** Each consumer puts an unreadable record aside separately. */
+/** Each consumer stores its own dead letter for an unreadable record. */
 const CONSUMERS = 2;
 
 function idOf(entry: string): string {

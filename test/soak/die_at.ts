@@ -5,7 +5,7 @@ import type pg from "pg";
 import type undici from "undici";
 
 /**
- * Loaded before the worker's program. Kills the process, as kill -9 does, before or after one of its steps.
+ * Preloaded into the worker's process. Kills the process with SIGKILL before or after one of its steps.
  * `DIE_AT` is `<step> before` or `<step> after`.
  */
 const require = createRequire(import.meta.url);
@@ -53,7 +53,7 @@ type Query = { text?: string };
 type Result = { rowCount: number | null };
 type Done = (error: unknown, result?: Result) => void;
 
-/** True when a delivery may exist. Before that, a claim finds nothing. */
+/** True when a delivery may exist. Before that, a claim finds no delivery, so it does not count as a step. */
 let hasConsumed = false;
 
 function watchStatements(): void {

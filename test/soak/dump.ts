@@ -11,7 +11,8 @@ import { openLines } from "./lines.ts";
 type Source = { database: Database; settings: KafkaSettings; folder: string };
 
 /**
- * Returns the number of items that have not arrived yet, as texts by kind. Empty if everything has arrived.
+ * Returns how many items have not arrived yet, as one string for each kind. The list is empty if everything
+ * has arrived.
  */
 export async function underWay({ database, settings }: Source): Promise<string[]> {
   const { rows } = await database.raw(
@@ -40,7 +41,10 @@ async function readLags(settings: KafkaSettings): Promise<number> {
   }
 }
 
-/** Waits until everything has arrived. Rejects with a list of what has not. */
+/**
+ * Waits until everything has arrived. Rejects with a list of missing items if that takes longer than
+ * `seconds`.
+ */
 export async function untilQuiet(source: Source, seconds: number): Promise<void> {
   let waiting: string[] = [];
   for (let waited = 0; waited < seconds; waited += 2) {

@@ -8,12 +8,11 @@ import { MOMENTS } from "./die_at.ts";
 import type { WorkerProcess, World } from "./world.ts";
 
 /**
- * The parts that a fault breaks: the world and its running workers. `chance` returns the same numbers for the
- * same seed.
+ * The running parts that a fault may break. `chance` returns random numbers, the same ones for the same seed.
  */
 export type Scene = { world: World; workers: WorkerProcess[]; chance: () => number };
 
-/** Breaks something and repairs it. Resolves with its description when it is over. */
+/** Breaks a part and repairs it. Resolves with a description of the fault when the fault is over. */
 export type Fault = (scene: Scene) => Promise<string>;
 
 const pick = <T>(all: readonly T[], chance: () => number): T => all[Math.floor(chance() * all.length)] as T;
@@ -24,7 +23,7 @@ async function on(scene: Scene, work: (node: KafkaNode) => Promise<void>): Promi
 
 /**
  * Faults of the brokers. Only one happens at a time, so two of three brokers remain, except in the fault that
- * stops all.
+ * stops all three.
  */
 export const BROKER_FAULTS: readonly Fault[] = [
   async (scene) => {

@@ -27,7 +27,7 @@ const ROLLED_BACK = 0.1;
 const POISON = 0.005;
 const DECISION = 0.2;
 const CHALLENGE_SECONDS = 300;
-/** A box with another key. The worker cannot open what it boxed. */
+/** A secret box with another key. The worker cannot decrypt its content. */
 const strangeBox = createSecretBox(Buffer.alloc(32, 9));
 
 /**

@@ -3,7 +3,9 @@ import { join } from "node:path";
 
 /** The files that a run writes to its folder, with one kind of JSON lines in each. */
 export type Lines = {
-  /** Every event and decision that the generator tried to write. `of` is its connection or account. */
+  /**
+   * Every event and decision that the generator tried to write. `of` is the id of its connection or account.
+   */
   appended: {
     id: string;
     kind: "event" | "poison" | "decision";
@@ -11,8 +13,8 @@ export type Lines = {
     outcome: "committed" | "rolled_back" | "unknown";
   };
   /**
-   * Every request that a receiver received, with its response and the faults found in it. Times are in
-   * milliseconds.
+   * Every request that a receiver received, with its response and the rule violations found in it. Times are
+   * in milliseconds.
    */
   received: {
     id: string;
@@ -35,10 +37,12 @@ export type Lines = {
     attempts: number;
     lost: { from: number; until: number }[];
   };
-  /** Dead letters in the database and on their topic. `id` is the generator's, or null. */
+  /** Dead letters in the database and on their topic. `id` is the id from the generator, or null. */
   dead_letters: { eventId: string; id: string | null; type: string };
   dead_letter_records: { eventId: string };
-  /** The histories in the database, in the order of each account. `entry` is the form that the owner sees. */
+  /**
+   * The histories in the database, in the order of each account. `entry` is the entry as the owner sees it.
+   */
   history: { accountId: string; entry: string };
   /** The audit topic, in the order of its partitions. */
   audit: { accountId: string; recordId: string; entry: string };

@@ -7,7 +7,7 @@ import type { TestConnection } from "../events/support/connection.ts";
 import type { GeneratorInput } from "./generator.ts";
 import type { ReceiversInput } from "./receivers.ts";
 
-/** A program of the run, which ends when its standard input ends. */
+/** A child process of the run, which exits when its standard input closes. */
 export type Program = { end(): Promise<void> };
 
 /** Starts the generator in its own process. */

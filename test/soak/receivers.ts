@@ -14,8 +14,8 @@ const FAILING = 0.005;
 
 /**
  * Receives webhooks and checks both signatures independently. Records every request with its response before
- * it sends the response. Reads secrets as lines `<connection id> <secret>` from standard input, and ends with
- * it.
+ * it sends the response. Reads secrets as lines `<connection id> <secret>` from standard input, and exits
+ * when it closes.
  */
 async function receive({ folder, seed, host, failing = FAILING }: ReceiversInput): Promise<void> {
   const lines = openLines(folder, "received");

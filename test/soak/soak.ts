@@ -17,7 +17,7 @@ const ACCOUNTS = 8;
 const PER_SECOND = 60;
 const CALM_SECONDS = 5;
 const QUIET_SECONDS = 300;
-/** Pauses between the faults of one kind. */
+/** Milliseconds between two faults of one kind. */
 const PAUSE_MS = 4_000;
 const POSTGRES_PAUSE_MS = 8_000;
 
@@ -106,7 +106,10 @@ function words(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
-/** Names parts of a run with so little activity that the absence of problems proves nothing. */
+/**
+ * Returns sentences about parts of a run that had too little activity. For them, the absence of problems
+ * proves nothing.
+ */
 export function idleness(report: Report, seconds: number): string[] {
   const { events, decisions, poison, orderedConnections, orderedAccounts, faults, mostExtraRequests } =
     report;

@@ -42,8 +42,8 @@ export type World = {
 };
 
 /**
- * Short durations in seconds, so that shards and deliveries of a dead worker become free soon. The shortest
- * possible lease is 3.
+ * Lease durations in seconds. They are short, so that a dead worker's shards and deliveries become free soon.
+ * The shortest possible lease is 3 s.
  */
 const LEASE_SECONDS = 3;
 const CLAIM_SECONDS = 20;
@@ -52,7 +52,7 @@ const CLAIM_SECONDS = 20;
  * although the record was written.
  */
 const BROKER_SESSION_MS = 18_000;
-/** Longer than a worker may take to stop. */
+/** Maximum milliseconds to wait for an exit. A worker stops within this time. */
 const END_MS = 40_000;
 const CREDIT_MICRO_USD = 1e12;
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
