@@ -35,7 +35,7 @@ export type HistoryArchiveRow = {
   starts_at: Date;
   ends_at: Date;
   manifest_hash: Buffer;
-  /** A JSON string when the row is written. */
+  /** An object when read by the driver. An insert passes a JSON string. */
   row_counts: Record<string, number> | string;
   archived_at: Date;
   dropped_at: Date | null;

@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 
-/** A finding about a subject, and its time. */
+/** A stored finding about a subject, such as Kafka's lag, and the time of the finding. */
 export type Report<Content> = { at: Date; content: Content };
 
 /** Stores the latest finding about a subject. An older report never replaces a newer one. */

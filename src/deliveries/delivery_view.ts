@@ -43,7 +43,7 @@ export function selectDeliveries(db: Database, endpointId: string) {
     );
 }
 
-/** Returns the endpoint's delivery with this id. Throws `not_found` if it has none. */
+/** Returns the endpoint's delivery with this id. Throws `not_found` if the endpoint has no such delivery. */
 export async function findDelivery(
   db: Database,
   endpointId: string,

@@ -11,7 +11,10 @@ export function requireCallback({ callback_url }: Pick<PlatformRecord, "callback
   if (callback_url === null) throw new ApiError("no_callback");
 }
 
-/** Throws `no_callback` if there is no callback URL, or `callback_inactive` if it is paused or suspended. */
+/**
+ * Throws `no_callback` if there is no callback URL, or `callback_inactive` if the callback is paused or
+ * suspended.
+ */
 export function requireActiveCallback(record: Pick<PlatformRecord, "callback_url" | "callback_state">): void {
   requireCallback(record);
   if (record.callback_state !== "active") throw new ApiError("callback_inactive");

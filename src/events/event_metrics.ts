@@ -32,7 +32,7 @@ export type EventMetrics = {
   paused(consumer: string): void;
   /**
    * Registers a function that returns for how many seconds a Kafka reader has been silent. Returns a function
-   * that removes it.
+   * that unregisters it.
    */
   watches(consumer: string, silentSeconds: () => number): () => void;
 };

@@ -11,13 +11,13 @@ const MOST = 100_000;
 const MOST_DELIVERIES = 20_000;
 const QUERY_MS = 5_000;
 
-/** The end of the help text of a gauge that has the same value at every worker. */
+/** Help-text ending for gauges that have the same value at every worker. */
 const OF_ALL = "the same at every worker";
 
-/** The part of a count's help text that names the limit. */
+/** Help-text ending for counts, which names the limit. */
 const UP_TO = `at most ${MOST}; ${OF_ALL}`;
 
-/** The part of the help text that names the limit for counts of deliveries. */
+/** Help-text ending for counts of deliveries, which names their lower limit. */
 const DELIVERIES_UP_TO = `at most ${MOST_DELIVERIES}; ${OF_ALL}`;
 
 /** Returns SQL that counts rows and stops at `most`. */

@@ -116,9 +116,9 @@ async function takeSequence(tx: Transaction, connectionId: string, count: number
 }
 
 /**
- * Puts events that were published into the outbox again, in the given order. Each becomes a new row, so a
- * relay that is publishing the previous row does not delete it. Returns the ids of the events that are now in
- * the outbox. The ids exclude an event if another event already has its sequence number.
+ * Puts already published events into the outbox again, in the given order. Each becomes a new row, so a relay
+ * that is publishing the previous row does not delete it. Returns the ids of the events that are now in the
+ * outbox. The ids exclude an event if another event already has its sequence number.
  */
 export async function putBack(tx: Transaction, events: readonly BusEvent[]): Promise<Set<string>> {
   const rows = new Map(events.map((event) => [event.eventId, toRow(event)]));

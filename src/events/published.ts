@@ -45,7 +45,7 @@ export async function takeOffOutbox(
 
 /**
  * Returns events published in a range of time that a consumer has not handled, oldest first. The range
- * includes `from` and excludes `until`. If `from` is `null`, it starts at the beginning.
+ * includes `from` and excludes `until`. If `from` is `null`, the range has no start.
  */
 export async function unhandledEvents(
   database: Database,

@@ -66,8 +66,8 @@ where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
  * from the beginning every 5 s and when no row is left, so it misses none. If the predecessor of a row in the
  * same aggregate is below `lowWater`, the row waits for it. This keeps the order within an aggregate.
  *
- * After a fault the relay may publish an event again, but it never skips one. It reads nothing after `EVENTS`
- * has changed.
+ * After a fault the relay may publish an event again, but it never skips an event. It reads nothing after
+ * `EVENTS` has changed.
  */
 export function createRelay(deps: RelayDeps): Relay {
   const { database, bus, clock, workerId, way = "embedded", measure } = deps;

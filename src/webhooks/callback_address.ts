@@ -7,7 +7,9 @@ import { writesItsHost } from "../input/url.ts";
 export type AddressPolicy = {
   /** Whether callback URLs may use plain http, and the allow-list may open addresses of this machine. */
   readonly development: boolean;
-  /** Returns whether a request may connect to this address. False for text that is not an address. */
+  /**
+   * Returns whether a request may connect to this address. Returns false for a string that is not an address.
+   */
   allows(address: string): boolean;
 };
 

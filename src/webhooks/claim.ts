@@ -149,10 +149,10 @@ from future where d.delivery_id = future.delivery_id`;
 
 /**
  * Frees deliveries whose claim expired without a result, because the worker died or lost its connection. The
- * receiver may have received the request, so they are tried again immediately, under the same delivery id. If
- * the endpoint receives nothing, they are held. The statement locks the endpoint's row, so that none is held
- * just after the endpoint was resumed. `seconds` is the duration of a claim. Returns the number of freed
- * deliveries.
+ * receiver may have received the request, so the deliveries are tried again immediately, under the same
+ * delivery ids. If the endpoint is paused or suspended, they are held. The statement locks the endpoint's
+ * row, so that no delivery is held just after the endpoint was resumed. `seconds` is the duration of a claim.
+ * Returns the number of freed deliveries.
  */
 export async function reapLost(database: Database, now: Date, seconds = CLAIM_SECONDS): Promise<number> {
   const { rowCount } = await database.raw(REAP, { now, seconds });

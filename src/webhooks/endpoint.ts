@@ -9,8 +9,8 @@ export function endpointIdOf(connectionId: string): string {
 }
 
 /**
- * Returns the id of an event's delivery to an endpoint. It is the same after retries, crashes and repeated
- * events.
+ * Returns the id of an event's delivery to an endpoint. The id stays the same after retries, crashes and
+ * repeated events.
  */
 export function deliveryIdOf(endpointId: string, eventId: string): string {
   return uuidv5(eventId, endpointId);
@@ -120,7 +120,8 @@ const ENDPOINTS = 100;
 
 /*
  * Endpoints with deliveries that do not match the endpoint's state: held ones at an active endpoint, pending
- * ones at an inactive one, and those to discard. Needs one index probe for each endpoint that has any.
+ * ones at an inactive one, and those to discard. Needs one index probe for each endpoint with such
+ * deliveries.
  */
 const UNSETTLED = `
 with recursive held (endpoint_id) as (
@@ -189,7 +190,7 @@ export async function moveBacklog(tx: Transaction, endpointId: string, now: Date
   await tx.raw(RELEASE, { endpointId, now });
 }
 
-/** Moves a part of every remaining backlog. Returns whether there was one. */
+/** Moves a part of every remaining backlog. Returns whether there was a backlog. */
 export async function stepBacklogs({
   database,
   clock,

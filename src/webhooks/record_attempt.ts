@@ -141,7 +141,7 @@ export const NOTICES_PER_DAY = 5;
  * Appends the event that triggers an email to the account's owner, in the transaction that suspends an
  * endpoint. Appends at most one event a day for an endpoint and five for an account. Alternately resuming and
  * suspending a callback, or declaring many platforms, therefore floods no mailbox. Appends no event for a
- * removed connection. Locks the account's balance, so that concurrent suspensions count each other.
+ * removed connection. Locks the account's balance, so that the limits also cover concurrent suspensions.
  */
 export async function noticeSuspension(tx: Transaction, endpointId: string, now: Date): Promise<void> {
   const suspended = await tx("webhook_endpoints as e")

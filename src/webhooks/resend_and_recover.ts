@@ -99,8 +99,8 @@ const DUE = `
   and d.next_attempt_at <= :now limit ${MOST_DUE}) as due)`;
 
 /*
- * Selects the open recovery that has waited longest, if its endpoint receives requests and has few due
- * deliveries. A recovery of a removed connection ends here.
+ * Selects the recovery that has waited longest, of those whose endpoint receives requests and has few due
+ * deliveries. Also selects a recovery of a removed connection, which then ends.
  */
 const NEXT = `
 select r.recovery_id, r.endpoint_id, c.removed_at is not null as removed
@@ -115,8 +115,9 @@ order by r.stepped_at limit 1`;
 /*
  * The parts of a step:
  *
- * - `page`: the next deliveries of the range by time of creation; `wanted` are to be resent
- * - `taken`: as many of these as there is capacity for
+ * - `page`: the next deliveries of the range by time of creation. `wanted` is true if the delivery is to be
+ *   resent
+ * - `taken`: the first rows of `page`, up to the number of wanted deliveries for which there is room
  * - `resent`: the wanted ones that nobody has changed meanwhile, set to pending in the same way as in
  *   `resendDelivery`
  *

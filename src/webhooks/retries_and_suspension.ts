@@ -70,9 +70,9 @@ const STRAINED_DELAY = MINUTE;
  * Returns the milliseconds to wait after the failed attempt number `attempt` of a schedule (1 is the first),
  * or undefined if it was the last. `random` is uniform in [0, 1).
  *
- * The delay is that of the schedule ±20 %, and at least 60 s if the receiver seems overloaded. A
- * `Retry-After` can lengthen the delay to at most twice that, up to 24 h, and never shortens it. If the
- * response asked for another try, the delay is its `Retry-After`, at least 60 s and at most 24 h.
+ * The delay is the scheduled delay ±20 %, and at least 60 s if the receiver seems overloaded. A `Retry-After`
+ * can lengthen the delay to at most twice that, up to 24 h, and never shortens it. If the response asked for
+ * another try, the delay is its `Retry-After`, at least 60 s and at most 24 h.
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
   const scheduled = RETRY_DELAYS[attempt - 1];

@@ -12,11 +12,11 @@ const PREFIX = "whsec_";
 
 /**
  * Returns the headers of a delivery: those of the specification (§6) and those of Standard Webhooks, so that
- * its libraries can verify it too. `word` is part of the names of the service's headers, such as
- * `X-Service-Signature` for `service`. Both signatures use the webhook signing secret at the time of the
- * attempt. The specification's signature uses the text of the secret as its key. The one of Standard Webhooks
- * uses the bytes that the text encodes. During a rotation, `webhook-signature` also contains signatures with
- * the `others`.
+ * Standard Webhooks libraries can verify the delivery too. `word` is part of the names of the service's
+ * headers, such as `X-Service-Signature` for `service`. Both signatures use the webhook signing secret at the
+ * time of the attempt. The specification's signature uses the text of the secret as its key. The signature of
+ * Standard Webhooks uses the bytes that the text encodes. During a rotation, `webhook-signature` also
+ * contains signatures with the secrets in `others`.
  */
 export function signedHeaders(
   { deliveryId, body }: Signable,
@@ -161,7 +161,7 @@ async function readExcerpt(body: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(kept);
 }
 
-/** Answers every look-up with the checked addresses. */
+/** Returns a look-up function that always answers with the checked addresses. */
 function pinned(addresses: string[]): LookupFunction {
   const entries = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   return (_name, options, done) => {

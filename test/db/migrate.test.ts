@@ -175,7 +175,7 @@ describe("a migration of tables in use", () => {
       expect(await isWhole()).toEqual([{ whole: true }]);
     });
 
-    test("must be rebuilt before the migration is applied if a run left it incomplete", async () => {
+    test("gets rebuilt before the migration is applied if an earlier run left it incomplete", async () => {
       await holder.query("commit; begin; lock table accounts in row exclusive mode");
       await expect(build(300)).rejects.toThrow(/locked by others for 0\.3 s/);
       expect(await isWhole()).toEqual([{ whole: false }]);

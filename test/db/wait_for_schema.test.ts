@@ -59,7 +59,7 @@ test.each(["cut", "stall"] as const)(
   },
 );
 
-test("waitForSchema accepts a schema that is one migration ahead, and rejects one that is two ahead", async () => {
+test("waitForSchema accepts a schema that is one migration ahead, and rejects a schema that is two ahead", async () => {
   await migrate(database.url, { migrations: [...migrations, next(1)] });
   const ahead = wait(database.url);
   await ahead.over;

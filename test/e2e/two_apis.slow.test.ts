@@ -79,7 +79,7 @@ test("an API process runs signature checks at a lower priority than answering ca
   expect(new Set(pool.map(({ niceness }) => niceness))).toEqual(new Set([10]));
 });
 
-test(`after a revocation was answered, two API processes under load allow nothing, in ${ROUNDS} rounds`, {
+test(`after a revocation is confirmed, two API processes under load allow nothing, in ${ROUNDS} rounds`, {
   timeout: 3_600_000,
 }, async () => {
   const raced = new Map<string, number>();

@@ -140,7 +140,7 @@ test("batches of the relay are counted by result", async () => {
   ]);
 });
 
-test("sends to Kafka are measured by topic and result", async () => {
+test("writes to Kafka are measured by topic and result", async () => {
   let fails = false;
   const producer = measuredProducer(
     {

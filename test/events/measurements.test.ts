@@ -66,7 +66,7 @@ test("a failed reading removes the former value, does not affect other states, a
   expect(lines.map((line) => JSON.parse(line).msg)).toEqual(["not measured", "measured again"]);
 });
 
-test("a value is exposed for less than a minute", async () => {
+test("a value is exposed for less than a minute after its reading", async () => {
   const { measurements, clock, shown } = setUp();
   await measurements.read();
   clock.advance(59.999);

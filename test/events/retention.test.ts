@@ -22,7 +22,7 @@ test("removeOld deletes inbox entries after 14 days", async () => {
   expect(await home.database("inbox").where({ consumer: "test" }).pluck("event_id")).toEqual([kept.event_id]);
 });
 
-test("removeOld deletes finished deliveries with their attempts after 30 days, and cancels held ones", async () => {
+test("removeOld deletes finished deliveries with their attempts after 30 days, and cancels held deliveries", async () => {
   const { connectionId } = await makeConnection(home.database, null);
   const endpointId = endpointIdOf(connectionId);
   const endpoint = { endpoint_id: endpointId, connection_id: connectionId, created_at: ago(90) };

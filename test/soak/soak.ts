@@ -89,7 +89,7 @@ async function inflictAll(scene: Scene, { folder, seconds, say }: Plan): Promise
   await lines.close();
 }
 
-/** Formats the report as lines for people. */
+/** Formats the report as human-readable lines. */
 export function described({ faults, problems, ...numbers }: Report): string[] {
   const counts = Object.entries(numbers).map(([name, value]) => `${value} ${words(name)}`);
   const total = Object.values(faults).reduce((sum, count) => sum + count, 0);

@@ -177,7 +177,7 @@ create index connections_webhook_former on connections (webhook_former_until) wh
 `,
 };
 
-/** The last revocation list of each root identity, as its key signed it. */
+/** The last revocation list of each root identity, in the form that the root key signed. */
 export const revocationLists = {
   name: "0009_revocation_lists",
   sql: `

@@ -85,7 +85,7 @@ create table released_objects (
 `,
 };
 
-/** The carrier of events, and dead letters that came from Kafka. */
+/** The current setting `EVENTS`, and the columns of dead letters that came from Kafka. */
 export const eventCarriers = {
   name: "0022_event_carriers",
   sql: `

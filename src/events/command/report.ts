@@ -2,8 +2,8 @@ import { isUuid } from "../../ids.ts";
 import { isoTimeInput } from "../../input/schemas.ts";
 
 /**
- * The result of a command: one JSON object, and the same content as lines for people. `status` is the exit
- * status if it is not 0.
+ * The result of a command: one JSON object, and the same content as human-readable lines. `status` is the
+ * exit status if it is not 0.
  */
 export type Report = { json: Record<string, unknown>; lines: string[]; status?: number };
 

@@ -28,8 +28,8 @@ const STATES = [
 
 /**
  * `deputize events status`: reports the state of events from the database and, with `EVENTS=kafka`, from
- * Kafka. If Kafka cannot be queried, the exit status is 3, and the report contains the rest. Changes nothing.
- * Reads each table with a separate statement, so that no snapshot stays open for long.
+ * Kafka. If Kafka cannot be queried, the exit status is 3, and the report contains the state in the database
+ * only. Changes nothing. Reads each table with a separate statement, so that no snapshot stays open for long.
  */
 export async function showStatus(db: Database, { clock, readers, kafka }: StatusDeps): Promise<Report> {
   const now = clock.now();

@@ -27,7 +27,7 @@ export type Shard = Waiting & { shard: number; owner: string | null };
  */
 export type SuspendedEndpoint = { connection_id: string; since: string; reason: string | null; held: number };
 
-/** Formats the status as lines for people. */
+/** Formats the status as human-readable lines. */
 export function statusLines(status: EventsStatus): string[] {
   const { published, suspended_endpoints: suspended } = status;
   const letters = Object.entries(status.dead_letters).map(([name, count]) => `${name} ${count}`);

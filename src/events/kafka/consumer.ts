@@ -19,7 +19,7 @@ export type KafkaConsumerDeps = ConsumeDeps & {
    * least 6 s.
    */
   leaseSeconds: number;
-  /** Rejects while Kafka does not answer. */
+  /** Resolves if Kafka answers a request, and rejects if it does not. */
   answers(): Promise<void>;
   fatal(error: Error): void;
 };
@@ -30,7 +30,7 @@ export type Subscription = { topic: string; groupId: string };
 /** A running Kafka reader. */
 export type KafkaConsumer = { close(): Promise<void> };
 
-/** Brokers reject shorter sessions. */
+/** The shortest session timeout that brokers accept, in milliseconds. */
 const SHORTEST_SESSION_MS = 6_000;
 const HEARTBEATS = 10;
 /** The other members of a group notice with their next heartbeat that a new member wants to join. */

@@ -15,7 +15,10 @@ export type Membership = {
   isReason(error: unknown): boolean;
 };
 
-/** Longer than any single piece of work takes. */
+/**
+ * Milliseconds without progress after which heartbeats stop. This is longer than any single piece of work
+ * takes.
+ */
 const STUCK_MS = 60_000;
 /** The answer to a heartbeat while the group waits until its members join again. */
 const REBALANCING = "REBALANCE_IN_PROGRESS";
@@ -122,9 +125,12 @@ type Watchdog = {
   check(): Promise<void>;
 };
 
-/** Longer than Kafka reserves partitions for a silent reader, and longer than a rebalance takes. */
+/**
+ * Milliseconds of silence after which a reader counts as stuck. Longer than Kafka reserves a silent reader's
+ * partitions, and longer than a rebalance takes.
+ */
 const SILENT_MS = 120_000;
-/** A longer interval between two checks means that the process was frozen. */
+/** A longer interval between two checks, in milliseconds, means that the process was frozen. */
 const FROZEN_MS = 60_000;
 
 /**

@@ -7,7 +7,9 @@ export const SPECVERSION = "1.0";
 /** The value of `ce_source`: the system that reports the event. */
 export const SOURCE = "/deputize";
 
-/** Longer than any of these header values that the service writes. */
+/**
+ * The maximum length of these header values. It exceeds the length of every value that the service writes.
+ */
 const LONGEST = 200;
 const text = z.string().max(LONGEST);
 

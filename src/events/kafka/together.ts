@@ -1,4 +1,4 @@
-/** Combines work of concurrent calls. */
+/** Combines the work of concurrent calls into shared runs. */
 export type Together<T> = {
   /** Submits items. Resolves when they have been worked on. */
   work(items: readonly T[]): Promise<void>;
@@ -10,7 +10,8 @@ type Call<T> = { items: readonly T[]; done: PromiseWithResolvers<void> };
 
 /**
  * Combines calls that arrive during a run into the next run, up to `most` items. A single call may exceed
- * that. Keeps a call's items together and in order. If a run fails, rejects each of its calls with the error.
+ * that limit. Keeps a call's items together and in order. If a run fails, rejects each of its calls with the
+ * error.
  */
 export function workTogether<T>(run: (items: T[]) => Promise<void>, most: number): Together<T> {
   const waiting: Call<T>[] = [];

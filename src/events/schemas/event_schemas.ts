@@ -11,7 +11,7 @@ export type EventSchema = {
   kind: string;
   /** A sentence that says what happened. */
   meaning: string;
-  /** The topic of its records. */
+  /** The topic to which records of this kind are written. */
   topic: "lifecycle" | "audit";
   /** The aggregate that the event belongs to. Its id is the key of the record. */
   subject: "connection" | "account";

@@ -134,7 +134,7 @@ export const eventExamples: { [T in EventType]: EventFields<T> } & {
   },
 };
 
-/** Examples of the secrets that webhooks contain. */
+/** Example values of the secrets that webhook bodies contain. */
 export const secretExamples = {
   api_key: "dpz_7yxyfaBE_kq0W3n1xY7bT5mR9sD2fG4hJ6kL8zXcVbNmQwErTyUi_a1B2c3",
   webhook_signing_secret: `whsec_${"a2V5".repeat(10)}a2U=`,

@@ -58,7 +58,7 @@ export async function checkArchive(folder: string): Promise<CheckedArchive> {
 type Expected = { file: ArchivedFile; table: ArchivedTable; month: Month };
 
 /**
- * Checks a file and returns its number of receipts. Unpacks nothing unless the file's bytes match the
+ * Checks a file and returns its number of receipts. Decompresses the file only after its bytes matched the
  * manifest.
  */
 async function checkFile(path: string, { file, table, month }: Expected): Promise<number> {

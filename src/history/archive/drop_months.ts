@@ -67,7 +67,7 @@ async function dropMonth(client: PoolClient, month: Month, now: Date): Promise<s
   try {
     await client.query(`set local lock_timeout = ${LOCK_MS}`);
     const names = await partitionsOf(client, month);
-    // With the lock, an outcome reported now is either counted or finds its decision gone.
+    // Because of the lock, an outcome reported now is either counted here or finds no decision afterwards.
     if (names.length > 0) await client.query(`lock table ${names.join(", ")} in share mode`);
     const kept = (await stillNeeded(client, month, now)) ?? (await notArchived(client, month));
     if (kept === undefined) {

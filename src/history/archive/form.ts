@@ -2,14 +2,14 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { type Month, type Monthly, monthly, parseMonth } from "../../db/months.ts";
 
-/** The archived form of a table: one file with a JSON object on each line, in the order of the key. */
+/** The archived form of a table: one file with a JSON object on each line, in primary-key order. */
 export type ArchivedTable = Monthly & {
   file: string;
   /** The columns that identify a row. The second is the time. */
   key: readonly [string, string, string];
   /** All columns, in the order in which each line contains them. */
   columns: readonly string[];
-  /** A condition for the rows to archive, if not all are archived. */
+  /** A SQL condition that selects the rows to archive. If absent, all rows are archived. */
   only?: string;
 };
 

@@ -134,7 +134,7 @@ describe("deputize events dead-letters replay", () => {
     ["too_old", {}, { at: addSeconds(new Date(), -13 * 86_400 - 60) }, "was put aside more than 13 days ago"],
     ["no_consumer", {}, { consumer: "gone" }, "belongs to a consumer that no longer exists"],
   ])(
-    "skips a letter for the reason %s, and rejects the whole call if its id is given",
+    "skips a letter for the reason %s, and rejects the whole call if it names the letter",
     async (kind, event, how, said) => {
       const odd = await letter(home, event, how);
       const good = await letter(home);
@@ -156,7 +156,7 @@ describe("deputize events dead-letters replay", () => {
     },
   );
 
-  test("sends a letter until it is 13 days old", async () => {
+  test("sends a letter that is one minute younger than 13 days", async () => {
     await letter(home, {}, { at: addSeconds(new Date(), -13 * 86_400 + 60) });
     expect(json(await replay({ all: true })).replayed).toBe(1);
   });

@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)("metrics over Kafka", { timeout: 120_000 
     await kafka?.stop();
   });
 
-  test("a worker exposes what it sent and handled, and the lag of each partition", async () => {
+  test("a worker exposes its counts of sent and handled events, and the lag of each partition", async () => {
     const registry = new Registry();
     const fatal = (error: Error) => void world.fatal.push(error);
     const carrier = await openCarrier(world.settings, fatal);

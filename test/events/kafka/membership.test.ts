@@ -104,7 +104,7 @@ test("a late rejection of a finished batch's heartbeat does not affect the next 
   expect(told).toEqual([]);
 });
 
-test("isReason recognizes only its own error, not one that looks the same", async () => {
+test("isReason recognizes only its own error, not another error that looks the same", async () => {
   const { group, membership, begin, told } = setUp();
   const batch = begin();
   const moved = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });

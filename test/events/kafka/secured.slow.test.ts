@@ -50,7 +50,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     );
   }
 
-  describe("with passwords", () => {
+  describe("with password authentication", () => {
     let brokers: string[];
     const tls = () => ({ ca: authority.certificate });
     const jaas = "org.apache.kafka.common.security";
@@ -86,7 +86,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
       },
     );
 
-    test("names the settings to check after a wrong password, without the password", async () => {
+    test("names the settings to check after a wrong password, but never the password", async () => {
       const sasl = { mechanism: "scram-sha-512", username: "worker", password: "wrong-secret" } as const;
       const error = await refusal(brokers, { tls: tls(), sasl });
       expect(error).toBeInstanceOf(StartError);
@@ -129,7 +129,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     expect(await said(tlsOf(await clientOf(valid, other)))).toContain("KAFKA_CERT");
   });
 
-  test("names the settings to check for a missing broker and for one without TLS", async () => {
+  test("names the settings to check if a broker is missing or has no TLS", async () => {
     expect((await refusal(["127.0.0.1:9"], {})).message).toBe(
       "No broker of KAFKA_BROKERS answers: 127.0.0.1:9",
     );
