@@ -8,8 +8,8 @@ import { organizations } from "../../src/db/migrations/from_0026.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 /*
- * Effects of migrations on existing rows. The tests share one database. Each applies the migrations up to its
- * own.
+ * Tests the effects of migrations on existing rows. The tests share one database. Each test applies the
+ * migrations up to the one that it checks.
  */
 
 let database: TestDatabase;

@@ -21,7 +21,10 @@ afterEach(async () => {
   await database.drop();
 });
 
-/** Waits for the schema at `url`. Returns the log, a function that ends the wait, and whether it is over. */
+/**
+ * Waits for the schema at `url`. Returns the log, a function that ends the wait, and whether the wait is
+ * over.
+ */
 function wait(url: string) {
   const log: string[] = [];
   const ending = new AbortController();

@@ -71,7 +71,7 @@ async function creditOf(email: string): Promise<number> {
   return credits.balance_micro_usd;
 }
 
-/** Runs the printed lines in a shell, and returns the decision of the last one. */
+/** Runs the printed lines in a shell, and returns the decision of the last line. */
 async function paste({ said }: DevRun): Promise<string> {
   const lines = said.out.split("\n").filter((line) => line.includes("curl "));
   expect(lines).toHaveLength(3);

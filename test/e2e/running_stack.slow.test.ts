@@ -19,7 +19,7 @@ import { openShop, type Shop } from "./shop.ts";
 
 const CALLERS = 8;
 const LOOK_MS = 500;
-/** Longer than the load balancer's delay. */
+/** The API's drain time in seconds. It is longer than the load balancer's delay. */
 const DRAIN_SECONDS = "3";
 
 /** A migration that changes tables to which decisions write, as a release may do. */

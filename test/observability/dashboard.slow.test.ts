@@ -35,7 +35,7 @@ async function checked(change: (dashboard: Dashboard) => void = () => {}) {
 }
 
 describe.skipIf(schema.missing !== undefined)("the dashboard checked by Grafana's own schema", () => {
-  test("has every required field, and no unknown one", async () => {
+  test("has every required field, and no unknown field", async () => {
     const { panels }: Dashboard = JSON.parse(text);
     expect(await checked()).toMatchObject({ code: 0, said: `${panels.length} panels\n` });
   });

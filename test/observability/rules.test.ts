@@ -111,7 +111,7 @@ test("the tests of the rules use existing series", () => {
   expect(strange).toEqual([]);
 });
 
-describe("the page lists every alert with its severity for", async () => {
+describe("the documentation lists every alert with its severity for", async () => {
   test.each([
     ["events", "docs/events.md", "### Alerts"],
     ["api", "docs/observability.md", "## The API"],

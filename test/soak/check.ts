@@ -9,8 +9,8 @@ export type Report = {
   faults: Record<string, number>;
   requests: number;
   /**
-   * The number of requests after the first accepted one: for all deliveries together, and for the delivery
-   * with the most.
+   * Requests after the first accepted request of a delivery: the sum over all deliveries. `mostExtraRequests`
+   * is the maximum for one delivery.
    */
   extraRequests: number;
   mostExtraRequests: number;
@@ -109,7 +109,8 @@ function checkEvents({ appended, received, deliveries }: Run) {
 
 /**
  * Checks that each attempt cut off by a fault explains at most one additional accepted request, and that no
- * attempt was cut off without a fault. Checks the order of each connection without retries and faults.
+ * attempt was cut off without a fault. Also checks the order of requests for each connection without retries
+ * and faults.
  */
 function checkRequests({ received, deliveries, faults }: Run) {
   const accepted = Map.groupBy(

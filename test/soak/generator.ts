@@ -33,7 +33,7 @@ const strangeBox = createSecretBox(Buffer.alloc(32, 9));
 /**
  * Writes decisions and events. Some events cannot be handled, and some are in transactions that are rolled
  * back. Records the outcome of each: committed, rolled back, or unknown, for example when Postgres stopped.
- * Ends when its standard input ends.
+ * Stops when its standard input closes.
  */
 async function generate({ url, folder, seed, perSecond, connections, accounts }: GeneratorInput) {
   const onError = () => undefined;

@@ -132,7 +132,7 @@ describe("the backlog of an endpoint", () => {
     expect(world.requestIds()).toEqual(["later"]);
   });
 
-  test("stays discarded if the callback is paused during the discarding", async () => {
+  test("stays discarded if the callback is paused during the discard", async () => {
     await waiting(COUNT);
     await pause();
     await resume("discard");

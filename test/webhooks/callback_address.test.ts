@@ -158,7 +158,7 @@ describe("the check of a callback URL", () => {
     expect(callbackUrlForm(`${url}a`, production)).toHaveProperty("refused");
   });
 
-  test("accepts plain http and this machine in development if the allow-list contains it", () => {
+  test("accepts plain http and addresses of this machine in development if the allow-list contains the addresses", () => {
     for (const url of ["http://127.0.0.1:8080/hook", "http://localhost:8080/", "http://example.com/"]) {
       expect(callbackUrlForm(url, development)).toHaveProperty("url");
     }
@@ -172,7 +172,7 @@ describe("the check of a callback URL", () => {
   });
 });
 
-/** Higher than every port in the list. */
+/** The last port to check. It is higher than every port in the list. */
 const LAST = 12_000;
 
 /** A dispatcher that sends no request. */

@@ -37,14 +37,14 @@ const countBy = (ids: string[]) => {
   return counts;
 };
 
-test("a claim takes the first delivery of every endpoint before the second of any", async () => {
+test("a claim takes the first delivery of every endpoint before the second delivery of any endpoint", async () => {
   for (let n = 0; n < 3; n++) await withRetries(4);
   const claimed = await claimDeliveries(home.database, 6, now());
   const perEndpoint = countBy(claimed.map((each) => each.endpoint_id));
   expect([...perEndpoint.values()]).toEqual([2, 2, 2]);
 });
 
-test("a claim serves the endpoint first that has waited longest", async () => {
+test("a claim first serves the endpoint that has waited longest", async () => {
   const connections = [await withRetries(4), await withRetries(4), await withRetries(4)];
   const served: string[] = [];
   for (let n = 0; n < 6; n++) {
@@ -56,7 +56,7 @@ test("a claim serves the endpoint first that has waited longest", async () => {
   expect(served.slice(3)).toEqual(served.slice(0, 3));
 });
 
-test("a claim prefers a new delivery to resent ones, unless the limit is one request", async () => {
+test("a claim prefers a new delivery to resent deliveries, unless the limit is one request", async () => {
   const connection = await withRetries(20);
   harness.clock.advance(1);
   await append(home.database, deniedEvent(connection, "new"), now());

@@ -68,7 +68,7 @@ describe("the dispatcher", () => {
     expect([world.receiver.mostOpen, world.receiver.requests.length]).toEqual([3, 10]);
   });
 
-  test("alternates between endpoints, so that a busy one does not delay the others", async () => {
+  test("alternates between endpoints, so that a busy endpoint does not delay the others", async () => {
     world.harness = await startHarness(world.home, { limit: 2 });
     const busy = await connect();
     for (let n = 0; n < 20; n++) await deny(busy, "busy");

@@ -87,7 +87,7 @@ describe("a paused endpoint", () => {
     expect(await claimDeliveries(world.home.database, 10, now())).toEqual([]);
   });
 
-  test("remains paused when its URL is set, unlike a suspended one", async () => {
+  test("remains paused when its URL is set, unlike a suspended endpoint", async () => {
     const connection = await connect();
     await pause(connection);
     await setUrl(connection, "/hook");

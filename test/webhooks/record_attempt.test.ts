@@ -36,7 +36,7 @@ async function suspend(connection: TestConnection): Promise<void> {
   expect(endpoint?.state).toBe("suspended");
 }
 
-/** Creates more connections of a connection's account. */
+/** Creates more connections for the account of a connection. */
 async function siblings({ accountId }: TestConnection, count: number): Promise<TestConnection[]> {
   const connections = await Promise.all(
     Array.from({ length: count }, () => makeConnection(world.home.database, world.receiver.url)),

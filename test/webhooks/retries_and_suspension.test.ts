@@ -151,7 +151,7 @@ test("5xx and unknown statuses count as failed attempts, which are retried", () 
   }
 });
 
-test("an attempt without a response is retried, but one to a forbidden address is not", () => {
+test("an attempt without a response is retried, but an attempt to a forbidden address is not", () => {
   for (const name of ["timeout", "dns", "connect", "network", "unprepared"] as const) {
     expect([name, resultOf(fault(name))]).toEqual([name, "failed"]);
   }
@@ -238,7 +238,7 @@ describe("the breaker", () => {
     expect(seconds).toEqual([120, 240, 480, 900, 900, 900]);
   });
 
-  test("does not count a failure that began before it opened as a probe", () => {
+  test("does not count a failed attempt as a probe if the attempt began before the breaker opened", () => {
     const open = following(times(5, "failed"));
     expect(healthAfter(open, "failed", at(59), at(70))).toMatchObject({ breaker_open_until: at(60) });
     expect(healthAfter(open, "failed", at(60), at(70))).toMatchObject({ breaker_open_until: at(190) });

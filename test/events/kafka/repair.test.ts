@@ -174,7 +174,7 @@ test("hasPassed accepts a partition that was never read after Kafka deleted its 
   expect(hasPassed([at(0, undefined, 12n, 10n)], { 0: "10" })).toBe(true);
 });
 
-test("hasPassed uses the current end of a partition that lost its end or is gone", () => {
+test("hasPassed uses the current end of a partition that lost its last records or was deleted", () => {
   expect(hasPassed([at(0, 3n, 4n)], { 0: "10" })).toBe(false);
   expect(hasPassed([at(0, 4n, 4n)], { 0: "10" })).toBe(true);
   expect(hasPassed([at(0, 90n, 4n)], { 0: "10" })).toBe(true);

@@ -24,7 +24,7 @@ export type SiemWorld = {
   api: WholeApi;
   brokers: string;
   auditTopic: string;
-  /** A folder for files of the test. It contains the authority of the brokers' certificates. */
+  /** A folder for files of the test. It contains the CA certificate of the brokers. */
   folder: string;
   authorityFile: string;
   /** The sign-in settings for Kafka, in the form of Java programs. */

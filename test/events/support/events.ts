@@ -3,7 +3,7 @@ import type { Bus, BusEvent } from "../../../src/events/bus.ts";
 import { appendEvent, type LifecycleEvent } from "../../../src/events/outbox.ts";
 import { secretBox, type TestConnection } from "./connection.ts";
 
-/** Returns an event of a connection that its request id identifies. */
+/** Returns an event of a connection. Tests identify the event by its request id. */
 export function deniedEvent(connection: TestConnection, requestId: string): LifecycleEvent {
   const { connectionId, accountId } = connection;
   const fields = {

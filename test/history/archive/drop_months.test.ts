@@ -82,7 +82,7 @@ test("a month without an archive stays, and so do all later months", async () =>
   expect(await months()).toEqual(ALL);
 });
 
-test("an outcome reported after archiving keeps its month until the month is archived again", async () => {
+test("an outcome reported after archiving prevents dropping the month until the month is archived again", async () => {
   await world.db("outcomes").delete();
   await world.archive("2026-01");
   await world.report(records, ids[0] ?? "", addSeconds(january, 60));

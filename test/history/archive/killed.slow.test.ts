@@ -11,7 +11,7 @@ import { archiveWorld } from "./archive_world.ts";
 
 const world = archiveWorld();
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
-/** Not a multiple of the number of rows read at a time. */
+/** The number of rows to archive. It is not a multiple of the number of rows read at a time. */
 const ROWS = 40_001;
 
 /** Runs the program in a process. `during` may kill it. */
