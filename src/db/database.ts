@@ -31,11 +31,11 @@ export type DatabaseSettings = {
    */
   idleTransactionMs?: number;
   /**
-   * The server cancels a statement after this long. Default: never. Set it for statements that answer
-   * requests.
+   * Milliseconds after which the server cancels a statement. Default: never. Set it for statements that
+   * answer requests.
    */
   statementMs?: number;
-  /** The server stops waiting for a row or table that others have locked after this long. Default: never. */
+  /** Milliseconds after which the server stops waiting for a locked row or table. Default: never. */
   lockMs?: number;
   /**
    * The connection is closed if the server sends nothing for this long while a query is running. Must be

@@ -92,7 +92,10 @@ export type MigrateOptions = {
   log?: Pick<Logger, "info">;
 };
 
-/** The database did not answer, or others held a lock that a migration needs, for the whole waiting time. */
+/**
+ * The database did not answer, or other sessions held a lock that a migration needs, for the whole waiting
+ * time.
+ */
 export class MigrationPutOff extends Error {
   override readonly name = "MigrationPutOff";
 }
