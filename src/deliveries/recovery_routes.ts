@@ -130,7 +130,7 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
 type RecoveryWish = { since: Date; until: Date | undefined; states: WebhookRecoveryRow["states"] };
 
 /**
- * Opens a recovery of a connection's deliveries, which the worker carries out. Its range excludes deliveries
+ * Opens a recovery of a connection's deliveries. The worker then resends them. The range excludes deliveries
  * created after this call. Throws `not_found`, `no_callback`, `callback_inactive`, `recovery_open`,
  * `rate_limited`. Throws `invalid_request` if the range is empty.
  */

@@ -105,7 +105,7 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
 /**
  * Begins a rotation: creates the connection's next webhook secret and returns it. The API never returns this
  * secret again. After the commit, `webhook-signature` contains the signatures of both secrets, while
- * `X-Service-Signature` uses the current one. Replaces a next secret that was not promoted. Throws
+ * `X-Service-Signature` uses the current secret only. Replaces a next secret that was not promoted. Throws
  * `not_found`.
  */
 export async function rotateWebhookSecret(
