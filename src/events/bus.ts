@@ -26,7 +26,7 @@ export type BusEvent = {
 export type Consumer = {
   /** Unique and permanent, because the inbox records handled events under this name. */
   name: string;
-  /** Limits the consumer to events of this aggregate type. If absent, it reads every event. */
+  /** Limits the consumer to events of this aggregate type. If absent, the consumer reads every event. */
   aggregateType?: string;
   handle(tx: Transaction, events: BusEvent[]): Promise<void>;
   handled?(): void;
@@ -34,8 +34,8 @@ export type Consumer = {
 
 /**
  * Carries events to consumers at least once. `publish` resolves when every event is safe: each consumer will
- * receive it even if all processes die immediately afterwards. It rejects when that is not certain, and the
- * relay then publishes the events again.
+ * receive it even if all processes die immediately afterwards. `publish` rejects if that is not certain, and
+ * the relay then publishes the events again.
  */
 export type Bus = {
   publish(events: BusEvent[]): Promise<void>;

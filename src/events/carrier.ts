@@ -12,8 +12,9 @@ export type EventCarrier = { way: EventWay; open(deps: BusDeps): Bus };
 export const embeddedCarrier: EventCarrier = { way: "embedded", open: createLocalBus };
 
 /**
- * Returns the carrier over Kafka if there are settings for Kafka, otherwise the embedded one. Loads the Kafka
- * library only if it is needed. The bus calls `fatal` with an error after which it cannot continue.
+ * Returns the carrier over Kafka if there are settings for Kafka, otherwise the embedded carrier. Loads the
+ * Kafka library only if it is needed. The bus calls `fatal` with an error after which the bus cannot
+ * continue.
  */
 export async function openCarrier(
   settings: KafkaSettings | undefined,

@@ -211,7 +211,7 @@ export function deliveryStates(database: Database): MeasuredState[] {
 
 const UNFINISHED = ["pending", "sending", "held"] as const;
 
-/* One count per state, so that each can read the index of its state. */
+/* Each state has its own count, so that each count can read the index of its state. */
 const DELIVERIES = `select ${UNFINISHED.map((state) => `${countedDeliveries(state)} as ${state}`).join(
   ", ",
 )}`;

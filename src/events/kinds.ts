@@ -91,8 +91,8 @@ export type LifecycleEvent = { [T in EventType]: EventOf<T> }[EventType];
 
 /**
  * Kinds of events that belong to an account instead of one connection, with their fields. They pass through
- * the outbox with the aggregate `account`, numbered by `balances.next_event_seq`. They never go to a callback
- * URL: the account's owner gets an email.
+ * the outbox with the aggregate `account`. Their numbers come from `balances.next_event_seq`. They never go
+ * to a callback URL: the account's owner gets an email.
  */
 export const accountEventKinds = {
   /** The charge for a decision left the balance low, or too small for one more decision (`exhausted`). */

@@ -8,7 +8,10 @@ export type EventWay = "embedded" | "kafka";
 /** The name of a consumer and the events that it reads. */
 export type Reader = Pick<Consumer, "name" | "aggregateType">;
 
-/** A condition for the events of `p` that the consumer reads and has neither handled nor put aside. */
+/**
+ * A SQL condition for the events of `p` that the consumer reads, has not handled, and has not stored as dead
+ * letters.
+ */
 const UNHANDLED = `
 (cast(:aggregateType as text) is null or p.aggregatetype = :aggregateType)
 and not exists (select from inbox i where i.consumer = :name and i.event_id = p.event_id)`;

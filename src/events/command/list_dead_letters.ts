@@ -8,7 +8,7 @@ import { EventsError, printable, type Report, readTime, readUuid } from "./repor
 
 /**
  * Filters for dead letters, as given on the command line. `since` and `until` limit the time at which an
- * event was put aside.
+ * event became a dead letter.
  */
 export type LetterFilters = { consumer?: string; type?: string; since?: string; until?: string };
 /** Options of `deputize events dead-letters list`, as given on the command line. */

@@ -37,9 +37,9 @@ export function createKafkaClient(
 }
 
 /**
- * Stops the library's request queue from checking itself every millisecond forever. It even sets timers in
- * the past, which newer versions of Node warn about. Checks are needed only while a request waits in the
- * queue.
+ * Stops the library's request queue from checking itself every millisecond forever. The queue even sets
+ * timers in the past, which newer versions of Node warn about. Checks are needed only while a request waits
+ * in the queue.
  */
 function calmRequestQueues(): void {
   RequestQueue.prototype.scheduleCheckPendingRequests = function scheduleCheck() {

@@ -39,7 +39,7 @@ const BEATS_TO_JOIN = 2;
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
 /**
- * The number of partitions that a reader handles concurrently, usually all of a topic. They share
+ * The number of partitions that a reader handles concurrently, usually all partitions of a topic. They share
  * transactions.
  */
 const PARTITIONS_AT_ONCE = 16;

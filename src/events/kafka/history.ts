@@ -55,7 +55,7 @@ type Queued = {
   traceparent: HistoryQueueRow["traceparent"];
 };
 
-/** A queued row. Its event fields are null if the event was deleted. */
+/** A queued row with its event. The event fields are null if the event was deleted. */
 type QueuedRow = Queued & (HistoryRow | { event_id: null });
 
 function isKept(row: QueuedRow): row is Queued & HistoryRow {

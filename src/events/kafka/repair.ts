@@ -115,9 +115,9 @@ function endsOf(lags: readonly PartitionLag[]): Record<string, string> {
 }
 
 /**
- * Checks whether a group has passed the ends: it has committed them, or Kafka no longer keeps the records
- * before them. If a partition is shorter than its sampled end, it was created again or lost its end, so its
- * current end counts.
+ * Checks whether a group has passed the sampled ends: it has committed them, or Kafka no longer keeps the
+ * records before them. A partition that is shorter than its sampled end was created again or lost its last
+ * records, so its current end counts.
  */
 export function hasPassed(lags: readonly PartitionLag[], ends: Record<string, string>): boolean {
   const now = new Map(lags.map((each) => [String(each.partition), each]));

@@ -86,9 +86,9 @@ function historySchemas(): EventSchema[] {
 const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 
 /**
- * Returns the JSON Schemas in `docs/events/`, by file name. There is one for each kind of event, which
- * describes a record's value and has the headers in `$defs`. There is one for each webhook body that differs
- * from the record, and one for dead letters.
+ * Returns the JSON Schemas in `docs/events/`, by file name. Each kind of event has a schema that describes a
+ * record's value and has the headers in `$defs`. Each webhook body that differs from the record has its own
+ * schema, and so do dead letters.
  */
 export function schemaFiles(): Record<string, Json> {
   const files = eventSchemas().flatMap((event) => [

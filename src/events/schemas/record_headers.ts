@@ -91,8 +91,8 @@ const SUBJECT = "01a20f6b-8aca-7a04-8b3e-8393eae000ee";
 const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /**
- * Returns the schema of a dead letter's headers: those of its record, the reason why it was put aside, and
- * its position in Kafka.
+ * Returns the schema of a dead letter's headers: the headers of its record, the reason why it became a dead
+ * letter, and its original position in Kafka.
  */
 export function deadLetterHeaders(): Json {
   return headersSchema(
