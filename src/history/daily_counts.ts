@@ -99,7 +99,7 @@ function createCountDays({ db, clock }: { db: Database; clock: Clock }): CountDa
   };
 }
 
-/** Reads only one index, if its pages have been vacuumed. */
+/** Counts the rows per day and result. Reads only one index, if the table has been vacuumed. */
 async function countRows(db: Database, accountId: string, from: Date): Promise<Row[]> {
   const { rows } = await db.raw<{ rows: Row[] }>(
     `select (occurred_at at time zone 'UTC')::date::text as day, decision, count(*)::int as number,

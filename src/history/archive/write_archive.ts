@@ -31,7 +31,7 @@ const UNFINISHED = ".unfinished";
 
 /**
  * Writes a month of the history, as it is at one moment, into its own folder under `to`. Returns the folder.
- * `repeated` is true if it already contained this archive.
+ * `repeated` is true if the folder already contained this archive.
  *
  * The manifest is written after all other files are on disk, so a killed run leaves an archive without a
  * manifest. The same rows always result in the same bytes. An existing archive is never changed. Throws
