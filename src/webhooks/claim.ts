@@ -39,17 +39,18 @@ const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state w
 /*
  * The parts of the claim:
  *
- * - `waiting`: endpoints with a pending delivery, found with one index probe each
- * - `seen`: endpoints that may receive a request now, longest unserved first, with their free capacity
- * - `locked`: the same endpoints, except those from which another worker claimed meanwhile (then `claims` has
- *   changed), and those that were paused or suspended
+ * - `waiting`: endpoints with a pending delivery. Finding each takes one index probe
+ * - `seen`: endpoints that may receive a request now, with their free capacity, the longest unserved endpoint
+ *   first
+ * - `locked`: the same endpoints, without endpoints that were paused or suspended meanwhile, or from which
+ *   another worker claimed meanwhile (then `claims` has changed)
  * - `picked`: their due deliveries, in rounds: the first of every endpoint before the second of any
  *
  * Retries and resent deliveries of an endpoint run concurrently. Of the deliveries that were never tried,
  * only the oldest (`head`) may start, and the next one waits for its result. A receiver that accepts
- * everything therefore receives a connection's events in their order. If the endpoint has capacity for others
- * too (`is_well`), `head` precedes all resent deliveries. Otherwise the delivery that has been due longest
- * comes first.
+ * everything therefore receives a connection's events in their order. If the endpoint has capacity for other
+ * deliveries too (`is_well`), `head` precedes all resent deliveries. Otherwise the delivery that has been due
+ * longest comes first.
  */
 const CLAIM = `
 with recursive waiting (endpoint_id) as (

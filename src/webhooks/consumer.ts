@@ -117,7 +117,7 @@ async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets
   return new Map(rows.map((row) => [row.event_id, row.sealed]));
 }
 
-/** Returns the endpoints of those connections that have a callback URL. Creates missing ones. */
+/** Returns the endpoints of the connections that have a callback URL. Creates missing endpoints. */
 async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Promise<Endpoints> {
   const connectionIds = [...new Set(events.map((event) => event.aggregateId))];
   const connections = await tx("connections")

@@ -41,7 +41,8 @@ export type DispatcherDeps = {
 /** Sends deliveries that are due. */
 export type Dispatcher = {
   /**
-   * Claims as many due deliveries as there is capacity for, and starts them. Returns true if there were any.
+   * Claims as many due deliveries as there is capacity for, and starts sending them. Returns true if it
+   * claimed any.
    */
   step(): Promise<boolean>;
   /** Resolves when no request is running and every result is written. */
@@ -53,8 +54,8 @@ const WRITE_PAUSE = 100;
 
 /**
  * Creates a dispatcher, which is responsible for every delivery that it claims. Signs each request at the
- * time of the attempt. While the claim lasts, it retries writing the result, so a restart of the database
- * does not lose the result.
+ * time of the attempt. While the claim lasts, the dispatcher retries writing the result, so a restart of the
+ * database does not lose the result.
  */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const {

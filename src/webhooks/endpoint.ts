@@ -119,9 +119,9 @@ export const BACKLOG_BATCH = 1000;
 const ENDPOINTS = 100;
 
 /*
- * Endpoints with deliveries that do not match the endpoint's state: held ones at an active endpoint, pending
- * ones at an inactive one, and those to discard. Needs one index probe for each endpoint with such
- * deliveries.
+ * Endpoints with deliveries that do not match the endpoint's state: held deliveries at an active endpoint,
+ * pending deliveries at an inactive endpoint, and deliveries to discard. Needs one index probe for each
+ * endpoint with such deliveries.
  */
 const UNSETTLED = `
 with recursive held (endpoint_id) as (
@@ -162,12 +162,12 @@ const DROP_HELD = moving(DROPPED, "'held'", "and aggregate_seq <= :through");
 const DROP_WAITING = moving(DROPPED, "'pending'", "and aggregate_seq <= :through");
 
 /**
- * Moves up to 1,000 deliveries to the state that their endpoint requires. While the endpoint receives
- * nothing, they are held. If it is active, those to be discarded are cancelled first. The others are then set
- * to pending, oldest first.
+ * Moves up to 1,000 deliveries to the state that their endpoint requires. While the endpoint is paused or
+ * suspended, the deliveries are held. If it is active, deliveries to be discarded are cancelled first. The
+ * other deliveries are then set to pending, oldest first.
  *
  * The worker moves the rest later, so that no endpoint is locked for long, because other events wait for that
- * lock. Until all are moved, new events are held behind them, which keeps their order.
+ * lock. Until all deliveries are moved, new events are held behind them, which keeps the order of events.
  */
 export async function moveBacklog(tx: Transaction, endpointId: string, now: Date): Promise<void> {
   const endpoint = await tx("webhook_endpoints")

@@ -19,7 +19,7 @@ export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts"> & {
   has_body: boolean;
   callback_url: string | null;
   /**
-   * Whether its endpoint receives requests: it is not paused or suspended, and no backlog is being discarded.
+   * Whether the endpoint receives requests: it is not paused or suspended, and no backlog is being discarded.
    */
   is_active: boolean;
 };
@@ -118,8 +118,8 @@ order by r.stepped_at limit 1`;
  * - `page`: the next deliveries of the range by time of creation. `wanted` is true if the delivery is to be
  *   resent
  * - `taken`: the first rows of `page`, up to the number of wanted deliveries for which there is room
- * - `resent`: the wanted ones that nobody has changed meanwhile, set to pending in the same way as in
- *   `resendDelivery`
+ * - `resent`: the wanted deliveries that no other process has changed meanwhile, set to pending in the same
+ *   way as in `resendDelivery`
  *
  * The same statement records the position reached, so each step takes effect once, even after a crash.
  */
@@ -166,8 +166,9 @@ from counts where r.recovery_id = :recoveryId`;
 
 /**
  * Runs one step of one recovery. Returns whether there was a recovery to run. Examines at most 500
- * deliveries. Resends at most 50, less the number already due at the endpoint. This limits the delay for the
- * endpoint's new events and for other endpoints. Any number of workers may call it concurrently.
+ * deliveries. Resends at most 50 deliveries, minus the number of resent deliveries already due at the
+ * endpoint. This limits the delay for the endpoint's new events and for other endpoints. Any number of
+ * workers may call this function concurrently.
  */
 export async function stepRecovery({
   database,

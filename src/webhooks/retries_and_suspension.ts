@@ -198,8 +198,8 @@ function withBreaker(health: Health, verdict: AttemptResult, startedAt: Date, no
     return { ...health, breaker_open_until: null, breaker_open_seconds: null };
   }
   const wasProbe = startedAt >= openUntil;
-  // The health stores the previous wait instead of the number of failed probes, so the previous wait counts
-  // as the first one.
+  // The health stores the previous wait instead of the number of failed probes. The back-off therefore uses
+  // the previous wait as its base.
   const longer = backoff({ base: openSeconds, cap: LONGEST_OPEN_SECONDS }, 2);
   return wasProbe ? opened(health, longer, now) : health;
 }

@@ -81,8 +81,8 @@ const KEPT_BYTES = 16 * 1024;
 /**
  * Creates a sender that prevents requests into our own network. For every request it resolves the name and
  * checks all addresses. It connects only to those addresses, without a proxy, and never follows redirects.
- * One deadline covers all of it, including a second try. Reads at most 64 KiB of the response and keeps 16
- * KiB.
+ * One deadline covers all these steps, including a second try. Reads at most 64 KiB of the response and keeps
+ * 16 KiB.
  */
 export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDeps): Send {
   async function addressesOf(url: URL): Promise<string[]> {
