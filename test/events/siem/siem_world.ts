@@ -93,9 +93,7 @@ export function example(name: string): Promise<string> {
   return readFile(new URL(name, EXAMPLES), "utf8");
 }
 
-/**
- * Replaces values in the text of a properties file. Throws if the text does not set one of these properties.
- */
+/** Replaces values in the text of a properties file. Throws if the text lacks one of these properties. */
 export function withOwn(properties: string, own: Record<string, string>): string {
   return Object.entries(own).reduce((text, [name, value]) => {
     const line = new RegExp(`^${name.replaceAll(".", "\\.")}=.*$`, "m");
