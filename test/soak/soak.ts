@@ -23,8 +23,7 @@ const POSTGRES_PAUSE_MS = 8_000;
 
 /**
  * Runs real parts under load, with three brokers, and inflicts faults on brokers, workers and Postgres
- * concurrently. Then repairs everything, waits until all events have arrived, and lets the checker judge the
- * recorded lines.
+ * concurrently. Then repairs everything, waits until all events have arrived, and checks the recorded lines.
  */
 export async function soak({ folder, seed, seconds, say }: SoakOptions): Promise<Report> {
   await mkdir(folder, { recursive: true });
