@@ -19,7 +19,7 @@ const MAX_APPROVERS = 1_000;
 /** Users that are not people: service accounts, nodes, and anonymous callers. */
 const NO_PERSON = /^system:(serviceaccount:|node:|anonymous$)/;
 
-/** Returns whether a user of a cluster is a person, and so may decide for an account. */
+/** Returns whether a cluster user is a person, and so may decide for an account. */
 export function isPerson(username: string): boolean {
   return !NO_PERSON.test(username);
 }
@@ -71,8 +71,8 @@ async function unlinkApprover(
 }
 
 /**
- * Returns whether a user's decisions in a cluster count for an account. In a transaction, the link cannot be
- * removed before the transaction ends.
+ * Returns whether a user's decisions in a cluster count for an account. Inside a transaction, the link
+ * cannot be removed before the transaction ends.
  */
 export async function isLinked(
   db: Database | Transaction,
@@ -93,7 +93,7 @@ const shown = z.object({
   linked_at: isoTime,
 });
 
-/** An approver in answers of the API. */
+/** An approver, as the API returns it. */
 export type ClusterApproverAnswer = z.infer<typeof shown>;
 
 /** Returns the routes for the cluster users whose decisions count as the account owner's. */

@@ -8,8 +8,8 @@ import { createTokenReviews } from "./token_reviews.ts";
 import type { TrustedClusters } from "./trusted_clusters.ts";
 
 /**
- * Identifies an operator by its bearer token and the id of the cluster that it claims. Throws
- * `operator_unauthorized` if the token does not prove it.
+ * Identifies an operator by its bearer token and the cluster id that it claims. Throws
+ * `operator_unauthorized` if the token does not prove that id.
  */
 export type IdentifyOperator = (token: string, clusterId: string) => Promise<OperatorCaller>;
 
@@ -18,14 +18,16 @@ type Options = {
   clock: Clock;
   clusters: TrustedClusters;
   /**
-   * A secret shared by the API and one operator. It is valid for one cluster, which the settings do not name.
+   * A secret shared by the API and one operator. It is valid for a single cluster that the settings do not
+   * list.
    */
   sharedToken: string | undefined;
 };
 
 /**
- * Creates the check of operators. An operator of a cluster in the settings proves itself with a token of that
- * cluster. One further operator may use the shared token. A token of one cluster never identifies another.
+ * Returns the function that identifies operators. An operator of a cluster in the settings authenticates
+ * with a token of that cluster. One further operator may use the shared token. A token of one cluster never
+ * identifies the operator of another.
  */
 export function createIdentifyOperator({ db, clock, clusters, sharedToken }: Options): IdentifyOperator {
   const reviews = createTokenReviews(clock);
@@ -53,7 +55,7 @@ export function createIdentifyOperator({ db, clock, clusters, sharedToken }: Opt
   };
 }
 
-/** Throws `invalid_request` if the text cannot be the id of a cluster. */
+/** Throws `invalid_request` if the string is not a valid cluster id. */
 export function checkClusterId(text: string): void {
   if (clusterIdField.safeParse(text).success) return;
   const why = "must be at most 64 letters, digits and hyphens";
@@ -74,8 +76,8 @@ function digest(text: string): Buffer {
 }
 
 /**
- * Returns the cluster that first used the shared token. Records this cluster if there was none. All replicas
- * agree on it.
+ * Returns the cluster that first used the shared token. If none is recorded, records this cluster. All
+ * replicas read the same record.
  */
 async function firstCluster(db: Database, clusterId: string): Promise<string> {
   await db("operator_token_cluster").insert({ cluster_id: clusterId }).onConflict("single").ignore();
@@ -97,7 +99,7 @@ export function requireOwnObject(caller: OperatorCaller, ...ids: string[]): void
   if (!ids.every((id) => isOwnObject(caller, id))) throw new ApiError("not_found");
 }
 
-/** Returns the cluster in an external id. */
+/** Returns the cluster id contained in an external id. */
 export function clusterOf(id: string): string {
   return id.slice(0, id.indexOf("."));
 }

@@ -24,9 +24,9 @@ export function claimLeadershipRoute(deps: Deps & { log: Logger }): Route {
 }
 
 /**
- * Gives a new leader of a cluster's operator its epoch, and returns it. The epoch is greater than all earlier
- * ones, even if the database was restored from a backup meanwhile, so no former leader has a valid epoch.
- * From then on, the API refuses calls under other epochs.
+ * Assigns an epoch to a new leader of a cluster's operator, and returns the epoch. The epoch is greater
+ * than all earlier epochs, even if the database was restored from a backup meanwhile. So no former leader
+ * has a valid epoch. From then on, the API refuses calls with any other epoch.
  */
 export async function claimLeadership({ db, clock }: Deps, caller: OperatorCaller): Promise<number> {
   return (await followLeader({ db, clock }, caller)).epoch;
@@ -57,7 +57,8 @@ export async function followLeader(
 }
 
 /**
- * Creates the check whether an epoch is the one that the cluster's newest leader received from any replica.
+ * Returns a function that checks whether an epoch belongs to the newest leader of its cluster. Any replica
+ * may have assigned the epoch.
  */
 export function createIsLeader({ db }: Pick<Deps, "db">) {
   return async ({ clusterId }: OperatorCaller, epoch: number): Promise<boolean> => {

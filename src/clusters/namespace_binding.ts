@@ -8,8 +8,8 @@ import { checkScopes } from "../input/ceiling.ts";
 export type NamespacePlace = { clusterId: string; namespace: string };
 
 /**
- * The bounds within which an account's owner accepts a namespace: the scopes that its platforms may allow at
- * most, and whether approval takes two people.
+ * The limits that an account's owner sets for a namespace: the scopes that its platforms may allow at most,
+ * and whether an approval needs a second person.
  */
 export type AcceptanceWish = { ceiling: readonly string[] | null; fourEyes: boolean };
 
@@ -17,15 +17,15 @@ type Deps = { db: Database; clock: Clock };
 
 /** Upper limit for the namespaces that one account accepts. */
 export const MAX_ACCEPTED_NAMESPACES = 1_000;
-/** Upper limit for the requests of one cluster that the owner sees. The newest requests remain. */
+/** Maximum number of open requests per cluster that the owner sees. Only the newest requests are kept. */
 const MAX_ASKING = 10;
 const ASKING_SECONDS = 14 * 24 * 3600;
-/** Shortest time between two records of the same request. An operator asks every few seconds. */
+/** Minimum time between two records of the same request. An operator repeats a request every few seconds. */
 const NOTED_SECONDS = 3600;
 
 /**
- * Returns the binding of a namespace that the account's owner has accepted. With `lock`, nobody can change it
- * before the transaction ends.
+ * Returns a namespace's binding if the account's owner has accepted it. With `lock`, nobody can change the
+ * binding before the transaction ends.
  */
 export async function findAcceptedBinding(
   db: Database | Transaction,
@@ -84,8 +84,8 @@ export async function listBindings({ db, clock }: Deps, accountId: string): Prom
 }
 
 /**
- * Accepts a namespace, even without a request, or changes the accepted bounds. Throws `invalid_scopes`,
- * `namespace_limit`.
+ * Accepts a namespace, even without a request, or changes the limits of an accepted one. Throws
+ * `invalid_scopes`, `namespace_limit`.
  */
 export async function acceptBinding(
   { db, clock }: Deps,
@@ -124,8 +124,8 @@ export async function acceptBinding(
 }
 
 /**
- * Ends the acceptance of a namespace and deletes the recorded ceilings of its objects. Its registered objects
- * remain, but it can no longer register or request anything. Throws `not_found`.
+ * Withdraws the acceptance of a namespace and deletes the recorded ceilings of its objects. Registered
+ * objects remain, but the namespace can no longer register or request anything. Throws `not_found`.
  */
 export async function endBinding(
   { db }: Pick<Deps, "db">,

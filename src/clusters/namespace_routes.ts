@@ -27,10 +27,10 @@ const shown = z.object({
   accepted_at: isoTime.nullable(),
 });
 
-/** A binding in answers of the API. */
+/** A binding, as the API returns it. */
 export type NamespaceBindingAnswer = z.infer<typeof shown>;
 
-/** Returns the routes for the namespaces that act for an account. */
+/** Returns the routes for namespaces that act for an account. */
 export function namespaceRoutes(deps: Deps): Route[] {
   return [listRoute(deps), acceptRoute(deps), endRoute(deps)];
 }

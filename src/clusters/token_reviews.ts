@@ -17,12 +17,12 @@ export type TokenReviews = {
 export const AUDIENCE = "deputize-api";
 
 const GOOD_MS = 60_000;
-/** An answer older than this is still used, but renewed in the background. */
+/** After this age, an answer is still used, but it is renewed in the background. */
 const STALE_MS = 30_000;
 const BAD_MS = 10_000;
-/** Upper limit for a token. Kubernetes' tokens are shorter. */
+/** Maximum length of a token. Kubernetes tokens are shorter. */
 const MAX_TOKEN_LENGTH = 8_192;
-/** Upper limit for stored good answers, and for stored bad answers. */
+/** Maximum number of cached good answers. The same limit applies to cached bad answers. */
 const MAX_KEPT = 1_000;
 /** Upper limit for concurrent reviews of one cluster, so that bad tokens cannot overload its API server. */
 const MAX_UNDER_WAY = 8;
@@ -81,7 +81,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
     if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
   }
 
-  /** Reviews a token. Concurrent callers share one review. */
+  /** Reviews a token. Concurrent calls for the same token share one review. */
   function reviewed(
     key: string,
     clusterId: string,

@@ -24,8 +24,8 @@ const file = z.strictObject({ clusters: z.array(entry).max(256) });
 type ClusterEntry = z.infer<typeof entry>;
 
 /**
- * Reads the file of the setting `CLUSTERS_FILE`. Paths in it are relative to the file. Throws `ConfigError`
- * with the place of the fault.
+ * Reads the file in the setting `CLUSTERS_FILE`. Paths in it are relative to the file. Throws `ConfigError`
+ * with the location of the fault.
  */
 export async function readClustersFile(path: string): Promise<ClusterEntry[]> {
   const fail = (why: string) => new ConfigError(`CLUSTERS_FILE: ${why}`);
@@ -71,12 +71,12 @@ export type TrustedClusters = {
   close(): Promise<void>;
 };
 
-/** Short, because the operator that calls the API is waiting meanwhile. */
+/** Timeout of a call to a cluster. It is short because the operator waits for the API's answer meanwhile. */
 const DEADLINE_MS = 5_000;
 
 /**
- * Prepares the access to each cluster without calling it, so that an unavailable cluster does not prevent the
- * start. Throws `StartError` for an unusable kubeconfig.
+ * Prepares the access to each cluster without calling it, so that an unavailable cluster does not prevent
+ * startup. Throws `StartError` for an unusable kubeconfig.
  */
 export async function openClusters(
   entries: readonly ClusterEntry[],

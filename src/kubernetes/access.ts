@@ -21,21 +21,21 @@ export type ClusterAccess = {
   server: string;
   /** The HTTP proxy through which the cluster is reached. */
   proxyUrl?: string | undefined;
-  /** Namespace of the context or of the pod; `undefined` if there is none. */
+  /** Namespace of the kubeconfig's context or of the pod; `undefined` if there is none. */
   namespace: string | undefined;
   /** Returns the current credentials. Files are read again at least every minute. */
   credentials(): Promise<ClusterCredentials>;
   /**
-   * Makes the next call of `credentials` read everything again. Called after the cluster refused the
+   * Makes the next call of `credentials` read everything again. Call it after the cluster refused the
    * credentials.
    */
   forget(): void;
 };
 
 type Options = {
-  /** Path of a kubeconfig. Absent: the process runs as a pod in the cluster. */
+  /** Path of a kubeconfig. If absent, the process must run as a pod in the cluster. */
   file?: string | undefined;
-  /** Name of the context to use. Absent: the kubeconfig's current context. */
+  /** Name of the context to use. If absent, the kubeconfig's current context is used. */
   context?: string | undefined;
   clock: Clock;
   /** For tests: the folder that replaces `/` for a pod's files. */
@@ -78,7 +78,8 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
       try {
         return await reading;
       } catch (error) {
-        // The former credentials may still be valid: a file is missing for a moment while it is replaced.
+        // A file is missing for a moment while it is replaced, so the former credentials may still be
+        // valid.
         if (cached !== undefined) return cached.credentials;
         throw error;
       }
@@ -90,7 +91,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
 }
 
 async function loadConfig({ file, context, podRoot }: Omit<Options, "clock">): Promise<KubeConfig> {
-  // The library is large. A process without a cluster does not load it.
+  // The library is large, so a process without a cluster does not load it.
   const { KubeConfig } = await import("@kubernetes/client-node");
   const config = new KubeConfig();
   try {
@@ -106,7 +107,7 @@ async function loadConfig({ file, context, podRoot }: Omit<Options, "clock">): P
   return config;
 }
 
-/** Returns the name of a configuration's source, for messages. */
+/** Returns a name for the source of the configuration, for error messages. */
 function nameOf(file: string | undefined): string {
   return file === undefined ? "The pod's service account" : `The kubeconfig ${file}`;
 }

@@ -22,8 +22,8 @@ export type ApiClients = {
 };
 
 /**
- * One call, in the terms of Kubernetes' roles. For example, a write of a status has the resource
- * `platforms/status`.
+ * One call, described by verb and resource as in Kubernetes RBAC. For example, writing a status has the
+ * resource `platforms/status`.
  */
 export type ClusterCall = {
   verb: Verb;
@@ -37,8 +37,8 @@ export type ClusterCall = {
 const VERBS: Record<string, Verb> = { POST: "create", PATCH: "patch", DELETE: "delete" };
 
 /**
- * Creates the clients of the API server at `server`. `send` makes each call and resolves to the body, which
- * is JSON. The library is large, so only a process with a cluster loads it.
+ * Creates the clients for the API server at `server`. `send` makes each call and resolves to its JSON body.
+ * The library is large, so only a process with a cluster loads it.
  */
 export async function createApiClients(
   server: string,

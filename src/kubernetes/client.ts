@@ -18,7 +18,8 @@ export type ClusterWatch = {
 
 /**
  * Calls an API server through the typed clients of `@kubernetes/client-node`. Every failure is a
- * `ClusterError`. Each call has a deadline. If the cluster asks for it, a call waits and is repeated.
+ * `ClusterError`. Each call has a deadline. If the cluster asks to retry later, the client waits and
+ * repeats the call.
  */
 export type ClusterClient = ApiClients & {
   /** Resolves when the API server ends the watch. */
@@ -27,7 +28,7 @@ export type ClusterClient = ApiClients & {
   close(): Promise<void>;
 };
 
-/** Status code in metrics for a request without an answer, as in client-go. */
+/** Status code in metrics for a request that received no response, as in client-go. */
 export const NO_ANSWER = "<error>";
 
 /** A completed request. `code` is its status or `NO_ANSWER`. */
@@ -58,7 +59,7 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
   let current: Agents | undefined;
 
   /**
-   * Returns the connections for some certificates. Changed certificates need new connections. Calls on the
+   * Returns the connections for these TLS options. Changed certificates need new connections. Calls on the
    * former connections finish, and watches are opened again.
    */
   function agentsFor(tls: ClusterTls): Agents {
@@ -89,14 +90,14 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
   }
 
   /**
-   * Makes one call and returns the body of its answer. It reads the body here, because the library would
-   * quote it in errors.
+   * Makes one call and returns the response body. It reads the body here, because the library would quote
+   * the body in errors.
    */
   async function once(request: RequestContext, call: ClusterCall, signal: AbortSignal): Promise<string> {
     try {
       const { headers, agents } = await connect(call, signal);
       const method = request.getHttpMethod();
-      // The library's own `fetch` follows redirects, and it costs the operator 11 MiB at rest.
+      // The library's own `fetch` follows redirects, and it adds 11 MiB to the operator's memory when idle.
       const answer = requestOver(request.getUrl(), {
         method,
         headers: { ...request.getHeaders(), ...headers },
@@ -126,13 +127,16 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
     }
   }
 
-  /** Returns the milliseconds after which to repeat a failed call; `undefined` if it must not be repeated. */
+  /**
+   * Returns how many milliseconds to wait before repeating a failed call; `undefined` if the call must not
+   * be repeated.
+   */
   function repeatAfter(error: unknown, tries: number): number | undefined {
     if (isStatus(error, 401) && tries === 0) {
       access.forget();
       return 0;
     }
-    // A call that the cluster asks to repeat has not started.
+    // If the cluster asks to repeat a call, it has not executed the call.
     const { retryAfterMs, status } = error as ClusterError;
     const isPutOff = status === 429 || (status !== undefined && status >= 500);
     return isPutOff && retryAfterMs !== undefined && retryAfterMs < deadlineMs ? retryAfterMs : undefined;
@@ -196,7 +200,7 @@ function createAgents({ server, proxyUrl }: ClusterAccess, tls: ClusterTls): Age
       ? new Agent({ connect: { ...tls, timeout: CONNECT_MS }, allowH2: false, ...limits })
       : new ProxyAgent({ uri: proxyUrl, requestTls: tls, allowH2: false, ...limits });
   const calls = create({ connections: 16, keepAliveTimeout: 30_000 });
-  // No timeout for the body, because the reflector notices silence.
+  // A watch has no body timeout, because the reflector detects silence.
   const watches = create({ bodyTimeout: 0 });
   return { tls, calls, watches: watches.compose(onlyTo(new URL(server).origin)), all: [calls, watches] };
 }
@@ -216,7 +220,10 @@ async function closed({ all: [calls, watches] }: Agents): Promise<void> {
   await Promise.all([calls?.close(), watches?.destroy()]).catch(() => undefined);
 }
 
-/** Resolves to the value, or rejects when `signal` aborts first. A credentials plugin may hang. */
+/**
+ * Resolves to the value, or rejects when `signal` aborts first. This guards against a credentials plugin
+ * that hangs.
+ */
 function within<T>(value: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const end = () => reject(signal.reason);

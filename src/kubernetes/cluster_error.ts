@@ -1,9 +1,9 @@
 import { z } from "zod";
 
-/** The actions on a resource, in the terms of Kubernetes' roles. */
+/** The actions on a resource, as Kubernetes RBAC names them. */
 export type Verb = "get" | "list" | "watch" | "create" | "patch" | "delete";
 
-/** The known facts about a failed call. `status` is absent if there was no answer. */
+/** The known facts about a failed call. `status` is absent if the cluster did not answer. */
 export type FailedCall = {
   verb: Verb;
   resource: string;
@@ -15,7 +15,7 @@ export type FailedCall = {
 };
 
 /**
- * A failed call of the cluster. It states the call and the reason, but quotes neither bodies nor headers,
+ * A failed call to the cluster. It states the call and the reason, but quotes neither bodies nor headers,
  * because both may contain secrets.
  */
 export class ClusterError extends Error {
@@ -23,7 +23,7 @@ export class ClusterError extends Error {
   readonly resource: string;
   readonly status: number | undefined;
   readonly reason: string;
-  /** The wait that the cluster asks for, in milliseconds. */
+  /** The wait that the cluster requests, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
   constructor({ verb, resource, status, reason, retryAfterMs }: FailedCall) {
@@ -38,8 +38,8 @@ export class ClusterError extends Error {
 }
 
 /**
- * A call that the cluster refuses, and will keep refusing until a person changes something: a role, a quota
- * or the object.
+ * A call that the cluster refuses, and will refuse again until somebody changes a role, a quota or the
+ * object.
  */
 export class ClusterRefused extends ClusterError {
   readonly quota: string | undefined;
@@ -54,7 +54,7 @@ export class ClusterRefused extends ClusterError {
 /** HTTP statuses after which the same call fails again. An exceeded quota is 403, an immutable field 422. */
 const REFUSALS = new Set([400, 403, 405, 406, 413, 415, 422]);
 const REASON = /^[A-Za-z]{1,64}$/;
-/** The only part of a message that is kept, because the message may quote what was sent. */
+/** The only part of a message that the error keeps. The rest may quote the request. */
 const QUOTA = /exceeded quota: ([a-z0-9][-.a-z0-9]{0,252})/;
 /** Upper limit for the wait that a Retry-After header asks for. */
 const MAX_RETRY_AFTER_SECONDS = 3600;
@@ -91,7 +91,7 @@ export function errorOfAnswer(
 }
 
 /**
- * Converts the failure of a call without a complete answer to an error, whose reason is the code of the
+ * Converts the failure of a call without a complete answer to an error. Its reason is the error code of the
  * cause.
  */
 export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, error: unknown): ClusterError {
@@ -108,7 +108,7 @@ export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, er
   return new ClusterError({ ...call, reason: isCode ? code : "ConnectionFailed" });
 }
 
-/** Returns whether an error is an answer with this HTTP status. */
+/** Returns whether an error reports an answer with this HTTP status. */
 export function isStatus(error: unknown, status: number): boolean {
   return error instanceof ClusterError && error.status === status;
 }

@@ -10,13 +10,13 @@ import { isStatus } from "./cluster_error.ts";
 
 /**
  * The result of comparing the admission policies of a cluster with `crds/policies.yaml`: they are equal, or
- * `fault` names the one that is missing or altered.
+ * `fault` names the policy that is missing or altered.
  *
- * `hash` is the hash of the policies' content, equal wherever the same file is applied for the same operator.
- * `revision` is a hash over the identity of the objects: it differs if a policy was changed in between, even
- * if it was changed back. `since` is the moment from which they were enforced in this form. Compare it with
- * the creation of the object that they guarded, because the writers of an object control the times in its
- * `managedFields`.
+ * `hash` is the hash of the policies' content. It is equal wherever the same file is applied for the same
+ * operator. `revision` is a hash over the identity of the objects. It differs if a policy was changed in
+ * between, even if the change was undone. `since` is the time from which the policies were enforced in this
+ * form. Compare it with the creation time of a guarded object. The times in `managedFields` are unsuitable,
+ * because the object's writers control them.
  */
 export type PoliciesVerdict =
   | { hash: string; revision: string; since: Date; fault?: never }
@@ -36,7 +36,7 @@ const RESOURCES = {
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 } as const;
 
-/** The part of a client that the check needs. */
+/** The part of a cluster client that the check needs. */
 export type PolicyReader = { custom: Pick<CustomObjectsApi, "getClusterCustomObject"> };
 
 const document = z.object({
@@ -150,7 +150,8 @@ function lastChange(live: Live): number {
 }
 
 /**
- * Returns the times of changes to the rules after the creation. Changes to labels and status do not count.
+ * Returns the times at which the rules changed after their creation. Changes to labels and status do not
+ * count.
  */
 function changes({ metadata }: Live): string[] {
   if (metadata.generation === 1) return [];

@@ -118,8 +118,8 @@ function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.Dispatc
 }
 
 /**
- * Creates a reader that splits chunks into lines of JSON. Text after the last line break is incomplete and is
- * kept back. The reader throws `SyntaxError` for a line that is too long or not JSON.
+ * Creates a reader that splits chunks into lines of JSON. It keeps text after the last line break until the
+ * next chunk. It throws `SyntaxError` for a line that is too long or not JSON.
  */
 function createLineReader(): (chunk: Uint8Array) => string[] {
   const decoder = new TextDecoder();
@@ -139,7 +139,7 @@ function escaped(separator: string): string {
   return separator === "\u2028" ? "\\u2028" : "\\u2029";
 }
 
-/** Parses JSON; returns `undefined` if the text is not JSON. */
+/** Parses a string as JSON; returns `undefined` if it is not JSON. */
 export function decoded(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -30,7 +30,7 @@ const shown = z.object({
 /** An acceptance, as the API returns it. */
 export type AcceptedPrincipalAnswer = z.infer<typeof shown>;
 
-/** Returns the routes about root identities of other accounts whose authority a platform accepts. */
+/** Returns the routes for root identities of other accounts whose authority a platform accepts. */
 export function acceptedPrincipalRoutes(deps: Deps): Route[] {
   return [listRoute(deps), replaceRoute(deps), acceptRoute(deps), endRoute(deps)];
 }
@@ -131,7 +131,7 @@ function endRoute(deps: Deps): Route {
   });
 }
 
-/** Converts an acceptance from the form in which calls carry it. */
+/** Converts an acceptance from its form in the API to the internal form. */
 export function readAcceptance({
   human_id,
   scopes,

@@ -8,8 +8,8 @@ import { expandScopes } from "../protocol/documents/scopes.ts";
 import { findPlatform, lockConnection } from "./platform_record.ts";
 
 /**
- * A root identity of another account, the scopes that are accepted from it, and when the acceptance ends.
- * `null` sets no end.
+ * A root identity of another account, the scopes that are accepted from it, and the expiry of the
+ * acceptance. `null` means that it does not expire.
  */
 export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
 
@@ -19,9 +19,9 @@ type Deps = { db: Database; clock: Clock };
 export type PlatformPlace = { accountId: string; platformId: string };
 
 /**
- * Accepts one principal at a platform, or changes what is accepted from it. Decisions use it from the commit
- * on. Throws `not_found` (also for a root that the registry does not have), `invalid_scopes`,
- * `invalid_expiry`, `invalid_principal` and `principal_limit`.
+ * Accepts a principal at a platform, or changes the scopes and expiry of an existing acceptance. Decisions
+ * use the change from the commit on. Throws `not_found` (also for a root that is not in the registry),
+ * `invalid_scopes`, `invalid_expiry`, `invalid_principal` and `principal_limit`.
  */
 export async function acceptPrincipal(
   deps: Deps,
@@ -50,10 +50,10 @@ export async function acceptPrincipal(
 }
 
 /**
- * Makes these the only principals accepted at a platform, all or none of them. The list may contain a
- * principal whose end has passed, who is not accepted. Unchanged rows are not written again, so the call may
- * be repeated at any time. Returns how many are accepted now. Throws `not_found` and what {@link
- * checkAcceptances} throws.
+ * Replaces all accepted principals of a platform, or none of them. An acceptance that has already expired
+ * may be listed, but does not count as accepted. Unchanged rows are not written again, so the call may be
+ * repeated at any time. Returns the number of principals that are accepted now. Throws `not_found` and what
+ * {@link checkAcceptances} throws.
  */
 export async function replaceAcceptedPrincipals(
   deps: Deps,
@@ -93,8 +93,8 @@ function isSame(row: AcceptedPrincipalRow, known: AcceptedPrincipalRow | undefin
 
 /**
  * Checks that an account may accept these principals. Throws `invalid_scopes`, or `principal_limit` for too
- * many. Throws `invalid_principal` for one that is listed twice, has no root in the registry, or is the
- * account itself.
+ * many. Throws `invalid_principal` for a principal that is listed twice, has no root in the registry, or is
+ * the account itself.
  */
 export async function checkAcceptances(
   db: Database | Transaction,
@@ -111,8 +111,8 @@ export async function checkAcceptances(
 }
 
 /**
- * Ends the acceptance of a principal: no decision after the commit allows on its authority. Throws
- * `not_found`.
+ * Ends the acceptance of a principal. After the commit, no decision allows an operation on that principal's
+ * authority. Throws `not_found`.
  */
 export async function endAcceptance(deps: Deps, place: PlatformPlace, humanId: string): Promise<void> {
   await change(deps, place, async (tx, connectionId) => {
@@ -155,9 +155,9 @@ function rowsOf(
 }
 
 /**
- * Returns the scopes without duplicates. Throws `invalid_scopes`, also for a wildcard over custom scopes. The
- * account that invents a custom scope decides what it means. So a wildcard would accept scopes that nobody
- * here has read, and each must be named.
+ * Returns the scopes without duplicates. Throws `invalid_scopes`, also for a wildcard over custom scopes.
+ * Each account defines the meaning of its own custom scopes. A wildcard would therefore accept scopes that
+ * nobody here has read, so each custom scope must be named.
  */
 function checkAcceptedScopes(scopes: readonly string[]): string[] {
   const checked = checkScopes(scopes);
@@ -169,7 +169,10 @@ function checkAcceptedScopes(scopes: readonly string[]): string[] {
   );
 }
 
-/** Throws `invalid_principal` unless each id is the root identity of another account and is listed once. */
+/**
+ * Throws `invalid_principal` unless each id is the root identity of another account and is listed only
+ * once.
+ */
 async function checkPrincipals(
   db: Database | Transaction,
   accountId: string,

@@ -2,17 +2,19 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { AccountRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 
-/** An account that completed its onboarding. It may own platforms and lend authority with its root key. */
+/**
+ * An account that completed its onboarding. It may own platforms and delegate authority with its root key.
+ */
 export type Owner = {
   accountId: string;
   email: string;
   accountType: "individual" | "organization";
-  /** `org_name` of events: the organization's name, or the person's if there is none. */
+  /** `org_name` of events: the organization's name, or the person's name if there is no organization. */
   orgName: string;
   humanId: string;
   rootKeyId: string;
   rootPublicKey: { ed25519: string; ml_dsa_65: string };
-  /** The ceiling of the root key in the vault. Null sets no ceiling. */
+  /** The ceiling of the root key in the vault. `null` means no ceiling. */
   rootCeiling: string[] | null;
 };
 

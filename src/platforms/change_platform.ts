@@ -18,9 +18,9 @@ type PlatformChange = {
 
 /**
  * Changes a platform's name, description or ceiling, and returns the changed platform. The ceiling can only
- * shrink. Certificates approved under the wider ceiling keep their text, but lose the scopes above the new
- * ceiling from the commit on. The vault is updated afterwards, and the change is valid even while the vault
- * is unavailable. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
+ * shrink. Certificates approved under the wider ceiling remain as issued. From the commit on, however,
+ * their scopes above the new ceiling no longer count. The vault is updated afterwards, and the change is
+ * valid even while the vault is unavailable. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },
@@ -47,7 +47,7 @@ export async function changePlatform(
   return changed;
 }
 
-/** Changes the certificates last, because decisions on them wait from then until the commit. */
+/** Changes the certificates last, because decisions on these certificates wait from then until the commit. */
 async function narrowAuthority(
   tx: Transaction,
   record: LivePlatform,
@@ -62,10 +62,10 @@ async function narrowAuthority(
 }
 
 /**
- * Throws `invalid_callback_url` for a callback URL whose text alone is wrong. Outside development it must be
- * https. It must not contain a user or password, or characters that a URL parser silently drops. It must not
- * name this machine or a literal address, unless the policy allows that. The addresses behind its name are
- * checked at every delivery.
+ * Checks the form of a callback URL and throws `invalid_callback_url`. Outside development, the URL must be
+ * https. It must not contain a user or password, or characters that a URL parser silently drops. It must
+ * not name this machine or a literal address, unless the policy allows that. The addresses behind its host
+ * name are checked at every delivery.
  */
 export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
   const form = callbackUrlForm(text, policy);
@@ -79,8 +79,8 @@ export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
 }
 
 /**
- * Sets the URL that a connection's events are delivered to, or clears it with `null`. New events and
- * undelivered ones go to the new URL. A suspended endpoint is resumed, but one that its owner paused stays
+ * Sets the URL that receives a connection's events, or clears the URL with `null`. New and undelivered
+ * events go to the new URL. A suspended endpoint is resumed, but an endpoint that its owner paused stays
  * paused. Throws `invalid_callback_url`, `not_found`.
  */
 export async function setCallback(

@@ -2,11 +2,12 @@ import { notExpired, type Transaction } from "../db/database.ts";
 import type { CertificateRow } from "../db/tables.ts";
 import type { LifecycleEvent } from "../events/outbox.ts";
 
-/** The authority of a whole connection, or of one of its agents. */
+/** Selects the authority of a whole connection, or of one of its agents. */
 export type AuthorityOf = { connection_id: string; agent_id?: string };
 
 /**
- * Withdraws the pending requests of a connection or an agent, with one reason. Needs the connection's lock.
+ * Withdraws the pending requests of a connection or an agent, with the same reason for all. The caller must
+ * hold the connection's lock.
  */
 export async function withdrawRequests(
   tx: Transaction,
@@ -20,9 +21,10 @@ export async function withdrawRequests(
 }
 
 /**
- * Returns the events for revoking the active certificates of a connection or an agent: one for each that has
- * not expired, in the order of their ids. Reads the rows without locking them, so decisions continue. Under
- * the connection's lock, the rows cannot change until this transaction revokes them.
+ * Returns one `delegation.revoked` event for each active certificate of a connection or an agent, ordered
+ * by certificate id. Skips expired certificates. Reads the rows without locking them, so decisions
+ * continue. While the caller holds the connection's lock, the rows cannot change before its transaction
+ * revokes them.
  */
 export async function revocationEvents(
   tx: Transaction,
@@ -42,8 +44,8 @@ export async function revocationEvents(
 }
 
 /**
- * Revokes the active certificates of a connection or an agent, with one reason. Needs the connection's lock.
- * See {@link changeCertificates}.
+ * Revokes the active certificates of a connection or an agent, with the same reason for all. The caller
+ * must hold the connection's lock. See {@link changeCertificates}.
  */
 export async function revokeCertificates(
   tx: Transaction,
@@ -55,8 +57,8 @@ export async function revokeCertificates(
 }
 
 /**
- * Changes the active certificates of a connection or an agent. Call it last in a transaction: from here to
- * the commit, every decision on these certificates waits, and with it the other decisions of its batch. Locks
+ * Changes the active certificates of a connection or an agent. Call it last in a transaction. Until the
+ * commit, every decision on these certificates waits, together with the other decisions of its batch. Locks
  * the rows in the same order as a batch of decisions does. Any other order could deadlock with a batch.
  */
 export async function changeCertificates(

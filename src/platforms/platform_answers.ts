@@ -6,14 +6,14 @@ import { isoTime, oneLine } from "../input/schemas.ts";
 import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
 
 /**
- * The name by which operations are bound to a connection: visible text of at most 512 bytes, as the wire
- * format requires.
+ * The name that binds operations to a connection: visible text of at most 512 bytes, as the wire format
+ * requires.
  */
 export const verifierName = oneLine(512).refine(
   (name) => Buffer.byteLength(name) <= 512,
   "must have at most 512 bytes",
 );
-/** Body of the calls with which people register a platform. */
+/** Request body with which users register a platform. */
 export const registrationBody = z.object({
   ...registrationFields,
   surface_type: registrationFields.surface_type.describe(
@@ -47,13 +47,13 @@ const registeredFields = z.object({
   expires_at: isoTime,
 });
 
-/** The object of a cluster that declares a platform. */
+/** The cluster object that declares a platform. */
 export const declaredBy = z
   .object({ cluster_id: z.string(), namespace: z.string().nullable(), name: z.string().nullable() })
   .nullable()
   .describe("The Kubernetes object that declares it, in which it is changed; null if there is none");
 
-/** A platform, as the API returns it, without secrets. */
+/** A platform, as the API returns it without secrets. */
 export const platformAnswer = registeredFields.extend({ declared_by: declaredBy });
 export type PlatformAnswer = z.infer<typeof platformAnswer>;
 
@@ -80,12 +80,12 @@ export const agentAnswer = z.object({
 
 export type AgentAnswer = z.infer<typeof agentAnswer>;
 
-/** Converts a platform into its answer. */
+/** Converts a platform to its form in API answers. */
 export function showPlatform(record: LivePlatform): PlatformAnswer {
   return { ...showRegistered(record), declared_by: showDeclaredBy(record) };
 }
 
-/** Returns the object that declares a platform, or an agent of a platform in the same namespace. */
+/** Returns the object that declares a platform, or that declares an agent in the platform's namespace. */
 export function showDeclaredBy(
   record: Pick<LivePlatform, "external_id" | "object_namespace" | "object_name">,
 ): z.infer<typeof declaredBy> {
@@ -94,7 +94,7 @@ export function showDeclaredBy(
   return { cluster_id: clusterOf(external_id), namespace: object_namespace, name: object_name };
 }
 
-/** Converts a platform into the answer of its registration, without secrets. */
+/** Converts a platform to the answer to its registration, without secrets. */
 export function showRegistered(record: LivePlatform): z.infer<typeof registeredFields> {
   return {
     platform_id: record.platform_id,
@@ -115,7 +115,7 @@ export function showRegistered(record: LivePlatform): z.infer<typeof registeredF
   };
 }
 
-/** Converts an agent into its answer. */
+/** Converts an agent to its form in API answers. */
 export function showAgent(row: AgentRow): AgentAnswer {
   return {
     agent_id: row.agent_id,

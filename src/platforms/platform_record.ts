@@ -62,8 +62,8 @@ export async function findPlatform(
 }
 
 /**
- * Returns the account's platform with this connection. Throws `not_found` if it is removed, belongs to
- * another account or does not exist.
+ * Returns the account's platform that has this connection. Throws `not_found` if the platform is removed,
+ * belongs to another account or does not exist.
  */
 export async function findConnection(
   db: Database | Transaction,
@@ -84,23 +84,23 @@ async function liveRecord(
   return record;
 }
 
-/** Checks whether a platform is not removed. */
+/** Returns whether a platform has not been removed. */
 export function isLive(record: PlatformRecord): record is LivePlatform {
   return record.removed_at === null && record.api_key_prefix !== null;
 }
 
 /**
  * Locks a connection and everything that belongs to it: its platform's ceiling, its keys, agents, requests
- * and certificates. Every change of these takes this lock first and reads afterwards. So no change relies on
- * rows that another is about to change, and two changes cannot deadlock. Rows that merely refer to the
- * connection can still be inserted by others meanwhile.
+ * and certificates. Every change to them takes this lock first and reads afterwards. So no change relies on
+ * rows that another change is about to modify, and two changes cannot deadlock. Other transactions can
+ * still insert rows that only reference the connection.
  */
 export async function lockConnection(tx: Transaction, connectionId: string): Promise<void> {
   await tx("connections").select("connection_id").where({ connection_id: connectionId }).forNoKeyUpdate();
 }
 
 /**
- * The surface types of platforms: the title of each, and whether its managed service is open (specification
+ * The surface types of platforms: each one's title, and whether its managed service is open (specification
  * §1).
  */
 export const surfaceTypes = {

@@ -97,7 +97,7 @@ type Deps = VaultSyncDeps & { clock: Clock };
 const newestFirst: PageOrder = { time: "p.created_at", id: "p.platform_id", isId: isUuid };
 const params = z.object({ platform_id: idText });
 
-/** `GET /v1/service/platforms`: the account's platforms, newest first. */
+/** `GET /v1/service/platforms`: lists the account's platforms, newest first. */
 export function listPlatformsRoute({ db }: Deps): Route {
   return route({
     id: "list_platforms",

@@ -98,8 +98,8 @@ function draftOf(owner: Owner, wish: PlatformWish): Draft {
 }
 
 /**
- * Makes registrations of one account wait for each other, so that each counts the platforms of the previous
- * ones.
+ * Makes concurrent registrations for the same account wait, so that each counts the platforms of the
+ * previous ones.
  */
 async function checkLimits(tx: Transaction, { owner, wish }: Draft): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: owner.accountId }).forNoKeyUpdate();

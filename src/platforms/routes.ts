@@ -20,11 +20,12 @@ import {
   registrationRoutes,
 } from "./platform_routes.ts";
 
-/** Dependencies of the routes about platforms, connections and agents. */
+/** Dependencies of the routes for platforms, connections and agents. */
 export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };
 
 /**
- * Returns the routes of specification §4 "Platform and agents", and those that manage platforms and agents.
+ * Returns the routes of specification §4 "Platform and agents", and further routes that manage platforms
+ * and agents.
  */
 export function platformRoutes(deps: PlatformDeps): Route[] {
   return [

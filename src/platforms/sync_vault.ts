@@ -21,10 +21,10 @@ type DueAgent = Pick<
 > & { ceiling: string[] };
 
 /**
- * Reports deleted agents and reduced ceilings to the vault, for one connection or for all. The database has
- * enforced these changes since their commit, and the vault is the second line of defense. So the call can be
- * repeated at any time, and runs again after a crash. It never fails: what the vault did not accept stays
- * due. Returns how many agents were synced.
+ * Sends deletions of agents and reduced ceilings to the vault, for one connection or for all. The database
+ * enforces these changes from their commit on, and the vault is the second line of defense. So the call can
+ * be repeated at any time, for example after a crash. The call never fails. Changes that the vault did not
+ * accept stay due. Returns the number of synced agents.
  */
 export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Promise<number> {
   let synced = 0;
@@ -41,8 +41,8 @@ export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Pro
 }
 
 /**
- * Returns whether the vault is up to date about an agent. A refusal is final too (the key is gone, already
- * disabled, or its ceiling already narrower), because asking again changes nothing.
+ * Returns whether the vault is up to date about an agent. This includes a refusal, because asking again
+ * would change nothing: the key is gone, already disabled, or already has a narrower ceiling.
  */
 async function syncAgent({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
   if (agent.vault_key_id === null) return true;
@@ -64,7 +64,7 @@ async function syncAgent({ vault, log }: VaultSyncDeps, agent: DueAgent): Promis
   }
 }
 
-/** A change made in the meantime has a later time and stays due. */
+/** A change made during the sync has a later time, so it stays due. */
 async function noteSynced(db: Database, agent: DueAgent): Promise<number> {
   return db("agents")
     .where({ agent_id: agent.agent_id, vault_due_at: agent.vault_due_at })
@@ -94,8 +94,8 @@ async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[
 }
 
 /**
- * Syncs the vault now and every 30 seconds, for changes that could not be sent when they happened: after a
- * crash, or while the vault was unavailable. Several processes may do so concurrently.
+ * Syncs the vault now and every 30 seconds. This sends changes that could not be sent when they happened:
+ * after a crash, or while the vault was unavailable. Several processes may sync concurrently.
  */
 export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
   const stopping = new AbortController();

@@ -14,7 +14,7 @@ export type Terminal = {
   confirm(question: string): Promise<boolean>;
 };
 
-/** The options of a command line by name. The value is a text, or `true` for an option without a value. */
+/** The options on a command line by name. The value is a string, or `true` for an option without a value. */
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 /** Everything that a command works with. */
@@ -28,7 +28,7 @@ export type Context = {
   wait(ms: number): Promise<void>;
 };
 
-/** An option: the value that it takes, if any, and its help text. */
+/** Describes an option: its short form, the name of its value, and its help text. */
 type OptionHelp = { short?: string; takes?: string; help: string };
 
 /** The kind of names that a command accepts, for completion. */
@@ -45,7 +45,7 @@ export type Command = {
   run(context: Context): Promise<void>;
 };
 
-/** Returns the text of an option; `undefined` if it is absent. */
+/** Returns the string value of an option; `undefined` if the option is absent. */
 export function textOf(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === "string" ? value : undefined;
@@ -64,9 +64,7 @@ export const shared = {
 const SECONDS = 60;
 const LOOK_MS = 500;
 
-/**
- * Repeats `done` until it returns a value, for at most the time of `--timeout`. Throws `Failure` afterwards.
- */
+/** Calls `done` repeatedly until it returns a value. Throws `Failure` after the time in `--timeout`. */
 export async function waitFor<T>(
   { options, clock, wait }: Context,
   what: string,

@@ -2,5 +2,5 @@
 import { complete } from "./completion.ts";
 import { createKubectl } from "./kubectl.ts";
 
-// kubectl runs this program with the words typed after `kubectl deputize`.
+// kubectl runs this program with the words that the user typed after `kubectl deputize`.
 process.stdout.write(await complete(process.argv.slice(2), (common) => createKubectl(common)));

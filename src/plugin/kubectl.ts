@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { text } from "node:stream/consumers";
 
-/** An error that a person can correct. The message says how. */
+/** An error that the user can correct. The message says how. */
 export class Failure extends Error {}
 
-/** A command line that cannot be understood. */
+/** An invalid command line. */
 export class UsageFailure extends Failure {}
 
 /** An object of the cluster as JSON. */
@@ -27,9 +27,9 @@ export type KubernetesObject = {
 
 /** A failure of kubectl, with kubectl's message. */
 export class KubectlFailure extends Failure {
-  /** Whether the named object does not exist. */
+  /** True if the named object does not exist. */
   readonly isMissing: boolean;
-  /** Whether another write came first. */
+  /** True if another write to the object came first. */
   readonly isConflict: boolean;
 
   constructor(message: string) {
@@ -51,7 +51,7 @@ export type Kubectl = {
   list<T extends KubernetesObject>(args: readonly string[]): Promise<T[]>;
 };
 
-/** A log line that kubectl writes to its standard error in addition to messages. */
+/** A log line that kubectl writes to its standard error besides its messages. */
 const LOGGED = /^[EWIF]\d{4} .*\n?/gm;
 
 /** Returns kubectl's messages without log lines, or all of its standard error if there are only log lines. */
@@ -65,7 +65,7 @@ function withoutLogLines(err: string): string {
 export function createKubectl(common: readonly string[], program = "kubectl"): Kubectl {
   async function run(args: readonly string[], input = ""): Promise<string> {
     const child = spawn(program, [...args, ...common], { stdio: ["pipe", "pipe", "pipe"] });
-    // A program that has read enough closes the pipe.
+    // A program that has read enough of its input closes the pipe.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
     const ended = new Promise<number>((resolve, reject) => {

@@ -1,6 +1,6 @@
 import { Failure, type Kubectl, type KubernetesObject } from "./kubectl.ts";
 
-/** The full resource names of our kinds. */
+/** The full resource names of Deputize's kinds. */
 export const resources = {
   platform: "platforms.deputize.io",
   agent: "agents.deputize.io",
@@ -53,7 +53,7 @@ export type Delegation = Declared<
 
 export type AnyObject = Platform | Agent | Delegation;
 
-/** Returns the object of a name. Throws `Failure` if it does not exist. */
+/** Returns the object with this name. Throws `Failure` if it does not exist. */
 export async function objectOf<T extends AnyObject>(
   kubectl: Kubectl,
   kind: KindName,
@@ -64,12 +64,12 @@ export async function objectOf<T extends AnyObject>(
   return object;
 }
 
-/** Returns the condition of a type. */
+/** Returns the condition of this type; `undefined` if there is none. */
 export function conditionOf({ status }: AnyObject, type: string): Condition | undefined {
   return status?.conditions?.find((condition) => condition.type === type);
 }
 
-/** Returns the reason of the condition Ready, or `Terminating` during a deletion. */
+/** Returns the reason of the condition Ready, or `Terminating` while the object is being deleted. */
 export function reasonOf(object: AnyObject): string {
   if (object.metadata.deletionTimestamp !== undefined) return "Terminating";
   return conditionOf(object, "Ready")?.reason ?? "Unknown";

@@ -14,10 +14,13 @@ type World = {
   program?: string;
 };
 
-/** Exit status of a command line that was not understood. */
+/** Exit status for an invalid command line. */
 const USAGE = 2;
 
-/** Runs a command line and returns its exit status: 0 done, 1 refused or failed, 2 not understood. */
+/**
+ * Runs a command line and returns its exit status: 0 for success, 1 for a refusal or failure, 2 for an
+ * invalid command line.
+ */
 export async function runPlugin(args: readonly string[], world: World): Promise<number> {
   const { terminal } = world;
   const [name = "", ...rest] = args;

@@ -5,7 +5,7 @@ import { Failure } from "./kubectl.ts";
 
 const NARROW = 80;
 
-/** Returns the terminal of this process. Without a terminal, nobody can be asked. */
+/** Returns the terminal of this process. Without an interactive terminal, `confirm` cannot ask anybody. */
 export function processTerminal(): Terminal {
   const { stdin, stdout, stderr } = process;
   return {

@@ -54,12 +54,14 @@ function cut(line: string, width: number): string {
 
 const WIDEST = 100;
 
-/** Breaks a text into lines of at most `width` and 100 columns. Longer words remain whole. */
+/**
+ * Wraps a string into lines of at most `width` columns, and never more than 100. Longer words remain whole.
+ */
 export function wrapped(text: string, width: number): string {
   return linesOf(text, Math.min(width, WIDEST)).join("\n");
 }
 
-/** Formats labels in one column and their texts beside them, in lines of at most `width` columns. */
+/** Formats labels in one column and their texts in a second column, in lines of at most `width` columns. */
 export function labelled(
   lines: readonly (readonly [label: string, text: string])[],
   width: number,
@@ -76,7 +78,7 @@ export function labelled(
 }
 
 const GAP = "   ";
-/** In a terminal narrower than this, the terminal itself breaks the lines. */
+/** Below this width, the terminal itself breaks the lines. */
 const NARROWEST = 60;
 
 function linesOf(text: string, room: number): string[] {
@@ -123,7 +125,7 @@ export function duration(ms: number): string {
   return `${Math.floor(seconds / size)}${name}`;
 }
 
-/** Formats a time relative to now: `in 3d`, `5h ago`. Returns an empty text if there is no valid time. */
+/** Formats a time relative to now: `in 3d`, `5h ago`. Returns an empty string if there is no valid time. */
 export function relative(time: string | undefined, now: Date): string {
   const ms = Date.parse(time ?? "") - now.getTime();
   if (Number.isNaN(ms)) return "";

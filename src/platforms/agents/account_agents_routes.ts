@@ -67,7 +67,8 @@ export function listAccountAgentsRoute({ db, clock }: Deps): Route {
 }
 
 /**
- * `GET /v1/service/agents/{agent_id}`: returns an agent. `disabled_at` shows when a deleted one was deleted.
+ * `GET /v1/service/agents/{agent_id}`: returns an agent, deleted or not. `disabled_at` is the time of its
+ * deletion.
  */
 export function getAccountAgentRoute({ db, clock }: Deps): Route {
   return route({

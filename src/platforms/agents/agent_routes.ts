@@ -20,7 +20,7 @@ const newestFirst: PageOrder = { time: "created_at", id: "agent_id", isId: isKey
 const connectionParams = z.object({ connection_id: idText });
 const agentParams = connectionParams.extend({ agent_id: idText });
 
-/** `POST /v1/service/connections/{connection_id}/agents`: creates an agent whose key the vault keeps. */
+/** `POST /v1/service/connections/{connection_id}/agents`: creates an agent whose key is in the vault. */
 export function createAgentRoute(deps: Deps): Route {
   return route({
     id: "create_agent",
@@ -76,8 +76,8 @@ export function listAgentsRoute({ db }: Deps): Route {
 }
 
 /**
- * `GET /v1/service/connections/{connection_id}/agents/{agent_id}`: returns an agent. `disabled_at` shows when
- * a deleted one was deleted.
+ * `GET /v1/service/connections/{connection_id}/agents/{agent_id}`: returns an agent, deleted or not.
+ * `disabled_at` is the time of its deletion.
  */
 export function getAgentRoute({ db }: Deps): Route {
   return route({

@@ -30,9 +30,9 @@ export async function findAgent(
 }
 
 /**
- * Input for creating an agent. `attemptKey` names the attempt: a repeat after a crash or a lost answer finds
- * the key that the vault created the first time. `externalId` names the Kubernetes object that declares the
- * agent, and `objectName` is the name of that object. `check` throws if the object may no longer declare it.
+ * Input for creating an agent. `attemptKey` identifies the attempt. After a crash or a lost answer, a retry
+ * with the same key finds the vault key of the first attempt. `externalId` and `objectName` identify the
+ * Kubernetes object that declares the agent. `check` throws if the object may no longer declare it.
  */
 export type AgentWish = {
   accountId: string;
@@ -56,9 +56,9 @@ export type CreateAgentDeps = {
 type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
- * Creates a custodial agent. The vault creates and keeps its hybrid key with the platform's ceiling, and the
- * id of that key becomes the agent's id. A key without a row is useless. Throws `not_found`,
- * `external_conflict`, `VaultUnavailable`, `VaultRefused`.
+ * Creates a custodial agent. The vault creates and keeps the agent's hybrid key under the platform's
+ * ceiling. The id of that key becomes the agent's id. A key without a database row is useless. Throws
+ * `not_found`, `external_conflict`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promise<AgentRow> {
   const platform = await findConnection(deps.db, wish.accountId, wish.connectionId);
@@ -73,7 +73,7 @@ export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promi
   return agent;
 }
 
-/** The attempt's key covers every value that the vault compares between two attempts with one key. */
+/** The idempotency key for the vault covers every value that the vault compares between two attempts. */
 async function createVaultKey(
   { vault }: CreateAgentDeps,
   wish: AgentWish,
@@ -130,9 +130,9 @@ async function insertAgent(
 const REASON = "agent deleted";
 
 /**
- * Deletes an agent permanently. Revokes its certificates, reports each with one `delegation.revoked`, and
+ * Deletes an agent permanently. Revokes its certificates, emits one `delegation.revoked` for each, and
  * withdraws its pending requests. The vault disables its key afterwards. If the vault is unavailable, the
- * deletion is still valid. Returns when the agent was disabled, and the same time for a repeated call. Throws
+ * deletion is still valid. Returns the time of the deletion; a repeated call returns the same time. Throws
  * `not_found`.
  */
 export async function deleteAgent(
@@ -153,7 +153,7 @@ export async function deleteAgent(
   return disabledAt;
 }
 
-/** Revokes the certificates last, because decisions on them wait from then until the commit. */
+/** Revokes the certificates last, because decisions on these certificates wait from then until the commit. */
 async function endDelegations(
   tx: Transaction,
   secretBox: SecretBox,

@@ -9,13 +9,13 @@ const form = new RegExp(
   `^(dpz_[0-9A-Za-z]{${PREFIX_LENGTH}})_[0-9A-Za-z]{${SECRET_LENGTH}}_([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`,
 );
 
-/** A new API key: the whole text, which is shown once, its public prefix, and the hash that is stored. */
+/** A new API key: the full key (shown only once), its public prefix, and the hash to store. */
 export type NewApiKey = { apiKey: string; prefix: string; hash: Buffer };
 
 /**
- * Creates `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret carries 256 bits. The checksum is
- * the CRC-32 of everything before its `_`. A scanner or the server can thus tell a typo or other text from a
- * key without a lookup.
+ * Creates `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret has 256 bits. The checksum is the
+ * CRC-32 of everything before its `_`. So scanners and the server can recognize a typo, or a string that is
+ * not a key, without a lookup.
  */
 export function newApiKey(): NewApiKey {
   const prefix = `dpz_${randomText(PREFIX_LENGTH)}`;
@@ -24,7 +24,7 @@ export function newApiKey(): NewApiKey {
   return { apiKey, prefix, hash: hashApiKey(apiKey) };
 }
 
-/** Returns the prefix of a well-formed key with a valid checksum, or `undefined` for any other text. */
+/** Returns the prefix of a well-formed key with a valid checksum, or `undefined` for any other string. */
 export function apiKeyPrefix(presented: string): string | undefined {
   const match = form.exec(presented);
   if (match === null) return undefined;
@@ -52,8 +52,8 @@ function checksumOf(text: string): string {
 }
 
 /**
- * Returns the encryption context of `connections.undelivered_sealed`: an API key that the operator has not
- * stored yet.
+ * Returns the encryption context of the column `connections.undelivered_sealed`. The column contains an API
+ * key that the operator has not stored yet.
  */
 export function undeliveredContext(connectionId: string): string {
   return `connections.undelivered:${connectionId}`;

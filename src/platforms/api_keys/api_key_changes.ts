@@ -22,9 +22,9 @@ export type ApiKeyChangeHandler = {
 export type ApiKeyChanges = { close(): Promise<void> };
 
 /**
- * Listens for committed changes of API keys on a connection of its own. Connects again, with growing delays,
- * until it is closed. A connection that no longer answers counts as lost. Faults are reported to `onError`,
- * never thrown.
+ * Listens for committed changes of API keys on a dedicated database connection. Reconnects with growing
+ * delays until it is closed. A connection that no longer answers counts as lost. Faults are passed to
+ * `onError`, never thrown.
  */
 export function listenForApiKeyChanges(
   { url, onError }: { url: string; onError: (error: Error) => void },
@@ -95,7 +95,7 @@ async function listenOnce(
   if (!closing.aborted) lost.signal.throwIfAborted();
 }
 
-/** Resolves to whether the time passed before `over` aborted. */
+/** Resolves to true after `ms` milliseconds, or to false if `over` aborts first. */
 function passed(ms: number, over: AbortSignal): Promise<boolean> {
   return sleep(ms, true, { signal: over }).catch(() => false);
 }

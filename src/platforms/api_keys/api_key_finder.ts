@@ -7,12 +7,13 @@ import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
 import { listenForApiKeyChanges } from "./api_key_changes.ts";
 
 const REMEMBERED_SECONDS = 5;
-/**
- * A key in use is read again this long before its cache entry expires, so that no call waits for the read.
- */
+/** How long before its cache entry expires a key in use is read again. So no call waits for that read. */
 const RENEWED_BEFORE_SECONDS = 2;
 const REMEMBERED_KEYS = 10_000;
-/** Seconds for which other calls join a lookup. A lookup that hangs then does not delay everyone. */
+/**
+ * How many seconds other calls may join a running lookup. The limit keeps a hanging lookup from delaying
+ * all of them.
+ */
 const JOINED_SECONDS = 0.25;
 
 type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller };
@@ -20,7 +21,8 @@ type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller
 type Times = { renewAt: Date; until: Date };
 type Remembered = Times & { key: KnownKey };
 /**
- * A running lookup. `changeCount` is the number of changes at its start, or `undefined` if nobody listened.
+ * A running lookup. `changeCount` is the change counter at its start, or `undefined` if nobody was
+ * listening for changes.
  */
 type LookUp = Times & {
   joinedUntil: Date;
@@ -31,8 +33,8 @@ type LookUp = Times & {
 /** Finds the caller behind an API key. */
 export type ApiKeyFinder = {
   /**
-   * Returns the connection that a presented key belongs to. Returns `undefined` for text that is not a key,
-   * an unknown key, a wrong secret, a retired key or a removed connection. Rejects if the database is
+   * Returns the connection that a presented key belongs to. Returns `undefined` for a string that is not a
+   * key, an unknown key, a wrong secret, a retired key or a removed connection. Rejects if the database is
    * unavailable and the key is not cached.
    */
   find(presented: string): Promise<ApiKeyCaller | undefined>;
@@ -42,10 +44,11 @@ export type ApiKeyFinder = {
 };
 
 /**
- * Creates a finder that looks keys up by prefix and compares their SHA-256 in constant time. It caches a key
- * for up to 5 seconds, but only while it receives change notifications. A notified change drops the key
- * immediately. Concurrent calls with one key share a lookup. If that lookup fails, or a change arrives before
- * it ends, each call that joined looks the key up once more. `url` opens the connection that listens.
+ * Creates a finder that looks keys up by prefix and compares their SHA-256 in constant time. It caches a
+ * key for up to 5 seconds, but only while it receives change notifications. A change notification removes
+ * the changed key from the cache immediately. Concurrent calls with the same key share a lookup. If the
+ * shared lookup fails, or a change arrives before it completes, each call that joined it looks the key up
+ * once more. `url` is the database URL for the listening connection.
  */
 export function createApiKeyFinder(deps: {
   db: Database;
@@ -57,7 +60,7 @@ export function createApiKeyFinder(deps: {
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED_KEYS });
   const lookUps = new Map<string, LookUp>();
   let listening = false;
-  /** Grows with every change, so that a lookup which began before a change is not cached after it. */
+  /** Counts changes, so that the result of a lookup that began before a change is not cached. */
   let changeCount = 0;
 
   function forget(keyPrefixes: readonly string[]): void {
@@ -83,7 +86,7 @@ export function createApiKeyFinder(deps: {
     const now = clock.now();
     const known = remembered.get(prefix);
     if (known === undefined || now >= known.until) return lookUp(prefix, now);
-    // The result is cached. If the lookup fails, the key simply expires at its time.
+    // The lookup caches its result. If it fails, the current cache entry simply expires.
     if (now >= known.renewAt && !lookUps.has(prefix)) begin(prefix, now).key.catch(() => {});
     return known.key;
   }
@@ -166,7 +169,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
     );
   return (
     row && {
-      // The driver's bytes are a slice of what it read from the socket, and would keep all of that in memory.
+      // The driver returns a slice of its socket buffer, which would keep the whole buffer in memory.
       hash: new Uint8Array(row.key_hash),
       retiresAt: row.retires_at,
       caller: {

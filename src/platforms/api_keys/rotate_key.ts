@@ -7,12 +7,14 @@ import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
 /**
- * The rotation of a connection's key. Every earlier key stays valid for at most `graceSeconds` more
- * (0–86400).
+ * The rotation of a connection's key. Every earlier key remains valid for at most `graceSeconds` (0–86400).
  */
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
 
-/** Dependencies of ending API keys. This process stops accepting the keys before it answers. */
+/**
+ * Dependencies of retiring API keys. This process stops accepting the retired keys before it answers the
+ * call.
+ */
 export type RetireDeps = {
   db: Database;
   secretBox: SecretBox;
@@ -42,7 +44,7 @@ export async function rotateKey(
 }
 
 /**
- * Ends the replaced keys that are still valid. The current key remains. Returns the prefixes of the ended
+ * Ends the replaced keys that are still valid, but not the current key. Returns the prefixes of the ended
  * keys. Throws `not_found`.
  */
 export async function endFormerKeys(
@@ -66,9 +68,9 @@ export async function endFormerKeys(
 }
 
 /**
- * Makes the change of {@link rotateKey} in a transaction that holds the connection's lock. Returns the new
- * key and the prefixes of the keys whose end changed. The caller drops those from the finder's cache after
- * the commit.
+ * Rotates a key as {@link rotateKey} does, inside a transaction that holds the connection's lock. Returns
+ * the new key and the prefixes of all keys whose expiry changed. After the commit, the caller must remove
+ * these prefixes from the finder's cache.
  */
 export async function replaceKey(
   tx: Transaction,
@@ -102,8 +104,9 @@ export async function replaceKey(
 }
 
 /**
- * Ends every key of a connection at `end` at the latest. Keys that end earlier keep their end. Returns the
- * prefixes of the changed keys, which the caller drops from the finder's cache after the commit.
+ * Makes every key of a connection expire at `end` or earlier. Keys that expire earlier keep their expiry.
+ * Returns the prefixes of the changed keys. After the commit, the caller must remove these prefixes from
+ * the finder's cache.
  */
 export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<string[]> {
   const retired = await tx("api_keys")

@@ -15,10 +15,10 @@ type ConnectionChange = { verifier_id?: string | undefined; registry_answers?: b
 type ConnectionSettings = { connection_id: string; verifier_id: string; registry_answers: boolean };
 
 /**
- * Changes the name that operations are bound to, or whether AuthZEN questions without a proof are answered.
- * Proofs that are bound to the former name are refused from then on. This process drops the connection's keys
- * from its cache before it answers, and every other process when it is notified of the commit. Throws
- * `not_found`.
+ * Changes the verifier name that operations are bound to, or whether AuthZEN requests without a proof are
+ * answered. Proofs that are bound to the former name are refused from then on. This process removes the
+ * connection's keys from its cache before it answers. Every other process does so when it is notified of
+ * the commit. Throws `not_found`.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },
@@ -46,10 +46,10 @@ const REMOVAL_REASON = "connection removed";
 
 /**
  * Removes a connection and its platform permanently. Ends its API keys, revokes its certificates, withdraws
- * its pending requests and disables its agents. Reports each certificate with one `delegation.revoked`,
+ * its pending requests and disables its agents. Emits one `delegation.revoked` for each certificate,
  * followed by one `connection.removed`. The vault disables the agents' keys afterwards. If the vault is
- * unavailable, the removal is still valid. Returns when the connection was removed, and the same time for a
- * repeated call. Throws `not_found`.
+ * unavailable, the removal is still valid. Returns the time of the removal; a repeated call returns the
+ * same time. Throws `not_found`.
  */
 export async function removeConnection(
   deps: VaultSyncDeps & RetireDeps,
@@ -83,8 +83,8 @@ export async function removeConnection(
 }
 
 /**
- * Ends everything but the certificates. Those follow last, because decisions on them wait from then until the
- * commit. Returns the prefixes of the ended keys.
+ * Ends everything except the certificates. The certificates follow last, because decisions on them wait
+ * from then until the commit. Returns the prefixes of the ended keys.
  */
 async function endConnection(
   tx: Transaction,

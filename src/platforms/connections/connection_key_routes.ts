@@ -7,7 +7,7 @@ import { endFormerKeys, type RetireDeps } from "../api_keys/rotate_key.ts";
 import { platformAnswer, showDeclaredBy } from "../platform_answers.ts";
 import { findConnection } from "../platform_record.ts";
 
-/** How long a key that has ended is still shown. */
+/** How long an expired key is still listed. */
 const SHOWN_SECONDS = 7 * 24 * 3600;
 const MAX_KEYS = 100;
 
@@ -44,7 +44,8 @@ const answer = platformAnswer
 export type ConnectionAnswer = z.infer<typeof answer>;
 
 /**
- * `GET /v1/service/connections/{connection_id}`: returns a connection with its API keys' prefixes and ends.
+ * `GET /v1/service/connections/{connection_id}`: returns a connection with the prefix and expiry of each
+ * API key.
  */
 export function getConnectionRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({

@@ -20,18 +20,18 @@ type Newcomer = {
   allowedScopes: readonly string[];
   adopt?: string | undefined;
   /**
-   * Throws if the account no longer accepts the namespace. Otherwise the acceptance cannot end before the
-   * transaction does.
+   * Throws if the account no longer accepts the namespace. Otherwise, the acceptance remains until the
+   * transaction ends.
    */
   check(tx: Transaction): Promise<void>;
 };
 
 /**
- * Assigns a platform to an object that is not registered yet, in one transaction or not at all. The platform
- * is the one that the object names in `adopt`, if its owner has confirmed that. Without `adopt`, it is the
- * one that a deleted object of the same name left behind. If there is none, the caller registers a new
- * platform. Throws what `check` throws, `adoption_not_confirmed`, `external_conflict`, `invalid_scopes`,
- * `ceiling_widened`.
+ * Assigns a platform to an object that is not registered yet, in one transaction or not at all. With
+ * `adopt`, this is the platform that the object names, if the platform's owner has confirmed the adoption.
+ * Without `adopt`, it is the platform that a deleted object of the same name left behind. If there is none,
+ * the caller registers a new platform. Throws what `check` throws, `adoption_not_confirmed`,
+ * `external_conflict`, `invalid_scopes`, `ceiling_widened`.
  */
 export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<void> {
   if (newcomer.adopt !== undefined) return takeOver(deps, newcomer, newcomer.adopt);
@@ -40,7 +40,7 @@ export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<voi
   await deps.db.transaction((tx) => takeLeftBehind(tx, newcomer));
 }
 
-/** A name is used by one object at a time, so no other object declares the platform. */
+/** Only one object at a time can have a given name, so no other object declares the platform. */
 async function takeLeftBehind(
   tx: Transaction,
   { binding: { account_id }, externalId, clusterId, object, surfaceType, check }: Newcomer,
@@ -82,8 +82,8 @@ async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: str
 }
 
 /**
- * Checks whether an object with the same name and place declared the platform before. Then the owner need not
- * confirm.
+ * Returns whether an object with the same name, namespace and cluster declared the platform before. In that
+ * case, the owner need not confirm.
  */
 function isLeftBehind(platform: PlatformRow, { clusterId, object }: Newcomer): boolean {
   return (
@@ -108,9 +108,10 @@ const keyOf = ({ binding: { account_id, cluster_id }, object }: Declared) => ({
 const KEY = ["account_id", "cluster_id", "namespace", "name"];
 
 /**
- * Records the ceiling of an object's platform before the platform is registered. The ceiling may only shrink,
- * even if the object is deleted and created again, and whoever narrowed it. The record is deleted together
- * with the acceptance of the namespace. Throws `invalid_scopes`, `ceiling_widened`.
+ * Records the ceiling of an object's platform before the platform is registered. The ceiling may only
+ * shrink. This holds even if the object is deleted and recreated, no matter who narrowed the ceiling. The
+ * record is deleted together with the acceptance of the namespace. Throws `invalid_scopes`,
+ * `ceiling_widened`.
  */
 async function noteCeiling(db: Database, declared: Declared, scopes: readonly string[]): Promise<void> {
   const ceiling = checkScopes(scopes);
@@ -127,7 +128,7 @@ async function noteCeiling(db: Database, declared: Declared, scopes: readonly st
   });
 }
 
-/** Records the ceiling that an object's platform has, whatever was recorded before. */
+/** Records the current ceiling of an object's platform, and replaces any earlier record. */
 async function keepCeiling(
   db: Database | Transaction,
   declared: Declared,
@@ -140,8 +141,8 @@ async function keepCeiling(
 }
 
 /**
- * Returns the ceiling of the object's platform that was removed last. Its owner may have narrowed it in the
- * account. Ignores platforms that were removed before the namespace was accepted.
+ * Returns the ceiling of the object's most recently removed platform. The owner may have narrowed that
+ * ceiling in the account. Ignores platforms that were removed before the namespace was accepted.
  */
 async function lastCeiling(
   tx: Transaction,

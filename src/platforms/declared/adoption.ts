@@ -7,7 +7,7 @@ import type { ObjectPlace } from "../../input/cluster_fields.ts";
 /** A platform or an agent of an account. */
 export type Adopted = { accountId: string; kind: AdoptionRow["kind"]; id: string };
 
-/** The object that takes it over, with its place and cluster. */
+/** The object that takes over a platform or an agent, with its namespace, name and cluster. */
 export type Adopter = { clusterId: string; object: ObjectPlace };
 
 type Deps = { db: Database; clock: Clock };
@@ -16,8 +16,9 @@ const keyOf = ({ accountId, kind, id }: Adopted) => ({ account_id: accountId, ki
 const placeOf = ({ clusterId, object }: Adopter) => ({ cluster_id: clusterId, ...object });
 
 /**
- * Records that the owner lets an object take over a platform or an agent, once. A later confirmation replaces
- * an earlier one. The caller must check that the account has such a platform or agent.
+ * Records the owner's confirmation that an object may take over a platform or an agent, once. A later
+ * confirmation replaces an earlier one. The caller must check that the platform or agent belongs to the
+ * account.
  */
 export async function confirmAdoption(
   { db, clock }: Deps,
@@ -29,7 +30,7 @@ export async function confirmAdoption(
   return row;
 }
 
-/** Returns the confirmation that has not been used yet. */
+/** Returns the unused confirmation, if there is one. */
 export async function findConfirmation(db: Database, adopted: Adopted): Promise<AdoptionRow | undefined> {
   return db("adoptions").where(keyOf(adopted)).first();
 }
@@ -39,7 +40,7 @@ export async function withdrawAdoption(db: Database, adopted: Adopted): Promise<
   await db("adoptions").where(keyOf(adopted)).delete();
 }
 
-/** Uses the owner's confirmation. Throws `adoption_not_confirmed` if there is none. */
+/** Uses up the owner's confirmation. Throws `adoption_not_confirmed` if there is none. */
 export async function useConfirmation(tx: Transaction, adopted: Adopted, adopter: Adopter): Promise<void> {
   const used = await tx("adoptions")
     .where({ ...keyOf(adopted), ...placeOf(adopter) })
@@ -47,7 +48,10 @@ export async function useConfirmation(tx: Transaction, adopted: Adopted, adopter
   if (used === 0) throw notConfirmed(adopted, adopter);
 }
 
-/** Returns the error for an object that may not take something over, the same whether or not that exists. */
+/**
+ * Returns the error for an object that may not take over a platform or an agent. The error does not reveal
+ * whether that platform or agent exists.
+ */
 export function notConfirmed({ kind, id }: Pick<Adopted, "kind" | "id">, adopter: Adopter): ApiError {
   const { clusterId, object } = adopter;
   return new ApiError(
@@ -66,8 +70,8 @@ export async function noteTakenOver(tx: Transaction, former: string | null, now:
 }
 
 /**
- * Throws `external_conflict` for an object whose platform or agent was taken over. It must not register
- * another one instead.
+ * Throws `external_conflict` for an object whose platform or agent was taken over. Such an object must not
+ * register another platform or agent.
  */
 export async function requireNotReleased(db: Database | Transaction, externalId: string): Promise<void> {
   const released = await db("released_objects").where({ external_id: externalId }).first("external_id");

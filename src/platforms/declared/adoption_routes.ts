@@ -24,7 +24,10 @@ const waiting = z.object({ adoption: confirmed.nullable() });
 export type AdoptionAnswer = z.infer<typeof waiting>;
 const withdrawn = z.object({ confirmed: z.literal(false) });
 
-/** Returns the routes with which an account's owner decides what objects of clusters may take over. */
+/**
+ * Returns the routes with which an account's owner decides which cluster objects may take over a platform
+ * or an agent.
+ */
 export function adoptionRoutes(deps: Deps): Route[] {
   return [
     getRoute(deps, PLATFORM),
@@ -37,8 +40,8 @@ export function adoptionRoutes(deps: Deps): Route[] {
 }
 
 /**
- * A kind of thing that an object of a cluster may take over. `own` finds it in the account by path
- * parameters.
+ * A kind of resource that a cluster object may take over: platforms or agents. `own` finds the resource in
+ * the account by the path parameters.
  */
 type Target<P> = {
   noun: Adopted["kind"];

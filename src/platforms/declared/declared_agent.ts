@@ -17,18 +17,19 @@ type DeclaredAgent = {
   platformExternalId: string;
   name: string;
   agentType: AgentWish["agentType"];
-  /** The agent that the object takes over instead of creating one. */
+  /** The existing agent that the object takes over. */
   adopt?: string | undefined;
 };
 
 /**
- * Applies a declared agent: creates it the first time, and renames it later. A deleted agent stays deleted.
- * The call may be repeated at any time.
+ * Applies a declared agent: creates the agent the first time, and renames it later. A deleted agent stays
+ * deleted. The call may be repeated at any time.
  *
- * Throws `not_found` if its platform is not registered. Throws `namespace_not_bound` for a new agent or a new
- * name if the account no longer accepts the namespace. Throws `external_conflict` if the object was
- * registered for another platform, as another type or agent, or if it is in another namespace than its
- * platform. Throws also `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
+ * Throws `not_found` if the agent's platform is not registered. Throws `namespace_not_bound` for a new
+ * agent or a new name if the account no longer accepts the namespace. Throws `external_conflict` if the
+ * object was registered for another platform, for another agent, or with another type. Throws it also if
+ * the object and its platform are in different namespaces. Throws also `adoption_not_confirmed`,
+ * `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);
@@ -65,8 +66,8 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
     throw new ApiError("external_conflict", `Registered as agent ${known.agent_id} already`);
   }
   const { clusterId, object, name } = declared;
-  // An agent that was registered before object names were stored gets the name of the next object that
-  // declares it.
+  // Agents that were registered before object names were stored get the name of the next object that
+  // declares them.
   const isHere = platform.object_namespace === object.namespace;
   const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
   if (known.name === name && known.object_name === next.object_name) return known;
@@ -90,17 +91,17 @@ type Newcomer = {
   agentType: string;
   adopt?: string | undefined;
   /**
-   * Throws if the account no longer accepts the namespace. Otherwise the acceptance cannot end before the
-   * transaction does.
+   * Throws if the account no longer accepts the namespace. Otherwise, the acceptance remains until the
+   * transaction ends.
    */
   check(tx: Transaction): Promise<void>;
 };
 
 /**
- * Assigns an agent to an object that is not registered yet. The agent is the one that the object names in
- * `adopt`, if its owner has confirmed that. Without `adopt`, it is the platform's agent that an object of the
- * same name declared before. Returns `undefined` if there is none. Throws what `check` throws,
- * `adoption_not_confirmed`, `external_conflict`.
+ * Assigns an agent to an object that is not registered yet. With `adopt`, this is the agent that the object
+ * names, if the agent's owner has confirmed the adoption. Without `adopt`, it is the agent of the platform
+ * that an object of the same name declared before. Returns `undefined` if there is none. Throws what
+ * `check` throws, `adoption_not_confirmed`, `external_conflict`.
  */
 async function adoptAgent(
   deps: AdoptDeps,
@@ -124,8 +125,8 @@ async function adoptAgent(
 }
 
 /**
- * Finds also an agent that was declared in the platform's former cluster, because a platform brings its
- * agents along.
+ * Also finds agents that were declared in the platform's former cluster, because agents move together with
+ * their platform.
  */
 async function leftBehind(
   tx: Transaction,

@@ -22,8 +22,8 @@ import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";
 
 /**
- * A platform as a Kubernetes object declares it. An omitted callback, or omitted accepted principals, stay
- * unchanged. `adopt` is the platform that the object takes over instead of registering one.
+ * A platform as a Kubernetes object declares it. If the callback or the accepted principals are omitted,
+ * they stay unchanged. `adopt` is an existing platform that the object takes over.
  */
 export type DeclaredPlatform = {
   externalId: string;
@@ -44,11 +44,12 @@ export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
 
 /**
  * Applies a declared platform: registers it the first time, and changes it later under the same rules as
- * changes that people make. The call may be repeated at any time.
+ * changes by users. The call may be repeated at any time.
  *
  * Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances} throw, and
  * `namespace_not_bound`, `ceiling_exceeded`, `adoption_not_confirmed`. Throws `external_conflict` if the
- * platform was removed, or if the object was registered for another account, surface, place or platform.
+ * platform was removed, or if the object was registered for another account, surface, namespace, name or
+ * platform.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
   const { clusterId, object, acceptedPrincipals = [] } = declared;
@@ -137,8 +138,8 @@ function checkCallback({ callbacks }: DeclareDeps, { callbackUrl }: DeclaredPlat
 }
 
 /**
- * Throws `external_conflict` if the object was registered in another place. A platform that was registered
- * before places were stored gets the place of this object.
+ * Throws `external_conflict` if the object was registered under another namespace or name. A platform that
+ * was registered before these were stored gets the namespace and name of this object.
  */
 async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace): Promise<void> {
   const place = { object_namespace: object.namespace, object_name: object.name };
@@ -170,7 +171,7 @@ export async function findDeclaredPlatform(
   return record;
 }
 
-/** Returns the platform that an object declares. Throws `not_found` if there is none or it is removed. */
+/** Returns the platform that an object declares. Throws `not_found` if there is none or if it was removed. */
 export async function requireDeclaredPlatform(
   db: Database | Transaction,
   externalId: string,
@@ -180,7 +181,7 @@ export async function requireDeclaredPlatform(
   return record;
 }
 
-/** Throws `external_conflict` for an object in another namespace than its platform's. */
+/** Throws `external_conflict` if the object and its platform are in different namespaces. */
 export function requireSamePlace({ object_namespace }: LivePlatform, { namespace }: ObjectPlace): void {
   if (object_namespace === namespace) return;
   throw new ApiError("external_conflict", "The platform is declared in another namespace");
@@ -207,8 +208,8 @@ export async function undeliveredCredentials(
 }
 
 /**
- * Records that the operator has stored the credentials with this key. From then on, nobody can read them.
- * Throws `not_found`, or `external_conflict` if another key is current.
+ * Records that the operator has stored the credentials with this key. From then on, nobody can retrieve
+ * them. Throws `not_found`, or `external_conflict` if another key is current.
  */
 export async function acknowledgeCredentials(
   db: Database,

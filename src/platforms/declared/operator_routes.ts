@@ -26,7 +26,7 @@ import {
 
 /**
  * Returns the routes for the operator's leadership, platforms and agents. They follow the same rules as the
- * calls that people make.
+ * users' calls.
  */
 export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
   return [
@@ -102,8 +102,8 @@ function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
 }
 
 /**
- * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: replaces the API key when the stored one is
- * lost or due.
+ * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: replaces an API key that is lost or due
+ * for rotation.
  */
 function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   return route({
@@ -126,8 +126,8 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
 }
 
 /**
- * `DELETE /internal/v1/platforms/{external_id}`: removes a declared platform. Succeeds also for one that was
- * never registered.
+ * `DELETE /internal/v1/platforms/{external_id}`: removes a declared platform. Also succeeds if it was never
+ * registered.
  */
 function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
@@ -189,7 +189,7 @@ function putAgentRoute(deps: AgentDeps): Route {
 }
 
 /**
- * `DELETE /internal/v1/agents/{external_id}`: deletes a declared agent. Succeeds also for one that was never
+ * `DELETE /internal/v1/agents/{external_id}`: deletes a declared agent. Also succeeds if it was never
  * created.
  */
 function removeAgentRoute(deps: AgentDeps): Route {

@@ -35,12 +35,12 @@ export const deny: Command = {
   run: (context) => decide(context, "Denied"),
 };
 
-/** Reasons that report the operator's final result of a decision. */
+/** Reasons by which the operator reports the final result of a decision. */
 const FINAL_REASONS: ReadonlySet<string> = new Set([
   ...["Active", "Denied", "Revoked", "Expired", "ApproverNotLinked", "FourEyesRequired"],
   ...["ApprovalPolicyMissing", "NamespaceNotBound", "CeilingExceeded", "InvalidSpec", "ExternalMissing"],
 ]);
-/** How often the write of a decision is tried, as the operator's own writes may come first. */
+/** Maximum number of attempts to write a decision. The operator's own writes may conflict with it. */
 const TRIES = 5;
 
 async function decide(context: Context, decision: Approval["decision"]): Promise<void> {
@@ -105,7 +105,7 @@ function chosenScopes({ spec }: Delegation, given: string | undefined): string[]
 
 /**
  * Writes the approval to exactly the object that was shown. Throws `Failure` if the object was changed or
- * created again meanwhile.
+ * recreated meanwhile.
  */
 async function write(
   kubectl: Kubectl,

@@ -60,7 +60,7 @@ export function linesText(lines: readonly Line[], width: number): string {
   return `${labelled(shown, width)}\n`;
 }
 
-/** The advice for each reason that a person can act on. */
+/** Advice on the next step, for each reason that a user can act on. */
 const NEXT: Readonly<Record<string, string>> = {
   AwaitingApproval:
     "The account's owner decides in the console, or an approver here: kubectl deputize approve <name>, or deny.",
@@ -79,7 +79,7 @@ const NEXT: Readonly<Record<string, string>> = {
   SecretNotOwned: "Rename or delete that Secret, or choose another with spec.credentialsSecretName.",
 };
 
-/** Returns the advice what to do next; `undefined` if there is nothing to do. */
+/** Returns advice on the next step; `undefined` if there is nothing to do. */
 export function nextOf(object: AnyObject): string | undefined {
   return NEXT[reasonOf(object)]?.replace("<name>", object.metadata.name);
 }

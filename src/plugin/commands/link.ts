@@ -3,8 +3,8 @@ import { type KubernetesObject, whoAmI } from "../kubectl.ts";
 import { visible, wrapped } from "../text.ts";
 
 /**
- * The command `link`: shows the user's name here, and what the account's owner must confirm so that the
- * user's decisions count.
+ * The command `link`: shows the user's name in this cluster, and what the account's owner must confirm so
+ * that the user's decisions count.
  */
 export const link: Command = {
   summary: "Show your user name, and how to make your decisions count",

@@ -3,11 +3,13 @@ import { type Command, shared, textOf } from "../command.ts";
 import { Failure, UsageFailure, whoAmI } from "../kubectl.ts";
 import { type Delegation, objectOf, resources } from "../objects.ts";
 
-/** Labels and annotations of tools that manage an object. A copy is not managed by them. */
+/**
+ * Labels and annotations by which tools manage an object. They are not copied, so no tool manages the copy.
+ */
 const NOT_COPIED =
   /^(kubectl\.kubernetes\.io|argocd\.argoproj\.io|([a-z]+\.)?toolkit\.fluxcd\.io|meta\.helm\.sh|([^/]*\.)?deputize\.io|config\.k8s\.io)\//;
 
-/** The command `renew`: requests the same authority again under another name. */
+/** The command `renew`: requests the same authority again, as a new Delegation with another name. */
 export const renew: Command = {
   summary: "Request the same authority again, as another delegation",
   usage: "<delegation>",
@@ -45,7 +47,7 @@ export const renew: Command = {
   },
 };
 
-/** Returns a Delegation that requests the same as another one, in the name of the current user. */
+/** Returns a Delegation that makes the same request as another Delegation, on behalf of the current user. */
 export function renewed(
   { metadata, spec }: Delegation,
   { name, ttl, username }: { name: string; ttl: string | undefined; username: string },

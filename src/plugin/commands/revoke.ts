@@ -49,7 +49,7 @@ export const revoke: Command = {
   },
 };
 
-/** Returns whether the delegation had already ended, so that there is nothing to revoke. */
+/** Returns whether the delegation has already ended, so that there is nothing to revoke. */
 function isOver(reason: string): boolean {
   return reason === "Denied" || reason === "Expired";
 }

@@ -12,7 +12,7 @@ import {
 } from "../rbac.ts";
 import { table, wrapped } from "../text.ts";
 
-/** A subject that may approve, or that lacks one requirement. `note` names the missing requirement. */
+/** A subject that may approve, or that lacks a requirement. `note` names the missing requirement. */
 type Approver = Allowed & { note: string };
 
 /** The command `who-can-approve`: shows the users whom RBAC allows to approve for a platform. */
@@ -54,7 +54,7 @@ export const whoCanApprove: Command = {
   },
 };
 
-/** This group needs no role. */
+/** Members of this group may approve without any role. */
 const ADMINISTRATORS: Approver = {
   subject: { kind: "Group", name: "system:masters" },
   bindings: ["built in"],
