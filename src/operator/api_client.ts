@@ -19,13 +19,13 @@ import { type ApiFailure, type ApiResult, createTokenSource, createTransport } f
 
 /**
  * The API as one leader of the operator calls it. Every object is named by its external id, so repeating a
- * call changes nothing. No call rejects: refusals, outages and a wrong token are returned as `failure`.
+ * call changes nothing. No call rejects: each returns refusals, outages and a wrong token as `failure`.
  */
 export type ApiClient = {
   putPlatform(externalId: string, wish: PlatformWish): Promise<ApiResult<PlatformAnswer>>;
   /**
-   * Reports that the credentials of the API key with this prefix are stored, so that the API no longer
-   * returns them.
+   * Reports that the operator has stored the credentials with this API key prefix. From then on, the API no
+   * longer returns them.
    */
   acknowledgeCredentials(externalId: string, prefix: string): Promise<ApiResult<unknown>>;
   /** Replaces the API key. The former key stays valid for `graceSeconds`. */
@@ -34,7 +34,7 @@ export type ApiClient = {
   putAgent(externalId: string, wish: AgentWish): Promise<ApiResult<AgentAnswer>>;
   removeAgent(externalId: string): Promise<ApiResult<unknown>>;
   putDelegation(externalId: string, wish: DelegationWish): Promise<ApiResult<DelegationState>>;
-  /** Asks the API to read the decision of a person from the Delegation in the cluster. */
+  /** Asks the API to read a user's decision from the Delegation in the cluster. */
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
   revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
   /**
@@ -43,8 +43,8 @@ export type ApiClient = {
    */
   leadership(): Promise<ApiResult<Leadership>>;
   /**
-   * Returns a page of delegations that are in force or await approval. `after` is the `next` of the page
-   * before.
+   * Returns a page of delegations that are in force or await approval. `after` is the `next` of the
+   * previous page.
    */
   listDelegations(
     after: string | null,
@@ -66,9 +66,14 @@ type Options = {
   holder: string;
   /** Called whenever the API refuses a call because a newer leader has claimed an epoch. */
   onSuperseded(): void;
-  /** Returns the W3C `traceparent` header of the trace that the call belongs to, if there is one. */
+  /**
+   * Returns the W3C `traceparent` header of the trace that the call belongs to; `undefined` if there is no
+   * trace.
+   */
   traceparent?: () => string | undefined;
-  /** Called after every call with its name, `ok` or the kind of failure, and its duration in seconds. */
+  /**
+   * Called after every call with the call's name, `ok` or the kind of failure, and the duration in seconds.
+   */
   onAnswer?: Parameters<typeof createTransport>[0]["onAnswer"];
   /** Deadline of each call in milliseconds; 20 s by default. */
   deadlineMs?: number;
@@ -76,7 +81,7 @@ type Options = {
 
 const DEADLINE_MS = 20_000;
 
-/** The name of each call, by its path and method. */
+/** Name of each call, by path and method. */
 const names = new Map(Object.entries(operatorCalls).map(([name, { path, method }]) => [path + method, name]));
 
 /** Creates a client for a new leader of one cluster. Its first call claims an epoch from the API. */
@@ -147,17 +152,17 @@ export function createApiClient({
   };
 }
 
-/** A refusal to grant an epoch does not concern the object of the call, so it becomes an outage. */
+/** A refusal to assign an epoch does not concern the object of the call, so it counts as an outage. */
 function outageOf(failure: ApiFailure): ApiFailure {
   return failure.kind === "refused" ? { kind: "unavailable", message: failure.message } : failure;
 }
 
-/** The API's state of the object with one external id. Empty if the API does not know the id. */
+/** The API's state of the object with an external id. Empty if the API does not know the id. */
 export type ExternalState = { platform?: PlatformState; agent?: AgentState; delegation?: DelegationState };
 
 /** Reads states and combines reads into batches. */
 export type StateReader = {
-  /** Returns the state as it is at some moment after this call. */
+  /** Returns the state of an object as of some moment after the call of `read`. */
   read(externalId: string): Promise<ApiResult<ExternalState>>;
 };
 
@@ -189,7 +194,7 @@ export function createStateReader(api: Pick<ApiClient, "readState">): StateReade
   };
 }
 
-/** Returns the part of an answer that concerns one external id. */
+/** Returns the part of an answer that belongs to one external id. */
 export function stateOf({ platforms, agents, delegations }: StateAnswer, externalId: string): ExternalState {
   const platform = platforms[externalId];
   const agent = agents[externalId];

@@ -5,12 +5,13 @@ import type { Clock } from "../clock.ts";
 import { type ErrorCode, errorCodes } from "../errors.ts";
 
 /**
- * Why a call of the API failed:
+ * Why a call to the API failed:
  * - `refused`: the API refused the request, with one of its error codes.
- * - `unavailable`: the API, or something that it needs, is unavailable.
+ * - `unavailable`: the API, or a service that it depends on, is unavailable.
  * - `unauthorized`: the API does not accept the operator's token.
  * - `superseded`: a newer leader has claimed an epoch.
- * Messages are for people and contain no secret.
+ *
+ * Messages are human-readable and contain no secret.
  */
 export type ApiFailure =
   | { kind: "refused"; code: ErrorCode; message: string }
@@ -18,7 +19,7 @@ export type ApiFailure =
   | { kind: "unauthorized"; message: string }
   | { kind: "superseded"; message: string };
 
-/** The value that a call returned, or why it failed. */
+/** The value that a call returned, or the reason why the call failed. */
 export type ApiResult<T> = { value: T; failure?: never } | { value?: never; failure: ApiFailure };
 
 /** One call: name, method, path, body, and the schema of its answer. */
@@ -29,7 +30,7 @@ type Call<T> = {
   path: string;
   body?: unknown;
   answer: ZodType<T>;
-  /** Epoch of the leader that calls. Absent while the leader has not claimed one. */
+  /** Epoch of the leader that makes the call. Absent until the leader has claimed one. */
   epoch?: number | undefined;
 };
 
@@ -45,9 +46,14 @@ type Options = {
   tokens: TokenSource;
   clusterId: string;
   deadlineMs: number;
-  /** Returns the W3C `traceparent` header of the trace that the call belongs to, if there is one. */
+  /**
+   * Returns the W3C `traceparent` header of the trace that the call belongs to; `undefined` if there is no
+   * trace.
+   */
   traceparent?: (() => string | undefined) | undefined;
-  /** Called after every call with its name, `ok` or the kind of failure, and its duration in seconds. */
+  /**
+   * Called after every call with the call's name, `ok` or the kind of failure, and the duration in seconds.
+   */
   onAnswer?: ((call: string, result: "ok" | ApiFailure["kind"], seconds: number) => void) | undefined;
 };
 
@@ -56,7 +62,7 @@ const MAX_RETRY_AFTER_SECONDS = 3600;
 
 const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
-/** Creates a transport to the API at `baseUrl`. All calls share its kept-alive connections. */
+/** Creates a transport to the API at `baseUrl`. All calls share its keep-alive connections. */
 export function createTransport(options: Options): Transport {
   const { baseUrl, tokens, clusterId, deadlineMs, traceparent, onAnswer } = options;
   const dispatcher = new Agent({ allowH2: false, connections: 16, keepAliveTimeout: 30_000 });
@@ -118,7 +124,7 @@ function failureOf({ statusCode, headers }: Dispatcher.ResponseData, text: strin
 }
 
 /**
- * Returns whether the same call may succeed later. An unavailable vault prevents work with keys only, so it
+ * Returns whether the same call may succeed later. An unavailable vault blocks only work with keys, so it
  * counts as a refusal.
  */
 function isPassing(status: number, code: ErrorCode): boolean {
@@ -147,7 +153,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Describes a network error by its kind only, because addresses, headers and bodies may be confidential. */
+/** Describes a network error only by its kind, because addresses, headers and bodies may be confidential. */
 function causeOf(error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown };
   if (name === "TimeoutError") return "it did not answer in time";
@@ -161,7 +167,7 @@ function causeOf(error: unknown): string {
 type TokenSource = {
   /** Returns the current token. Rejects if the file cannot be read. */
   current(): Promise<string>;
-  /** Makes the next call read the file again. Called after the API refused the token. */
+  /** Makes the next call of `current` read the file again. Call it after the API refused the token. */
   forget(): void;
 };
 

@@ -6,7 +6,7 @@ import type { OperatorMetrics } from "./operator_metrics.ts";
 import type { Resources } from "./resources.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** Everything that the reconcilers read and act on. */
+/** Everything that the reconcilers read and modify. */
 export type OperatorContext = {
   resources: Resources;
   api: ApiClient;
@@ -15,17 +15,17 @@ export type OperatorContext = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
-  /** Base URL of the API that the operator gives to applications. */
+  /** Base URL of the API that the operator writes into Secrets for applications. */
   apiUrl: string;
-  /** Base URL of the console, for links in messages to people. */
+  /** Base URL of the console, for links in messages. */
   consoleUrl: string;
   /** Returns the id under which the API knows an object. */
   externalIdOf(object: AnyObject): string;
 };
 
 /**
- * Returns a function that computes external ids, `<cluster>.<uid>`. Such an id is never used twice. The
- * operator never reads one from a status, which others could have changed.
+ * Returns a function that computes external ids, `<cluster>.<uid>`. An external id is never reused. The
+ * operator never reads external ids from a status, which others could have changed.
  */
 export function externalIds(clusterId: string): OperatorContext["externalIdOf"] {
   return ({ metadata }) => `${clusterId}.${metadata.uid}`;
@@ -34,21 +34,20 @@ export function externalIds(clusterId: string): OperatorContext["externalIdOf"] 
 /** A running operator. */
 export type Operator = {
   /**
-   * Returns the id under which the API knows the folder or the cluster; `undefined` while it is not known
-   * yet.
+   * Returns the id under which the API knows the folder or the cluster; `undefined` until the id is known.
    */
   clusterId(): string | undefined;
   /** The operator's copy of the objects. */
   resources: Resources;
   /**
    * In a cluster: returns whether all objects were read. Over a folder: returns whether each object was
-   * reconciled once, so that every status is from after the start.
+   * reconciled once, so that no status is older than the start.
    */
   isReady(): Promise<boolean>;
   /** Returns false only if the process cannot recover unless it is restarted. */
   isAlive(): boolean;
   /** Returns whether this process is the leader. */
   isLeading(): boolean;
-  /** Stops in order: finishes the work under way first. */
+  /** Finishes the work in progress, then stops. */
   stop(): Promise<void>;
 };

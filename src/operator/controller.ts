@@ -12,15 +12,15 @@ import { allObjects } from "./resources.ts";
 
 /** Runs the reconcilers for all objects. */
 export type Controller = {
-  /** Resolves when every object that existed at the start was reconciled once. */
+  /** Resolves when every object that existed at the start has been reconciled once. */
   firstPass: Promise<void>;
-  /** Stops starting work and resolves when the work under way has ended. */
+  /** Starts no further work, and resolves when the work in progress has finished. */
   stop(): Promise<void>;
 };
 
 /**
  * Starts to reconcile: first all objects of the copy, then every object that changes, together with the
- * objects that refer to it. Starts no reconciliation once `isHeld` returns false.
+ * objects that refer to it. Starts no reconciliation after `isHeld` returns false.
  */
 export function startController(context: OperatorContext, { isHeld }: { isHeld(): boolean }): Controller {
   const { resources, log, metrics, tracing } = context;
@@ -97,8 +97,8 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
 }
 
 /**
- * The finalizer comes first: before the operator calls the API for an object, Kubernetes must be unable to
- * remove the object without the operator's cleanup.
+ * Returns whether the finalizer must be added first. Before the operator calls the API for an object,
+ * Kubernetes must be unable to remove that object without the operator's cleanup.
  */
 function needsFinalizer({ metadata }: AnyObject): boolean {
   return metadata.deletionTimestamp === undefined && !metadata.finalizers.includes(FINALIZER);

@@ -7,8 +7,8 @@ import type { Change, Resources } from "./resources.ts";
 type Copy = Pick<Resources, "list" | "get">;
 
 /**
- * Returns the objects that a change may concern: the changed object, the objects that refer to it, and the
- * objects whose deletion waits for it.
+ * Returns the objects that a change may affect: the changed object, objects that refer to it, and objects
+ * whose deletion waits for it.
  */
 export function concerned(copy: Copy, change: Change): AnyObject[] {
   switch (change.kind) {
@@ -47,8 +47,8 @@ function referringToAgent(copy: Copy, { namespace, name }: Change): AnyObject[] 
 }
 
 /**
- * Returns the namespace's objects under deletion. They may have waited until the last object that refers to
- * them was removed.
+ * Returns the Platforms and Agents of the namespace that are being deleted. Their deletion may have waited
+ * for the last object that refers to them.
  */
 function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
   const objects: AnyObject[] = [...copy.list("Platform"), ...copy.list("Agent")];
@@ -68,12 +68,12 @@ function publishedIn(copy: Copy, { namespace, name }: Change): AnyObject[] {
 }
 
 /**
- * The kinds of work that people wait for: the end of an authority (`revoke`), or the effect of a decision
+ * The kinds of work that users wait for: the end of an authority (`revoke`), or the effect of a decision
  * (`decide`).
  */
 export type Urgency = "revoke" | "decide";
 
-/** Returns the work on a Delegation that people wait for, or `undefined` if there is none. */
+/** Returns the work on a Delegation that users wait for, or `undefined` if there is none. */
 export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | undefined {
   if (metadata.deletionTimestamp !== undefined) return "revoke";
   if (spec.revoked === true) return isTrue(status, "Revoked") ? undefined : "revoke";
@@ -82,7 +82,7 @@ export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | und
 }
 
 /**
- * Returns whether the operator must handle the object before others: deletions, revocations and new
+ * Returns whether the operator must handle an object before others: for deletions, revocations and new
  * decisions.
  */
 export function isUrgent(object: AnyObject): boolean {

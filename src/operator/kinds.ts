@@ -5,7 +5,7 @@ import type { Constraint } from "../protocol/constraints/constraints.ts";
 /** API group and version of every kind. */
 export const API_VERSION = "deputize.io/v1alpha1";
 
-/** Finalizer that keeps an object until what it declares has been revoked or released. */
+/** Finalizer that keeps an object until its authority has been revoked or its registration released. */
 export const FINALIZER = "deputize.io/revoke";
 
 /** The kinds that the operator reconciles. */
@@ -24,12 +24,12 @@ export function keyText({ kind, namespace, name }: Key): string {
 export type Metadata = {
   name: string;
   namespace: string;
-  /** Created with the object. An object that is created again under the same name has another uid. */
+  /** Assigned at creation. An object that is recreated under the same name has another uid. */
   uid: string;
   /** Increases with every change of the spec. */
   generation: number;
   creationTimestamp: string;
-  /** Set once somebody has deleted the object. The object remains while it has finalizers. */
+  /** Set once a deletion was requested. The object remains while it has finalizers. */
   deletionTimestamp?: string;
   finalizers: string[];
   labels?: Record<string, string>;
@@ -57,7 +57,7 @@ export type CommonStatus = {
 export type DeletionPolicy = "Retain" | "Delete";
 export type Reference = { name: string };
 
-/** The principal of another account that a Platform accepts, for these scopes and until this moment. */
+/** The principal of another account that a Platform accepts, for these scopes and until this time. */
 export type AcceptedPrincipal = { humanID: string; scopes: string[]; acceptedUntil?: string };
 
 export type PlatformSpec = {
@@ -125,7 +125,7 @@ export type DelegationStatus = CommonStatus & {
   approval?: Approval;
 };
 
-/** Decision of a Kubernetes user. That user writes it; the operator never does. */
+/** Decision of a Kubernetes user. That user writes the decision; the operator never does. */
 export type Approval = {
   decision: "Approved" | "Denied";
   approvedScopes?: string[];
@@ -173,7 +173,7 @@ const RECONCILE_AT = "deputize.io/reconcile-at";
 const MAX_REQUEST_LENGTH = 256;
 
 /**
- * Returns the value of the annotation by which people ask for a reconciliation. It may be any text and is
+ * Returns the value of the annotation by which users request a reconciliation. It may be any string and is
  * usually a time. Returns at most 256 characters.
  */
 export function reconcileRequest({ metadata }: AnyObject): string | undefined {
@@ -182,7 +182,9 @@ export function reconcileRequest({ metadata }: AnyObject): string | undefined {
 
 type ObjectVersion = Pick<Metadata, "uid" | "generation" | "deletionTimestamp">;
 
-/** Freezes a value and all its parts, and returns it. The value must consist of plain objects and arrays. */
+/**
+ * Freezes a value and everything in it, and returns the value. It must consist of plain objects and arrays.
+ */
 export function frozen<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);

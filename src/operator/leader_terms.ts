@@ -9,26 +9,26 @@ import { startController } from "./controller.ts";
 import type { OperatorMetrics } from "./operator_metrics.ts";
 import { type EndedOptions, type SweepOptions, startEndedRemoval, startSweeper } from "./sweeper.ts";
 
-/** The leadership that a process holds. */
+/** The leadership that this process holds. */
 export type Lead = {
   /** Aborts when the leadership is lost. */
   lost: AbortSignal;
   /**
-   * Returns whether this process certainly still leads. Returns false as soon as another process may have
-   * become leader.
+   * Returns whether this process certainly still leads. Returns false from the moment when another process
+   * may have become leader.
    */
   isHeld(): boolean;
   /** Gives up the leadership, so that another process can lead immediately. Never rejects. */
   release(): Promise<void>;
 };
 
-/** Lets one process lead at a time. */
+/** Ensures that only one process leads at a time. */
 export type Elector = {
   /** Resolves when this process becomes leader, or to `undefined` if `signal` aborts first. Never rejects. */
   acquire(signal: AbortSignal): Promise<Lead | undefined>;
 };
 
-/** The elector for an operator that runs as one process only: that process always leads. */
+/** The elector for an operator with a single process, which always leads. */
 export const soleElector: Elector = {
   async acquire(signal) {
     if (signal.aborted) return undefined;
@@ -44,13 +44,13 @@ type ApiAccess = Pick<
   Parameters<typeof createApiClient>[0],
   "baseUrl" | "token" | "tokenFile" | "clusterId" | "holder"
 >;
-/** The API that a leader calls and the objects that it reconciles. */
+/** The API that a leader calls, the objects that it reconciles, and its regular tasks. */
 export type TermOptions = {
   access: ApiAccess;
   world: Omit<OperatorContext, "api" | "states">;
-  /** How to find delegations whose object disappeared unnoticed. Absent over a folder. */
+  /** How to find delegations whose object disappeared unnoticed. Absent for a folder. */
   sweeps?: SweepOptions | undefined;
-  /** When and how the leader deletes Delegations that have ended. Absent: never. */
+  /** When and how the leader deletes Delegations that have ended. If absent, it never deletes them. */
   ended?: EndedOptions | undefined;
 };
 
@@ -84,8 +84,8 @@ export function termOptions(
 }
 
 /**
- * Starts to reconcile as a new leader. Calls that a former leader still sends carry its former epoch, and the
- * API refuses them.
+ * Starts to reconcile as a new leader. Late calls of a former leader carry a former epoch, so the API
+ * refuses them.
  */
 export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
@@ -111,20 +111,20 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
   };
 }
 
-/** The work of a process while it leads. */
+/** The work of a process during one term as leader. */
 type Term = {
-  /** Resolves when every object was reconciled once. */
+  /** Resolves when every object has been reconciled once. */
   firstPass: Promise<void>;
   /** Resolves when a newer leader has claimed an epoch from the API. */
   superseded: Promise<void>;
-  /** Stops the work and resolves when the work under way has ended. Never rejects. */
+  /** Stops the work, and resolves when the work in progress has finished. Never rejects. */
   stop(): Promise<void>;
 };
 
-/** A change of the leadership, for people. */
+/** An event about a change of leadership. */
 export type LeadershipEvent = { type: "Normal" | "Warning"; reason: string; message: string };
 
-/** This process's part in the elections, while it runs. */
+/** This process's participation in elections while it runs. */
 export type Leadership = {
   isLeading(): boolean;
   /** Returns whether this process has reconciled every object at least once, in any of its terms. */
@@ -141,24 +141,21 @@ type Options = {
   metrics: Pick<OperatorMetrics, "leadLost">;
   clock: Clock;
   log: Logger;
-  /**
-   * For tests: how long it waits before it runs for leader again after it was superseded (backoff in
-   * milliseconds).
-   */
+  /** For tests: backoff in milliseconds before this process runs for leader again after it was superseded. */
   retryMs?: Backoff;
 };
 
 /**
- * Two operators may supersede each other forever, for example those of a cluster and of its clone. The
- * backoff makes that ever less frequent.
+ * Two operators may supersede each other forever, for example the operators of a cluster and of its clone.
+ * The backoff makes this less and less frequent.
  */
 const RETRY_MS: Backoff = { base: 1000, cap: 5 * 60_000 };
 /** A leader this old is stable, so the back-off starts over. */
 const STABLE_MS = 10 * 60_000;
 
 /**
- * Runs for leader, works while it leads, and runs again after each loss. The work of one term ends before the
- * next term begins.
+ * Runs for leader, works while it leads, and runs again after each loss of the leadership. The work of one
+ * term ends before the next term begins.
  */
 export function startLeadership(options: Options): Leadership {
   const { elector, begin, announce, metrics, clock, log, retryMs = RETRY_MS } = options;

@@ -23,11 +23,10 @@ type Deps = {
 };
 
 /**
- * Starts the operator over a folder or in a cluster, and keeps what is declared there in effect. Over a
- * folder, it resolves once all manifests were read. In a cluster, it resolves earlier; `isReady` reports when
- * all objects were read.
- * Throws `StateDamaged` if the operator's own records are unreadable, `IdentityMissing` if only its identity
- * is missing, and `StartError` if no cluster is configured.
+ * Starts the operator over a folder or in a cluster. Over a folder, it resolves once all manifests have
+ * been read. In a cluster, it resolves earlier, and `isReady` reports when all objects have been read.
+ * Throws `StateDamaged` if the operator's own records are unreadable. Throws `IdentityMissing` if only its
+ * identity is missing, and `StartError` if no cluster is configured.
  */
 export async function startOperator(options: Deps): Promise<Operator> {
   const { config, folderTimes, sweepTimes, version, ...rest } = options;

@@ -6,7 +6,7 @@ import { conditionOf } from "./reconcile/conditions.ts";
 
 import type { Resources } from "./resources.ts";
 
-/** State of the copy of one resource of the cluster. `activeAt` is a moment of `performance.now()`. */
+/** State of the local copy of one cluster resource. `activeAt` is a time of `performance.now()`. */
 export type WatchState = {
   resource: string;
   isSynced: boolean;
@@ -16,7 +16,7 @@ export type WatchState = {
 };
 
 /**
- * Records what the operator does as metrics. All labels come from closed sets, except the names of
+ * Records the operator's activity as metrics. All labels come from closed sets, except the names of
  * Delegations in the expiry metric.
  */
 export type OperatorMetrics = {
@@ -24,7 +24,7 @@ export type OperatorMetrics = {
   urgent: UrgentTimes;
   /** A comparison with the API found a difference that no change event had announced. */
   driftFound(kind: Kind): void;
-  /** A call of the API ended, with `ok` or a kind of failure. */
+  /** A call to the API ended, with `ok` or a kind of failure. */
   apiAnswered(call: string, result: string, seconds: number): void;
   /** The cluster answered a request; `code` is `<error>` if it did not answer. */
   clusterAnswered(request: { code: string; method: string; host: string }): void;
@@ -32,7 +32,7 @@ export type OperatorMetrics = {
   leads(resources: Pick<Resources, "list"> | undefined): void;
   /** This process lost the leadership. */
   leadLost(cause: "lost" | "superseded"): void;
-  /** Result of the last sweep for delegations without an object. */
+  /** The last sweep for delegations without an object had this result. */
   swept(found: { state: "ok" | "held"; orphans: number }): void;
   /** Registers the function that returns the states of the copies. */
   watches(read: () => WatchState[]): void;
@@ -156,12 +156,15 @@ function registerWatchMetrics(registry: Registry, read: () => WatchState[]): voi
 }
 
 /**
- * Upper limit for the series of single Delegations in one scrape. The Delegations that end first are
+ * Maximum number of series for individual Delegations in one scrape. The Delegations that expire first are
  * included.
  */
 const MAX_EXPIRIES = 10_000;
 
-/** Registers gauges that count the objects at each scrape. They are empty while `led` returns `undefined`. */
+/**
+ * Registers gauges that count the objects at each scrape. The gauges are empty while `led` returns
+ * `undefined`.
+ */
 export function registerObjectMetrics(
   registry: Registry,
   led: () => Pick<Resources, "list"> | undefined,

@@ -7,17 +7,17 @@ export type Orphan = {
   namespace: string | null;
   name: string | null;
   status: LiveDelegation["status"];
-  /** When a sweep first found it without an object. */
+  /** When a sweep first found the delegation without an object. */
   since: string;
-  /** When the operator revokes it, if the settings define a grace period. */
+  /** When the operator will revoke the delegation, if the settings define a grace period. */
   revokeAt?: string | undefined;
-  /** Set once an administrator has confirmed that it should end. */
+  /** Set once an administrator has confirmed that the delegation should end. */
   confirmed?: true | undefined;
 };
 
 /**
- * The result of the last sweep, for people and for the next leader. With `held`, the operator revokes nothing
- * until an administrator confirms; `why` is the reason.
+ * The result of the last sweep, for administrators and for the next leader. If the state is `held`, the
+ * operator revokes nothing until an administrator confirms, and `why` is the reason.
  */
 export type SweepRecord = {
   checkedAt: string;
@@ -31,32 +31,32 @@ export type SweepRecord = {
 };
 
 /**
- * A record and the epoch with which an administrator has confirmed it. The confirmation applies only to the
- * orphans that the record lists, not to later ones.
+ * A record, and the epoch in an administrator's confirmation. The confirmation applies only to the orphans
+ * that the record lists, not to later ones.
  */
 export type HeldRecord = { record: SweepRecord; confirmed: number | undefined };
 
-/** Everything that a sweep decides on. */
+/** The input on which a sweep bases its decisions. */
 export type SweepInput = {
   now: Date;
   epoch: number;
-  /** The epoch of the former leader, as the API knows it; `null` for the first leader. */
+  /** The epoch of the former leader according to the API; `null` for the first leader. */
   formerEpoch: number | null;
   former: HeldRecord | undefined;
   /** All delegations of this cluster that are in force or await approval at the API. */
   live: readonly LiveDelegation[];
-  /** The namespaces that the operator watches. Absent: all. */
+  /** The namespaces that the operator watches. If absent, it watches all namespaces. */
   watched?: readonly string[] | undefined;
   /** External ids of all Delegations in the cluster. */
   present: ReadonlySet<string>;
-  /** Whether the cluster contains no object of any of our kinds. */
+  /** Whether the cluster contains no object of any Deputize kind. */
   isEmpty: boolean;
   graceMs: number | undefined;
 };
 
 /**
- * More orphans than this in one sweep hint at a lost or restored cluster rather than at single deleted
- * objects.
+ * A sweep with more orphans than this hints at a lost or restored cluster rather than at individually
+ * deleted objects.
  */
 const MANY = { least: 10, share: 0.2 };
 /** Upper limit for the items, so that the record fits into a ConfigMap. */
@@ -66,8 +66,8 @@ const MAX_ITEMS = 1_000;
 export type Sweep = { record: SweepRecord; revoke: string[] };
 
 /**
- * Finds delegations without an object and decides which of them to revoke. Holds them if the cluster may be
- * restored, emptied or new.
+ * Finds delegations without an object, and decides which of them to revoke. Holds them if the cluster may
+ * be restored, emptied or new.
  */
 export function sweep(given: SweepInput): Sweep {
   const input = { ...given, live: given.live.filter((each) => isSeen(each, given)) };
@@ -114,16 +114,16 @@ export function sweep(given: SweepInput): Sweep {
 }
 
 /**
- * Returns whether the operator watches the namespace of a delegation. A delegation without a known namespace
- * is never an orphan while only some namespaces are watched.
+ * Returns whether the operator watches the namespace of a delegation. While only some namespaces are
+ * watched, a delegation without a known namespace is never an orphan.
  */
 function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean {
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
 /**
- * Returns whether this leader or the one before wrote the record. If neither did, the cluster may have been
- * restored in between.
+ * Returns whether this leader or its predecessor wrote the record. If neither did, the cluster may have
+ * been restored in between.
  */
 function isFromKnownLeader({ epoch, formerEpoch, former }: SweepInput): boolean {
   return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;

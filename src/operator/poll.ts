@@ -10,7 +10,7 @@ import { type Reason, UNDECIDED } from "./reconcile/ready_reasons.ts";
 
 import { allObjects } from "./resources.ts";
 
-/** Polls the API for changes there: decisions of people, the end of an outage, drift. */
+/** Polls the API for changes: users' decisions, the end of an outage, drift. */
 export type Poll = { stop(): void };
 
 type Options = {
@@ -21,24 +21,24 @@ type Options = {
 
 type PollWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
 
-/** Reasons of states that never change without a person. */
+/** Reasons of states that never change unless a user acts. */
 const FINAL: ReadonlySet<string> = new Set<Reason>(["Denied", "Revoked", "Expired"]);
 
 const PROMPT_MS = 1000;
-/** Milliseconds between tries while the API does not answer. */
+/** Backoff in milliseconds while the API does not answer. */
 const RETRIES: Backoff = { base: 2 * PROMPT_MS, cap: 15_000 };
 const DRIFT_MS = 10 * 60 * 1000;
 /**
- * Shortest time between two retries of the objects that failed because the API was unavailable. The first
+ * Minimum time between two retries of the objects that failed because the API was unavailable. The first
  * successful poll after an outage retries them immediately.
  */
 const NUDGE_MS = 15_000;
-/** Upper limit for the API calls of one prompt poll. If more objects wait than fit, they take turns. */
+/** Maximum number of API calls in one prompt poll. If more objects wait, they take turns. */
 const PROMPT_CALLS = 4;
 
 /**
- * Polls the objects that await a decision or the API every second, and all objects every 10 min ± 20 %. While
- * the API does not answer, it polls less often, down to every 15 s.
+ * Polls the objects that await a decision or the API every second, and all objects every 10 min ± 20 %.
+ * While the API does not answer, the poll slows down to at most every 15 s.
  */
 export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let failures = 0;
@@ -76,7 +76,9 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
-  /** Reads the states of objects, and enqueues those that have drifted or for which `anyway` returns true. */
+  /**
+   * Reads the states of objects. Enqueues the objects that have drifted or for which `anyway` returns true.
+   */
   async function look(
     objects: AnyObject[],
     anyway: (object: AnyObject) => boolean,
@@ -125,8 +127,8 @@ function waitsForApi(object: AnyObject): boolean {
 }
 
 /**
- * Returns whether something other than the API may have changed what the object waits for. Platforms are not
- * considered: the caller always enqueues them.
+ * Returns whether an object may wait for something other than the API. Platforms are not considered,
+ * because the caller always enqueues them.
  */
 function mayWaitForOthers(object: AnyObject): boolean {
   const reason = readyReason(object);

@@ -4,24 +4,24 @@ import { type Key, keyText } from "./kinds.ts";
 /** How many objects the operator reconciles at the same time. */
 export const WORKERS = 10;
 
-/** Random factor of each wait. */
+/** Random factor by which each wait is multiplied. */
 const JITTER = [0.5, 1] as const;
 /** Backoff of ordinary work, in milliseconds. */
 const ORDINARY: Backoff = { base: 1000, cap: 300_000, jitter: JITTER };
-/** Backoff of work that ends an authority or carries out a decision, in milliseconds. */
+/** Backoff in milliseconds of work that ends an authority or carries out a decision. */
 const URGENT: Backoff = { base: 250, cap: 30_000, jitter: JITTER };
 
 /**
- * How a run of a key ends:
+ * Result of one run of a key:
  * - `{}`: nothing to do until the key is added again.
- * - `afterMs`: run again after this many milliseconds.
- * - `retry`: the run failed. It is retried with growing delays, but not before `notBeforeMs`.
+ * - `afterMs`: run the key again after this many milliseconds.
+ * - `retry`: the run failed. The queue retries the key with growing delays, but not before `notBeforeMs`.
  */
 export type Visit =
   | { afterMs?: number; retry?: never }
   | { retry: true; urgent?: boolean; notBeforeMs?: number };
 
-/** Returns how a visit ended, in the words of controller-runtime. */
+/** Returns the result of a visit, in controller-runtime's terms. */
 export function resultOf(visit: Visit): "success" | "requeue_after" | "error" {
   if (visit.retry) return "error";
   return visit.afterMs === undefined ? "success" : "requeue_after";
@@ -37,15 +37,15 @@ export type Queue = {
   add(key: Key, urgent?: boolean): void;
   /** Forgets the failures of a key, so that its next retry comes soon. */
   forget(key: Key): void;
-  /** Stops starting runs and resolves when the runs under way have ended. */
+  /** Starts no further runs, and resolves when the current runs have finished. */
   stop(): Promise<void>;
-  /** Returns the number of keys that wait for a worker now, and of keys that run. */
+  /** Returns the number of keys that currently wait for a worker, and the number of keys that run. */
   depth(): { waiting: number; running: number };
 };
 
 /** Observer of the queue. Its functions must return immediately. */
 export type QueueObserver = {
-  /** A key waits for a worker. May be called again while it waits; its wait began with the first call. */
+  /** A key waits for a worker. May be called repeatedly during one wait, which began with the first call. */
   waits(key: Key): void;
   starts(key: Key): void;
   ends(key: Key, visit: Visit): void;
@@ -57,19 +57,19 @@ type Options = {
   workers: number;
   observer?: QueueObserver | undefined;
   /**
-   * Runs one key. `failures` counts its consecutive failures before this run. A rejection counts as a
+   * Runs one key. `failures` is the number of consecutive failures before this run. A rejection counts as a
    * failure.
    */
   run(key: Key, failures: number): Promise<Visit>;
-  /** Called for a run that rejected. The queue retries it. */
+  /** Called when a run rejects. The queue retries the key. */
   onError(key: Key, error: unknown): void;
   random?: () => number;
 };
 
-/** Upper limit for a timer. A key that is due later runs once more on the way. */
+/** Upper limit for a timer. A key that is due later runs once more in between. */
 const MAX_TIMER_MS = 24 * 3600 * 1000;
 
-/** Creates a queue. It starts to run keys immediately. */
+/** Creates a queue that starts to run keys immediately. */
 export function createQueue({ workers, observer, run, onError, random = Math.random }: Options): Queue {
   const lanes = createLanes();
   const keys = new Map<string, Key>();
@@ -166,18 +166,18 @@ export function createQueue({ workers, observer, run, onError, random = Math.ran
 }
 
 /**
- * Keys that wait for a worker. Urgent keys come first, as far as no ordinary key starves. Namespaces take
+ * Keys that wait for a worker. Urgent keys come first, but ordinary keys never starve. Namespaces take
  * turns.
  */
 type Lanes = {
-  /** Adds a key. A waiting key is not added twice; it only becomes urgent if `urgent` is true. */
+  /** Adds a key. A waiting key is not added again, but becomes urgent if `urgent` is true. */
   push(id: string, key: Key, urgent: boolean): void;
-  /** Removes and returns the next key; `undefined` if none waits. */
+  /** Removes and returns the next key; `undefined` if no key waits. */
   shift(): string | undefined;
   size(): number;
 };
 
-/** Of four turns, one goes to ordinary keys if any wait. */
+/** Of four turns, one goes to ordinary keys if any are waiting. */
 const URGENT_TURNS = 3;
 
 /** Creates empty lanes. */
@@ -204,7 +204,7 @@ export function createLanes(): Lanes {
   };
 }
 
-/** Creates a lane: first in, first out within a namespace, and the namespaces take turns. */
+/** Creates a lane: first in, first out within each namespace. The namespaces take turns. */
 function createLane() {
   const namespaces = new Map<string, Set<string>>();
   const namespaceOf = new Map<string, string>();

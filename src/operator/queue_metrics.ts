@@ -3,19 +3,19 @@ import { type Urgency, urgencyOf } from "./fan_out.ts";
 import { type AnyObject, type Key, type Kind, keyText, kinds } from "./kinds.ts";
 import { type QueueObserver, resultOf } from "./queue.ts";
 
-/** The buckets of controller-runtime, so that its dashboards work for this operator too. */
+/** The buckets of controller-runtime, so that its dashboards also work for this operator. */
 const RECONCILE_BUCKETS = [
   0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5,
   1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 ];
 const QUEUE_BUCKETS = exponentialBuckets(1e-8, 10, 12);
 
-/** A key, and since when it waits or runs (`performance.now()`). */
+/** A waiting or running key, and when its wait or run began (`performance.now()`). */
 type Since = { kind: Kind; at: number };
 
 /**
- * Registers metrics about the queue and its workers, under the names and labels of controller-runtime and
- * client-go, and returns the observer that fills them.
+ * Registers metrics for the queue and its workers, under the names and labels of controller-runtime and
+ * client-go. Returns the observer that fills them.
  */
 export function createQueueMetrics(registry: Registry, { workers }: { workers: number }): QueueObserver {
   const registers = [registry];
@@ -131,7 +131,7 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
   };
 }
 
-/** The name of a kind's controller in controller-runtime: the kind in lower case. */
+/** Returns the name of a kind's controller as controller-runtime names it: the kind in lower case. */
 function nameOf(kind: Kind): string {
   return kind.toLowerCase();
 }
@@ -140,7 +140,7 @@ function labelsOf(kind: Key["kind"]): { name: string; controller: string } {
   return { name: nameOf(kind), controller: nameOf(kind) };
 }
 
-/** Returns how many seconds each key of the kind has waited or run. */
+/** Returns how many seconds each key of a kind has waited or run. */
 function of(keys: Map<string, Since>, kind: Kind): number[] {
   return [...keys.values()].filter((since) => since.kind === kind).map(secondsSince);
 }
@@ -155,15 +155,15 @@ function sum(values: number[]): number {
 
 /** Measures how long urgent work takes. */
 export type UrgentTimes = {
-  /** Called with each new version of an object, or `undefined` when it is gone. */
+  /** Called with each new version of an object, or with `undefined` when the object is gone. */
   sees(key: Key, object: AnyObject | undefined): void;
-  /** Discards the measurements under way. */
+  /** Discards the measurements in progress. */
   stops(): void;
 };
 
 /**
- * Creates a measurement that calls `observe` with the seconds from when the operator first saw urgent work
- * until it was done.
+ * Creates a measurement that calls `observe` with a duration in seconds. The duration starts when the
+ * operator first sees urgent work and ends when that work is done.
  */
 export function createUrgentTimes(observe: (urgency: Urgency, seconds: number) => void): UrgentTimes {
   const begun = new Map<string, { urgency: Urgency; at: number }>();

@@ -3,12 +3,12 @@ import type { Reason } from "./reconcile/ready_reasons.ts";
 import type { Binding } from "./tenants.ts";
 
 /**
- * Names something that may have changed. The listener reads the copy to find out what changed. `Tenants`
- * means all namespace bindings.
+ * Identifies what may have changed. The listener reads the copy to find out what changed. `Tenants` stands
+ * for all namespace bindings.
  */
 export type Change = { kind: Kind | "Secret" | "Tenants"; namespace: string; name: string };
 
-/** A Secret with its values as text. `version` changes with every change of the Secret. */
+/** A Secret with its values as strings. `version` changes with every change of the Secret. */
 export type Secret = {
   namespace: string;
   name: string;
@@ -19,28 +19,28 @@ export type Secret = {
   version: string;
 };
 
-/** An event about an object, for people. */
+/** A human-readable event about an object. */
 export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason | "ExpiresSoon"; message: string };
 
 /**
- * The store of objects, namespace bindings and Secrets: a folder or a cluster.
- * Reads of objects come from a complete copy in memory. Callers must not change a returned object. Writes are
- * durable when they resolve. Every write names its object by uid, so it never touches an object that was
- * created again under the same name. A write throws `ClusterRefused` if the cluster refuses it and will keep
- * refusing until a person changes something. A folder refuses no write.
+ * The store of objects, namespace bindings and Secrets: a folder or a cluster. Reads of objects come from a
+ * complete copy in memory. Callers must not change a returned object. Writes are durable when they resolve.
+ * Every write identifies its object by uid, so it never touches an object that was recreated under the same
+ * name. A write throws `ClusterRefused` if the cluster refuses it and will refuse it until somebody changes
+ * something. A folder refuses no write.
  */
 export type Resources = {
-  /** Fills the copy and keeps it up to date from then on. Reports every existing object as a change once. */
+  /** Fills the copy and keeps it up to date from then on. Reports each existing object once as a change. */
   start(): Promise<void>;
   /**
-   * Calls the listener for every change, including the operator's own writes, until the returned function is
-   * called. Listeners must return immediately and not throw.
+   * Calls the listener for every change, including the operator's own writes, until the returned function
+   * is called. Listeners must return immediately and must not throw.
    */
   subscribe(listener: (change: Change) => void): () => void;
   list<K extends Kind>(kind: K): ObjectOfKind[K][];
   get<K extends Kind>(kind: K, namespace: string, name: string): ObjectOfKind[K] | undefined;
   /**
-   * Reads the object at its source and returns whether it still equals this one in uid, generation and
+   * Reads the object at its source. Returns whether the object still has the same uid, generation and
    * deletion state. If not, updates the copy, and a change follows.
    */
   isCurrent(object: AnyObject): Promise<boolean>;
@@ -52,24 +52,24 @@ export type Resources = {
    */
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   /**
-   * Writes the operator's part of an object's status and keeps the parts of others. Does nothing if the
-   * object is gone.
+   * Writes the operator's part of an object's status and keeps the parts that others write. Does nothing if
+   * the object no longer exists.
    */
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
   readSecret(namespace: string, name: string): Promise<Secret | undefined>;
   /**
-   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if another Secret
-   * exists there.
+   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if a different
+   * Secret exists under the same name.
    */
   writeSecret(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
   /**
    * Removes exactly this version of a Secret. Returns `false`, and removes nothing, if the Secret has
-   * changed. Returns `true` also if it was already gone.
+   * changed. Returns `true` if the Secret no longer exists.
    */
   removeSecret(secret: Secret): Promise<boolean>;
-  /** Records an event for people. Never fails, but an event may be lost. */
+  /** Records a human-readable event. Never fails, but an event may be lost. */
   recordEvent(object: AnyObject, event: ObjectEvent): void;
-  /** Stops the updates and finishes writes under way. */
+  /** Stops the updates and finishes the writes in progress. */
   stop(): Promise<void>;
 };
 

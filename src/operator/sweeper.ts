@@ -8,24 +8,24 @@ import type { Reason } from "./reconcile/ready_reasons.ts";
 
 import { allObjects } from "./resources.ts";
 
-/** The place where the result of the last sweep is stored. */
+/** Stores the result of the last sweep. */
 export type SweepRecords = {
   read(): Promise<HeldRecord | undefined>;
   /**
    * Writes the record. With `isTaken`, also removes the confirmation that was read, because a confirmation
-   * counts once.
+   * is valid only once.
    */
   write(record: SweepRecord, options: { isTaken: boolean }): Promise<void>;
 };
 
 /**
- * When to sweep, in milliseconds, and how long an orphan is left before the operator revokes it. Without
- * `graceMs`, orphans are only listed.
+ * When to sweep, and how long an orphan remains before the operator revokes it. All times are in
+ * milliseconds. Without `graceMs`, orphans are only listed.
  */
 export type SweepOptions = {
   records: SweepRecords;
   graceMs: number | undefined;
-  /** The namespaces that the operator watches. Absent: all. */
+  /** The namespaces that the operator watches. If absent, it watches all namespaces. */
   watched?: readonly string[] | undefined;
   firstMs?: number;
   everyMs?: number;
@@ -39,8 +39,8 @@ type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externa
 
 /**
  * Looks regularly for delegations whose object disappeared before they ended, for example by a forced
- * deletion or a restore. Lists them, and revokes them after the grace period. Acts only while `isHeld`
- * returns true. Logs failures and tries again in the next sweep.
+ * deletion or a restore. Lists these delegations, and revokes them after the grace period. Acts only while
+ * `isHeld` returns true. Logs failures and tries again in the next sweep.
  */
 export function startSweeper(
   context: SweepWorld,
@@ -111,13 +111,13 @@ export function startSweeper(
 
 /** Work that repeats until it is stopped. */
 type Repetition = {
-  /** Stops and resolves when the work under way has ended. */
+  /** Stops the repetition, and resolves when the work in progress has finished. */
   stop(): Promise<void>;
 };
 
 /**
- * Runs `work` after `firstMs`, and again `everyMs` after each end. A failure is passed to `onError` and does
- * not stop the repetition.
+ * Runs `work` after `firstMs`, and again `everyMs` after each run ends. A failure is passed to `onError`
+ * and does not stop the repetition.
  */
 function repeat(
   work: () => Promise<void>,
@@ -144,21 +144,23 @@ function repeat(
   };
 }
 
-/** How long Delegations that have ended are kept, and how one is deleted. Times are in milliseconds. */
+/** How long to keep Delegations that have ended, and how to delete them. Times are in milliseconds. */
 export type EndedOptions = {
   ttlMs: number;
-  /** Deletes an object as a person would, if it still has the same uid. */
+  /** Deletes an object as a user would, if it still has the same uid. */
   remove(object: AnyObject): Promise<void>;
   everyMs?: number | undefined;
 };
 
 const ENDED_EVERY_MS = 60_000;
 /**
- * For each reason, the condition whose transition time is the time of the end. The certificate's own end, if
- * it has one, takes precedence.
+ * The condition whose transition time is the end of a Delegation, for each reason. If a certificate
+ * expired, its expiry is used instead.
  */
 const ENDING: Partial<Record<Reason, string>> = { Denied: "Denied", Revoked: "Revoked", Expired: "Approved" };
-/** Marks of tools that would create a deleted object again, so that approval would be requested again. */
+/**
+ * Labels and annotations of tools that would recreate a deleted object, which would request approval again.
+ */
 const OWNERS = [
   "argocd.argoproj.io/tracking-id",
   "kustomize.toolkit.fluxcd.io/name",
@@ -187,8 +189,8 @@ function timeOf(text: string | undefined): Date | undefined {
 }
 
 /**
- * Returns whether the operator may delete a Delegation that has ended. Objects that another tool manages, or
- * that a person marked to keep, remain.
+ * Returns whether the operator may delete a Delegation that has ended. It keeps objects that another tool
+ * manages, or that have the annotation to keep them.
  */
 export function isRemovable({ metadata }: Delegation): boolean {
   const { labels, annotations, deletionTimestamp } = metadata;
@@ -197,8 +199,8 @@ export function isRemovable({ metadata }: Delegation): boolean {
 }
 
 /**
- * Deletes Delegations that ended longer than `ttlMs` ago. Acts only while `isHeld` returns true. Tries failed
- * deletions again in the next round.
+ * Deletes Delegations that ended longer than `ttlMs` ago. Acts only while `isHeld` returns true. Retries
+ * failed deletions in the next round.
  */
 export function startEndedRemoval(
   { resources, clock, log }: Pick<OperatorContext, "resources" | "clock" | "log">,

@@ -3,42 +3,42 @@ import { z } from "zod";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 
 /**
- * Name of the ConfigMap that binds namespaces to accounts. It is in the operator's namespace, and an
- * administrator writes it.
+ * Name of the ConfigMap that binds namespaces to accounts. The ConfigMap is in the operator's namespace,
+ * and an administrator writes it.
  */
 export const TENANTS_NAME = "deputize-tenants";
 
 /**
- * The account that a namespace is bound to, the scopes that its Platforms may allow at most, and the
- * Kubernetes users who may approve.
+ * The account that a namespace is bound to, the scopes that the namespace's Platforms may allow at most,
+ * and the Kubernetes users who may approve.
  */
 export type Tenant = {
   accountEmail: string;
   ceiling?: string[];
   approvers?: string[];
-  /** Whether the approver must be another person than the requester. The requester must then be known. */
+  /** Whether the approver and the requester must be different persons. The requester must then be known. */
   fourEyes?: boolean;
 };
 
 /**
- * The binding of one namespace, or why its entry is invalid. An invalid entry binds nothing. `source` names
- * the ConfigMaps that contain the entry.
+ * The binding of one namespace, or the reason why its entry is invalid. An invalid entry binds nothing.
+ * `source` names the ConfigMaps that contain the entry.
  */
 export type Binding = { source: string } & (
   | { tenant: Tenant; fault?: never }
   | { tenant?: never; fault: string }
 );
 
-/** The data of one ConfigMap that binds namespaces. */
+/** A ConfigMap that binds namespaces: its name and data. */
 export type TenantsMap = { name: string; data: Readonly<Record<string, string>> };
 
-/** Accepts only scopes that a Platform can have. Any other scope would limit nothing. */
+/** Accepts only scopes that a Platform can have. Any other scope in a ceiling would limit nothing. */
 const scope = z
   .string()
   .refine(isRegistrableScope, `neither in the vocabulary nor ${CUSTOM_FORM} of two to four parts`);
 
 const entry = z.strictObject({
-  /** May contain letters of any script. The API decides which addresses are valid. */
+  /** An address may contain letters of any script. The API decides which addresses are valid. */
   accountEmail: z
     .string()
     .max(320)
@@ -51,7 +51,7 @@ const entry = z.strictObject({
 /**
  * Reads the bindings from ConfigMaps. Each key of their data is a namespace. Its value is YAML with
  * `accountEmail` and optionally `ceiling`, `approvers` and `fourEyes`. An invalid entry does not affect
- * others. A namespace in two ConfigMaps is bound by neither.
+ * other entries. If two ConfigMaps contain the same namespace, neither binds it.
  */
 export function bindingsOf(maps: readonly TenantsMap[]): Map<string, Binding> {
   const sources = new Map<string, string[]>();

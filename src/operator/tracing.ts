@@ -12,7 +12,7 @@ export type Tracing = {
    * Returns the `traceparent` header that links a call to the current visit; `undefined` outside of a visit.
    */
   traceparent(): string | undefined;
-  /** Exports the remaining spans, for at most 3 s. */
+  /** Exports the remaining spans. Takes at most 3 s. */
   stop(): Promise<void>;
 };
 
@@ -29,8 +29,8 @@ const STOP_MS = 3_000;
 
 /**
  * Creates a tracing that sends spans in batches to an OTLP collector over HTTP, for example
- * `http://localhost:4318`. If the collector is slow or unavailable, spans are dropped and nothing else is
- * disturbed. Without an endpoint, it records nothing and loads no OpenTelemetry package.
+ * `http://localhost:4318`. If the collector is slow or unavailable, spans are dropped without any other
+ * effect. Without an endpoint, it records nothing and loads no OpenTelemetry package.
  */
 export async function createTracing(endpoint: string | undefined, version: string): Promise<Tracing> {
   if (endpoint === undefined) return noTracing;

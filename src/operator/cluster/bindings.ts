@@ -4,7 +4,7 @@ import { type Binding, bindingsOf, TENANTS_NAME, type TenantsMap } from "../tena
 import type { EventSubject } from "./events.ts";
 import { type ListedObject, type Reflector, togetherState } from "./reflector.ts";
 
-/** Label of further ConfigMaps that bind namespaces. The ConfigMap `deputize-tenants` needs no label. */
+/** Label of additional ConfigMaps that bind namespaces. The ConfigMap `deputize-tenants` needs no label. */
 export const TENANTS_LABEL = "deputize.io/tenants";
 
 /** The faults of one ConfigMap, one sentence each. */
@@ -14,28 +14,28 @@ export type BindingFaults = { configMap: EventSubject; faults: string[] };
 export type ClusterBindings = {
   start(): Promise<void>;
   get(namespace: string): Binding | undefined;
-  /** Returns the state of the copy of the ConfigMaps. */
+  /** Returns the state of the local copy of the ConfigMaps. */
   state(): WatchState;
   /** Returns the faults of each ConfigMap that has any. */
   faults(): BindingFaults[];
   stop(): Promise<void>;
 };
 
-/** A ConfigMap in the copy. */
+/** A ConfigMap in the local copy. */
 export type TenantsObject = TenantsMap & { uid: string; namespace: string };
 
 const data = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
-/** Returns the parts of a ConfigMap that bindings are read from. */
+/** Returns the fields of a ConfigMap that define bindings. */
 export function tenantsObjectOf(object: ListedObject): TenantsObject {
   const { name, namespace, uid } = object.metadata;
   return { name, namespace, uid, ...data.parse(object) };
 }
 
 /**
- * Combines the ConfigMaps of the operator's namespace that bind namespaces: the one with the fixed name, and
- * those with the label. `watch` copies the ConfigMaps that a selector matches, and calls `onChange` after a
- * change.
+ * Combines the ConfigMaps in the operator's namespace that bind namespaces: the one with the fixed name,
+ * and those with the label. `watch` keeps a copy of the ConfigMaps that a selector matches, and calls
+ * `onChange` after each change.
  */
 export function createClusterBindings(
   watch: (query: Record<string, string>, onChange: () => void) => Reflector<TenantsObject>,
@@ -86,7 +86,10 @@ function subjectOf({ name, namespace, uid }: TenantsObject): EventSubject {
   return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, uid } };
 }
 
-/** Records the faults of ConfigMaps as Events. A fault is recorded once while it remains the same. */
+/**
+ * Creates a function that records the faults of ConfigMaps as Events. It records a fault only once while
+ * the fault remains the same.
+ */
 export function createFaultReporter(record: (object: EventSubject, message: string) => void): {
   report(found: readonly BindingFaults[]): void;
 } {

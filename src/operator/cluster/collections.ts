@@ -2,7 +2,7 @@ import type { ClusterClient, ClusterWatch } from "../../kubernetes/client.ts";
 import { API_VERSION, type Kind } from "../kinds.ts";
 import { SECRET_TYPE } from "../reconcile/platform_secret.ts";
 
-/** One page of a list: its maximum length, and the token where it continues. */
+/** Parameters for one page of a list: the maximum length, and the token at which the list continues. */
 export type Page = { limit?: number; continue?: string };
 
 /** All objects of a kind in a cluster or a namespace, or those that match a selector. */
@@ -19,12 +19,14 @@ type Client = Pick<ClusterClient, "core" | "custom" | "until" | "watch">;
 const [group = "", version = ""] = API_VERSION.split("/");
 const OURS = { fieldSelector: `type=${SECRET_TYPE}` };
 
-/** Returns the plural name of a kind, as in paths and roles. */
+/** Returns the plural name of a kind, as used in API paths and roles. */
 export function pluralOf(kind: Kind): string {
   return `${kind.toLowerCase()}s`;
 }
 
-/** Returns the place of a kind's objects in a namespace, in the form that `CustomObjectsApi` expects. */
+/**
+ * Returns the group, version, namespace and plural of a kind, in the form that `CustomObjectsApi` expects.
+ */
 export function placeOf(kind: Kind, namespace: string) {
   return { group, version, plural: pluralOf(kind), namespace };
 }
@@ -64,7 +66,7 @@ export function secretCollection(client: Client, namespace?: string): Collection
   };
 }
 
-/** Returns the collection of a namespace's ConfigMaps that match a selector. */
+/** Returns the collection of all ConfigMaps in a namespace that match a selector. */
 export function configMapCollection(
   client: Client,
   namespace: string,

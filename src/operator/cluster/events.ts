@@ -9,11 +9,13 @@ export type EventSubject = {
   metadata: { name: string; namespace: string; uid?: string };
 };
 
-/** Writer of Kubernetes Events for people. */
+/** Writer of Kubernetes Events. */
 export type ClusterEvents = {
-  /** Records an Event and never fails. The Event is lost if the cluster refuses it or if too many wait. */
+  /**
+   * Records an Event and never fails. The Event is lost if the cluster refuses it or if the queue is full.
+   */
   record(object: EventSubject, event: { type: "Normal" | "Warning"; reason: string; message: string }): void;
-  /** Resolves when all Events recorded so far were sent. */
+  /** Resolves when all Events recorded so far have been sent. */
   flush(): Promise<void>;
 };
 
@@ -21,7 +23,7 @@ const MOST_WAITING = 200;
 const MAX_MESSAGE_LENGTH = 1024;
 const COMPONENT = "deputize-operator";
 
-/** Creates a writer that sends Events one after the other, so that they do not delay urgent calls. */
+/** Creates a writer that sends Events one after another, so that they do not delay urgent calls. */
 export function createClusterEvents(client: Pick<ClusterClient, "core">, clock: Clock): ClusterEvents {
   let sending = Promise.resolve();
   let waiting = 0;

@@ -11,31 +11,31 @@ type LeaseCalls = Pick<
   "readNamespacedLease" | "createNamespacedLease" | "patchNamespacedLease"
 >;
 
-/** The place of the lease, and the process that wants it. */
+/** Identifies the lease, and the process that wants to hold it. */
 type LeaseOptions = {
   client: { coordination: LeaseCalls };
   namespace: string;
   name: string;
-  /** Name of this process, which no other process has ever had. */
+  /** Name of this process. No other process may ever have the same name. */
   holder: string;
   clock: Clock;
 };
 
 /**
- * Result of a try to hold the lease: this process holds it, another process holds it, or another process
- * wrote to it meanwhile.
+ * Result of an attempt to hold the lease: this process holds it, another process holds it, or another
+ * process wrote to it meanwhile.
  */
 type LeaseTry = "held" | "taken" | "contended";
 
-/** A lease of the cluster from the view of one process. */
+/** The operations of one process on a lease in the cluster. */
 type ClusterLease = {
-  /** Takes the lease if it is free, or renews it. Rejects if the cluster does not answer. */
+  /** Acquires the lease if it is free, or renews it. Rejects if the cluster does not answer. */
   hold(): Promise<LeaseTry>;
-  /** If this process holds the lease, frees it so that the next process can take it immediately. */
+  /** Releases the lease if this process holds it, so that the next process can acquire it immediately. */
   release(): Promise<void>;
 };
 
-/** How long other processes wait before they take a lease that is not renewed. */
+/** How long other processes wait before they take over a lease that is not renewed. */
 const LEASE_MS = 15_000;
 
 const leaseObject = z.object({
@@ -45,8 +45,8 @@ const leaseObject = z.object({
 type Live = z.infer<typeof leaseObject>;
 
 /**
- * Creates a client of a lease. The times in the lease are for people only. Whether its holder is alive is
- * judged by whether the lease changes, measured with the local clock.
+ * Creates a client of a lease. The times in the lease are informational only. A holder counts as alive
+ * while the lease keeps changing, measured with the local clock.
  */
 export function createClusterLease({ client, namespace, name, holder, clock }: LeaseOptions): ClusterLease {
   const place = { namespace, name };
@@ -61,7 +61,7 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
     }
   }
 
-  /** Returns `false` if another process wrote first. */
+  /** Writes the lease. Returns `false` if another process wrote first. */
   async function write(spec: object, live: Live | undefined): Promise<boolean> {
     try {
       if (live === undefined) {
@@ -115,17 +115,17 @@ function microTime(time: Date): string {
   return time.toISOString().replace("Z", "000Z");
 }
 
-/** How long leadership lasts without a renewal, and the pause between renewals, both in milliseconds. */
+/** How long leadership lasts without a renewal, and the pause between renewals. Both are in milliseconds. */
 type ElectorTimes = { renewMs: number; retryMs: number };
 
-/** Other processes take the lease after 15 s, so work under way has 5 s to end. */
+/** Other processes take over the lease after 15 s. So work in progress has 5 s to stop. */
 const TIMES: ElectorTimes = { renewMs: 10_000, retryMs: 2_000 };
 
 type Options = { lease: ClusterLease; log: Logger; times?: ElectorTimes };
 
 /**
- * Creates an elector that leads while it holds a lease. If it cannot renew the lease in time, the leadership
- * is lost, whatever the cluster answers later.
+ * Creates an elector that leads while it holds a lease. If it cannot renew the lease in time, it loses the
+ * leadership, whatever the cluster answers later.
  */
 export function createLeaseElector({ lease, log, times = TIMES }: Options): Elector {
   const { renewMs, retryMs } = times;

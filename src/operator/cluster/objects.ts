@@ -14,12 +14,12 @@ import { placeOf, pluralOf } from "./collections.ts";
 import { type ListedObject, listedObject } from "./reflector.ts";
 
 const KUBECTL_NOTE = "kubectl.kubernetes.io/last-applied-configuration";
-/** Types and reasons of conditions, so that equal texts share memory. */
+/** Cache of the types and reasons of conditions, so that equal strings share memory. */
 const words = new Map<string, string>();
 const MOST_WORDS = 500;
 
 /**
- * Returns an object in the form that the reconcilers use. Omits `managedFields` and kubectl's copy of the
+ * Converts an object to the form that the reconcilers use. Omits `managedFields` and kubectl's copy of the
  * last applied manifest.
  */
 export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): AnyObject {
@@ -45,7 +45,7 @@ export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): 
   } as AnyObject);
 }
 
-/** Returns conditions whose equal texts share memory. For 10,000 Delegations this saves 7 MiB. */
+/** Returns conditions in which equal strings share memory. For 10,000 Delegations this saves 7 MiB. */
 function compact(conditions: readonly Condition[]): Condition[] {
   const times = new Map<string, string>();
   return conditions.map((condition) => ({
@@ -56,33 +56,33 @@ function compact(conditions: readonly Condition[]): Condition[] {
   }));
 }
 
-/** Returns the pool's copy of a text. If the pool has none and has room, adds the text. */
+/** Returns the pool's copy of a string. If the pool does not contain the string and has room, adds it. */
 function pooled(pool: Map<string, string>, text: string): string {
   const known = pool.get(text);
   if (known === undefined && pool.size < MOST_WORDS) pool.set(text, text);
   return known ?? text;
 }
 
-/** Reads and changes single objects in the cluster, but only while the object has the expected uid. */
+/** Reads and changes individual objects in the cluster, but only while an object has the expected uid. */
 export type ClusterObjects = {
   isCurrent(object: AnyObject): Promise<boolean>;
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
-  /** Requests the deletion of an object. Does nothing if it is gone or was created again. */
+  /** Requests the deletion of an object. Does nothing if the object is gone or was recreated. */
   remove(object: AnyObject): Promise<void>;
 };
 
 type Options = {
   client: Pick<ClusterClient, "custom">;
-  /** Called with each object as it is after a write or a read. */
+  /** Called with the current object after each write or read. */
   note(kind: Kind, answer: unknown): void;
   /** Called with an object that no longer exists. */
   noteEnd(object: AnyObject): void;
 };
 
 /**
- * A change of an object. `patchOf` returns the patch of its live state, or `undefined` if there is nothing to
- * do.
+ * A change to an object. `patchOf` returns the patch for the live state, or `undefined` if there is nothing
+ * to do.
  */
 type ObjectChange = {
   object: AnyObject;
@@ -90,10 +90,10 @@ type ObjectChange = {
   patchOf(live: ListedObject): { metadata?: object; status?: object } | undefined;
 };
 
-/** How often a write is tried again after conflicts with other writers. */
+/** How many times a write is attempted when it conflicts with other writers. */
 const TRIES = 5;
 
-/** Creates access to single objects through a client. */
+/** Creates access to individual objects through a client. */
 export function createClusterObjects({ client, note, noteEnd }: Options): ClusterObjects {
   const place = ({ kind, metadata: { namespace, name } }: AnyObject) => ({
     ...placeOf(kind, namespace),
@@ -110,8 +110,8 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
   }
 
   /**
-   * Patches the live object if it has the expected uid. The patch carries the version that was compared,
-   * because a write to `/status` does not compare the uid. Returns `false` if another writer came first.
+   * Patches the live object if it has the expected uid. The patch contains the compared version, because a
+   * write to `/status` does not compare the uid. Returns `false` if another writer came first.
    */
   async function attempt({ object, subresource, patchOf }: ObjectChange): Promise<boolean> {
     const live = await read(object);
@@ -156,7 +156,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
         subresource: "",
         patchOf: ({ metadata: { finalizers, deletionTimestamp } }) => {
           if (finalizers.includes(FINALIZER) === present) return undefined;
-          // The cluster refuses new finalizers on an object under deletion.
+          // The cluster refuses new finalizers on an object that is being deleted.
           if (present && deletionTimestamp !== undefined) return undefined;
           const others = finalizers.filter((name) => name !== FINALIZER);
           return { metadata: { finalizers: present ? [...others, FINALIZER] : others } };
@@ -179,8 +179,8 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
 }
 
 /**
- * Returns a merge patch that turns one status into the other. The members of a status are texts and lists.
- * Keeps `approval`, which people write.
+ * Returns a merge patch that turns one status into the other. The members of a status are strings and
+ * lists. Keeps `approval`, which users write.
  */
 function replacing(live: object, wanted: CommonStatus): object {
   const { approval: _, ...own } = { approval: undefined, ...live };

@@ -17,31 +17,31 @@ type Options = {
   access: ClusterAccess;
   /** The operator's namespace, which contains the namespace bindings. */
   namespace: string;
-  /** The namespaces whose objects and Secrets are copied. Absent: all. */
+  /** The namespaces whose objects and Secrets are copied. If absent, all namespaces are copied. */
   watched?: readonly string[] | undefined;
   clock: Clock;
   log: Logger;
   onAnswer?: ((answer: ClusterAnswer) => void) | undefined;
-  /** For tests: deadlines of calls, watches and the stop, in milliseconds. */
+  /** For tests: timeouts of calls, watches and the stop, in milliseconds. */
   times?: { deadlineMs?: number; idleMs?: number; relistMs?: number; stopMs?: number };
 };
 
-/** How long a stop waits for writes under way and for Events. */
+/** How long `stop` waits for writes in progress and for Events. */
 const STOP_MS = 10_000;
 
-/** The objects of a cluster, with functions that only a cluster has. */
+/** The objects of a cluster, plus functions that exist only for a cluster. */
 type Cluster = Resources & {
-  /** Returns the state of the copy of each resource. */
+  /** Returns the state of each resource's local copy. */
   watches(): WatchState[];
   /** Returns the faults in ConfigMaps that bind namespaces. */
   bindingFaults(): BindingFaults[];
-  /** Deletes an object as a person would, if it still has the same uid. */
+  /** Deletes an object as a user would, if it still has the same uid. */
   remove(object: AnyObject): Promise<void>;
 };
 
 /**
- * Opens the objects and Secrets of a Kubernetes cluster. A write that the cluster refuses throws
- * `ClusterRefused`, any other failure `ClusterError`.
+ * Opens the objects and Secrets of a Kubernetes cluster. A write throws `ClusterRefused` if the cluster
+ * refuses it, and `ClusterError` for any other failure.
  */
 export async function openCluster(options: Options): Promise<Cluster> {
   const { access, namespace, watched, clock, log, onAnswer, times = {} } = options;
@@ -71,7 +71,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
       }),
     );
   const copies = { Platform: copyOf("Platform"), Agent: copyOf("Agent"), Delegation: copyOf("Delegation") };
-  // The copy of Secrets stores names only. Reconcilers read a Secret's content when they need it.
+  // The copy of Secrets contains names only. Reconcilers read a Secret's content when they need it.
   const secretWatch = namespacedCopy(watched, (within) =>
     createReflector<null>({
       ...common,
@@ -136,7 +136,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
         .then(events.flush)
         .then(() => finished.abort());
       await pause(stopMs, finished.signal);
-      // Calls that still run fail from here on.
+      // From here on, calls that are still running fail.
       await client.close();
       await rest;
     },
@@ -144,8 +144,8 @@ export async function openCluster(options: Options): Promise<Cluster> {
 }
 
 /**
- * Creates the copy of all objects of one kind: of the whole cluster, or of some namespaces. Each namespace is
- * read separately, so a role in each of them suffices.
+ * Creates the copy of all objects of one kind, in the whole cluster or in some namespaces. It reads each
+ * namespace separately, so a role in each of these namespaces suffices.
  */
 function namespacedCopy<T>(
   namespaces: readonly string[] | undefined,

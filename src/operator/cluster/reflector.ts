@@ -8,9 +8,12 @@ import type { WatchState } from "../operator_metrics.ts";
 import type { Collection } from "./collections.ts";
 import { createCopy, type Entry, type ObjectName } from "./copy.ts";
 
-/** Maintains a copy of all objects of one kind. */
+/** Maintains a local copy of all objects of one kind. */
 export type Reflector<T> = {
-  /** Starts, and resolves when the copy is complete. Rejects only if it is stopped before. */
+  /**
+   * Starts the reflector. Resolves when the copy is complete. Rejects only if the reflector is stopped
+   * before.
+   */
   start(): Promise<void>;
   get(namespace: string, name: string): T | undefined;
   values(): T[];
@@ -18,7 +21,7 @@ export type Reflector<T> = {
   note(answer: unknown): void;
   /** Returns the state of the copy. */
   state(): WatchState;
-  /** Removes an object that has ended from the copy. */
+  /** Removes an object from the copy because it no longer exists in the cluster. */
   noteEnd(object: ObjectName & { uid: string }): void;
   stop(): Promise<void>;
 };
@@ -38,7 +41,7 @@ export type ListedObject = z.infer<typeof listedObject>;
 
 type Options<T> = {
   collection: Collection;
-  /** Converts an object to its form in the copy. The result must not change later. */
+  /** Converts an object to its form in the copy. The result must be immutable. */
   read(object: ListedObject): T;
   /** Called after each change of the copy. Must return immediately and not throw. */
   onChange(object: ObjectName): void;
@@ -46,7 +49,7 @@ type Options<T> = {
   log: Logger;
   random?: () => number;
   /**
-   * For tests: the silence after which a watch is opened again, and the time between two lists, in
+   * For tests: the silence after which a watch is reopened, and the time between two lists. Both are in
    * milliseconds.
    */
   idleMs?: number;
@@ -56,18 +59,18 @@ type Options<T> = {
 const PAGE = 500;
 const WATCH_SECONDS = { least: 300, most: 600 };
 const IDLE_MS = 90_000;
-/** A watch that ends earlier without any event counts as failed. */
+/** A watch that ends within this time without any event counts as failed. */
 const SHORT_MS = 1000;
-/** The time between two lists, in case a watch missed something. */
+/** The time between two lists. Regular lists find changes that a watch missed. */
 const RELIST_MS = 30 * 60_000;
-/** Backoff between tries, in milliseconds. */
+/** Backoff between attempts, in milliseconds. */
 const RETRIES: Backoff = { base: 400, cap: 30_000, jitter: [0.5, 1] };
 
 const listPage = z.object({
   metadata: z.object({
     resourceVersion: z.string().regex(/^\d+$/),
     continue: z.string().optional(),
-    /** Name of `continue` in the typed clients. */
+    /** The typed clients use this name for `continue`. */
     _continue: z.string().optional(),
   }),
   items: z.array(listedObject).nullish(),
@@ -90,12 +93,13 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   const copy = createCopy<T>(onChange);
   const stopping = new AbortController();
   const started = Promise.withResolvers<void>();
-  // Nobody may be waiting for the start when it is stopped, so the rejection must not count as unhandled.
+  // The reflector may be stopped when nobody awaits the start. The rejection must then not count as
+  // unhandled.
   started.promise.catch(() => undefined);
   let running = Promise.resolve();
   let failures = 0;
   let isListDue = true;
-  /** False after a list in pages took so long that the cluster had discarded its version. */
+  /** False once a list in pages took so long that the cluster discarded the list's version. */
   let inPages = true;
   let listedAt = 0;
   const state: WatchState = { resource, isSynced: false, activeAt: performance.now(), lists: 0, failures: 0 };
@@ -235,7 +239,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   };
 }
 
-/** Combines the states of several copies: the worst state, and the sums of the counts. */
+/** Combines the states of several copies into the worst state and the sums of the counts. */
 export function togetherState(states: readonly WatchState[]): WatchState {
   return {
     resource: states[0]?.resource ?? "",

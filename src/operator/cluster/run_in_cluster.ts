@@ -36,15 +36,15 @@ type Options = {
 /** For tests: when to sweep for delegations without an object, in milliseconds. */
 export type SweepTimes = { firstMs: number; everyMs: number; endedEveryMs?: number };
 
-/** Deadline of calls for the lease. A later answer would not save the leadership. */
+/** Timeout of calls for the lease. A later answer could not save the leadership. */
 const LEASE_DEADLINE_MS = 5_000;
 const RETRY_MS = 2_000;
-/** How long a stop waits for work under way. Then it aborts the calls. */
+/** How long a stop waits for work in progress before it aborts the calls. */
 const DRAIN_MS = 15_000;
 
 /**
- * Runs the operator in a cluster. It reads all objects first, then runs for leader, and works while it leads.
- * Throws `StartError` if no cluster is configured. If the cluster does not answer, it waits.
+ * Runs the operator in a cluster. It first reads all objects, then runs for leader, and works while it
+ * leads. Throws `StartError` if no cluster is configured. If the cluster does not answer, it waits.
  */
 export async function runInCluster(options: Options): Promise<Operator> {
   const { config, clock, log, metrics, tracing, holder, sweepTimes } = options;
@@ -146,8 +146,8 @@ function msOf(duration: string | undefined): number | undefined {
 const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
 
 /**
- * Returns the uid of the namespace `kube-system`, which exists as long as the cluster; `undefined` if
- * `signal` aborts first.
+ * Returns the uid of the namespace `kube-system`, which exists as long as the cluster. Returns `undefined`
+ * if `signal` aborts first.
  */
 async function readClusterId(
   client: Pick<ClusterClient, "core" | "until">,
@@ -167,16 +167,19 @@ async function readClusterId(
   return undefined;
 }
 
-/** Judges whether a process in a cluster works. */
+/** Judges whether the process of an operator in a cluster works. */
 export type Liveness = {
   /** Records that the cluster has answered a request. */
   answered(): void;
-  /** Returns false if only a restart can help. */
+  /** Returns false only if a restart of the process is the only remedy. */
   isAlive(): boolean;
   stop(): void;
 };
 
-/** Limits in milliseconds: silence of a watch, age of the cluster's last answer, lag of the event loop. */
+/**
+ * Limits in milliseconds: the silence of a watch, the time since the cluster's last answer, and the lag of
+ * the event loop.
+ */
 type Limits = { silentMs: number; answeredMs: number; lagMs: number };
 
 /**
@@ -187,10 +190,10 @@ type LoopDelay = Pick<ReturnType<typeof monitorEventLoopDelay>, "mean" | "enable
 const LIMITS: Limits = { silentMs: 10 * 60_000, answeredMs: 60_000, lagMs: 5_000 };
 
 /**
- * Creates a check of the process. It is not alive if a watch has been silent for long although the cluster
- * answers other requests. It is also not alive if its event loop lags so much that it cannot keep its lease
- * and its deadlines. If the cluster is unavailable, the process counts as alive, because a restart would not
- * help.
+ * Creates a liveness check of the process. The process is not alive if a watch has long been silent
+ * although the cluster answers other requests. It is also not alive if its event loop lags so much that it
+ * cannot keep its lease and its deadlines. If the cluster is unavailable, the process counts as alive,
+ * because a restart would not help.
  */
 export function createLiveness(
   watches: () => readonly WatchState[],

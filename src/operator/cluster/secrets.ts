@@ -7,8 +7,8 @@ import type { Secret } from "../resources.ts";
 export type ClusterSecrets = {
   read(namespace: string, name: string): Promise<Secret | undefined>;
   /**
-   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if another Secret
-   * exists.
+   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if a different
+   * Secret exists.
    */
   write(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
   /** Removes exactly this version. Returns `false`, and removes nothing, if the Secret has changed. */
@@ -29,8 +29,8 @@ const secretAnswer = z.object({
 const MANAGER = { fieldManager: "deputize-operator" };
 
 /**
- * Creates access to Secrets through a client. A Secret's version is its resourceVersion, which no other
- * object ever has.
+ * Creates access to Secrets through a client. A Secret's version is its resourceVersion. No two objects
+ * ever share a resourceVersion.
  */
 export function createClusterSecrets(client: Pick<ClusterClient, "core">): ClusterSecrets {
   async function create({ namespace, name, type, labels, annotations, data }: Omit<Secret, "version">) {
@@ -101,7 +101,7 @@ export function createClusterSecrets(client: Pick<ClusterClient, "core">): Clust
   };
 }
 
-/** Returns a merge patch that removes every member of the record. */
+/** Returns a merge patch that removes every member of a record. */
 function nothingOf(record: Record<string, string>): Record<string, null> {
   return Object.fromEntries(Object.keys(record).map((name) => [name, null]));
 }

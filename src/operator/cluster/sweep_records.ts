@@ -32,9 +32,7 @@ const record = z.object({
   more: z.number().optional(),
 });
 
-/**
- * Creates access to the records of sweeps in the ConfigMap `deputize-orphans` of the operator's namespace.
- */
+/** Creates access to the sweep records in the ConfigMap `deputize-orphans` of the operator's namespace. */
 export function createSweepRecords(client: Pick<ClusterClient, "core">, namespace: string): SweepRecords {
   const place = { namespace, name: NAME };
   return {

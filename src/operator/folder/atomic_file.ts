@@ -9,8 +9,8 @@ type Options = { mode: number; folderMode: number; replace: boolean };
 export const UNFINISHED = /^\..*\.unfinished$/;
 
 /**
- * Writes a whole file or nothing, durably, and creates missing folders. Returns `false`, and changes nothing,
- * if a file exists that must not be replaced.
+ * Writes a whole file or nothing, durably, and creates missing folders. Returns `false`, and changes
+ * nothing, if the file exists and must not be replaced.
  */
 export async function writeAtomically(path: string, text: string, options: Options): Promise<boolean> {
   const folder = dirname(path);
@@ -51,7 +51,7 @@ async function writeDurably(path: string, text: string, mode: number): Promise<v
   }
 }
 
-/** Gives a file its final name, unless that name is in use. */
+/** Gives a file its final name, unless another file has that name. Returns whether it did. */
 async function linked(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);

@@ -8,7 +8,7 @@ import type { Known, Manifest, Plan } from "./plan.ts";
 import { reportText } from "./state_file.ts";
 import type { Store } from "./store.ts";
 
-/** Applies a plan object by object. Steps that are already done have no effect. */
+/** Applies a plan object by object. Steps that were already applied have no effect. */
 export async function applyPlan(plan: Plan, { store, clock }: { store: Store; clock: Clock }): Promise<void> {
   await applyTenants(plan, store);
   for (const { key, manifest, file } of plan.accepted) {
@@ -40,14 +40,17 @@ async function applyRefusals(
 }
 
 /**
- * Type of the condition that only a folder sets. It is False while the current manifest is refused, so that
- * the last accepted version stays in effect.
+ * Type of the condition that only a folder sets. It is False while the current manifest is refused and the
+ * last accepted version stays in effect.
  */
 const ACCEPTED = "Accepted";
 
 type Change = (known: Known | undefined) => Known | undefined;
 
-/** Creates an object, or gives it a new spec and a new generation. Leaves an object under deletion alone. */
+/**
+ * Creates an object, or gives it a new spec and a new generation. Does not change an object that is being
+ * deleted.
+ */
 function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return { manifest: file, object: created(manifest, clock.now()) };
@@ -63,8 +66,8 @@ function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): 
 }
 
 /**
- * Removes an earlier refusal from an object whose manifest is unchanged, and records where the manifest is
- * now.
+ * Removes an earlier refusal from an object whose manifest is unchanged, and records the manifest's current
+ * file.
  */
 function confirm(file: string): Change {
   return (known) => {
@@ -74,7 +77,7 @@ function confirm(file: string): Change {
   };
 }
 
-/** Records why the manifest of an object is refused. The rest of the object stays as it was. */
+/** Records why an object's manifest is refused. The rest of the object stays unchanged. */
 function refuse(message: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return undefined;
@@ -87,7 +90,7 @@ function refuse(message: string, { clock }: { clock: Clock }): Change {
   };
 }
 
-/** Returns the status file of a manifest that was never accepted. */
+/** Returns a status file for an object whose manifest was never accepted. */
 function refusalReport(key: Key, file: string, message: string, { clock }: { clock: Clock }): string {
   const facts = [...readiness({ reason: "InvalidSpec", message }), refusal(message)];
   return reportText(key, file, withFacts([], facts, { generation: 0, now: clock.now() }));
@@ -120,8 +123,8 @@ export function setFinalizer(uid: string, present: boolean): Change {
 }
 
 /**
- * Returns a change that replaces the operator's part of the status. Keeps the approval and the folder's own
- * condition.
+ * Returns a change that replaces the operator's part of the status. Keeps the approval and the condition
+ * that the folder sets.
  */
 export function writeStatus(uid: string, status: CommonStatus): Change {
   return ofUid(uid, (known) => {

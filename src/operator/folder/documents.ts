@@ -11,9 +11,9 @@ import { API_VERSION, type Key, type Kind, kinds } from "../kinds.ts";
 import { TENANTS_NAME } from "../tenants.ts";
 
 /**
- * The content of one YAML document: one of our objects, the namespace bindings, nothing, or something
- * unreadable. Unreadable content may be a broken version of any object of the file. If it has a name, it can
- * only be the object of that name.
+ * The content of one YAML document: a Deputize object, the namespace bindings, nothing, or unreadable
+ * content. Unreadable content may be a broken version of any object in the file. If it has a name, it can
+ * only be the object with that name.
  */
 type Identified =
   | { type: "object"; key: Key; value: Record<string, unknown> }
@@ -25,8 +25,8 @@ type Identified =
 type ManifestDocument = { number: number; identified: Identified };
 
 /**
- * The documents of a file, or why none of them can be trusted. `beingWritten` means that the file is being
- * written right now, which is not an error.
+ * The documents of a file, or the reason why none of them can be trusted. `beingWritten` means that another
+ * program is writing the file now, which is not an error.
  */
 export type ManifestFile =
   | { path: string; documents: ManifestDocument[]; fault?: never; beingWritten?: never }
@@ -38,8 +38,8 @@ export const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_NAME_LENGTH = 63;
 
 /**
- * Splits a file into its documents. A syntax error anywhere makes the whole file faulty, because it may be
- * half-written.
+ * Splits a file into its documents. A syntax error anywhere makes the whole file faulty, because the file
+ * may be half-written.
  */
 export function readDocuments(path: string, text: string): ManifestFile {
   const { values, fault } = readYaml(text);
@@ -99,13 +99,15 @@ function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The values of a file's documents, or why kubectl would reject the file or read it differently. */
+/**
+ * The values of a file's documents, or the reason why kubectl would reject the file or read it differently.
+ */
 type YamlFile = { values: unknown[]; fault?: never } | { values?: never; fault: string };
 
 const MAX_ALIASES = 100;
 const TEXT_TAG = "tag:yaml.org,2002:str";
 
-/** Constructs that kubectl refuses, or where it splits documents or lines elsewhere. */
+/** Constructs that kubectl refuses, or that make it split documents or lines elsewhere. */
 const FOREIGN: readonly [pattern: RegExp, fault: string][] = [
   [/[\u0085\u2028\u2029]/, "has a character that ends a line only in YAML 1.1: write it as an escape"],
   [/^---(?![ \t\r]*(?:#.*)?$)/m, "has text after ---: begin it on a line of its own"],
@@ -135,8 +137,8 @@ class YamlFault extends Error {
 }
 
 /**
- * Reads a file as kubectl does: YAML 1.1 with merge keys. `yes` is true and `0100` is 64, but dates and times
- * of day are text. Anything that kubectl refuses or would read differently is a fault.
+ * Reads a file as kubectl does: YAML 1.1 with merge keys. `yes` is true and `0100` is 64, but dates and
+ * times of day are strings. Anything that kubectl refuses or would read differently is a fault.
  */
 export function readYaml(text: string): YamlFile {
   const lineOf = (offset: number) => text.slice(0, offset).split("\n").length;
@@ -179,7 +181,9 @@ function checkTag(node: Node & { tag?: string }): void {
   }
 }
 
-/** A key must be text. kubectl converts other keys to text, but not always to the text that was written. */
+/**
+ * A key must be a string. kubectl converts other keys to strings, but not always to the string in the file.
+ */
 function checkKey({ key }: Pair): void {
   const node = key as Node;
   if (!isScalar(node)) throw new YamlFault(offsetOf(node), "has a key that is not text");
@@ -191,14 +195,14 @@ function checkKey({ key }: Pair): void {
   }
 }
 
-/** In kubectl, a merged member overrides a member that was written before the merge key. */
+/** In kubectl, a merged member overrides a member before the merge key. */
 function checkNoMerge({ key }: Pair): void {
   if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {
     throw new YamlFault(offsetOf(key), "has the merge key << after other keys: begin the object with it");
   }
 }
 
-/** Returns the value of a scalar. Quoted scalars, block scalars and those tagged as text are text. */
+/** Returns the value of a scalar. Quoted scalars, block scalars and scalars tagged as strings are strings. */
 function plainValue(node: Scalar): unknown {
   const text = node.value === null ? "" : String(node.value);
   if (node.type === Scalar.QUOTE_DOUBLE && hasForeignEscape(node)) {

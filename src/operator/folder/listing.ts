@@ -4,13 +4,14 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
 
-/** The manifests of a folder, or why they cannot be read. */
+/** The manifests of a folder, or the reason why they cannot be read. */
 type Reading =
   | { files: ManifestFile[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };
 
 /**
- * Stamps of files by their path inside the folder. A stamp changes whenever the file is written or replaced.
+ * Stamps of files, by their path inside the folder. A stamp changes whenever its file is written or
+ * replaced.
  */
 type Listing = Map<string, string>;
 
@@ -18,10 +19,10 @@ const MAX_DEPTH = 16;
 const MANIFEST = /\.ya?ml$/;
 
 /**
- * Reads every `*.yaml` and `*.yml` below a folder. Skips names that begin with a dot, and follows links.
- * A file that appeared, changed or vanished during the read or the `quietMs` before counts as being written:
- * it may be half-written or about to be replaced. If any part of the folder cannot be read, the whole reading
- * is a fault, so that an incomplete list never passes for a complete one.
+ * Reads every `*.yaml` and `*.yml` file below a folder. Skips names that begin with a dot, and follows
+ * links. A file counts as being written if it appeared, changed or vanished during the read or in the
+ * `quietMs` before. Such a file may be half-written or about to be replaced. If any part of the folder
+ * cannot be read, the whole reading is a fault, so that an incomplete list never passes for a complete one.
  */
 export async function readManifests(folder: string, quietMs: number): Promise<Reading> {
   try {
@@ -46,7 +47,7 @@ export async function readManifests(folder: string, quietMs: number): Promise<Re
 }
 
 /**
- * Returns a text that changes whenever a manifest is added, removed or written; `undefined` if the folder
+ * Returns a string that changes whenever a manifest is added, removed or written; `undefined` if the folder
  * cannot be read.
  */
 export async function fingerprintOf(folder: string): Promise<string | undefined> {
@@ -54,8 +55,8 @@ export async function fingerprintOf(folder: string): Promise<string | undefined>
 }
 
 /**
- * Lists a folder and its subfolders that may contain manifests. Another folder under the same path gets
- * another id. Skips folders that cannot be read.
+ * Returns the folder and its subfolders that may contain manifests, each with an id. A different folder
+ * under the same path has a different id. Skips folders that cannot be read.
  */
 export async function listFolders(root: string): Promise<Map<string, string>> {
   const folders = new Map<string, string>();
@@ -72,8 +73,8 @@ export async function listFolders(root: string): Promise<Map<string, string>> {
 }
 
 /**
- * Returns the stamps of the files below a folder by their path in it; `undefined` if any part of the folder
- * cannot be read.
+ * Returns the stamps of the files below a folder, by their path inside it. Returns `undefined` if any part
+ * of the folder cannot be read.
  */
 export async function listStamps(folder: string): Promise<Map<string, string> | undefined> {
   return list(folder).catch(() => undefined);
@@ -124,7 +125,10 @@ function stampOf(stats: Stats | undefined): string {
   return `${stats.size} ${stats.mtimeMs} ${stats.ino}`;
 }
 
-/** Returns `undefined` for a file that vanished since it was listed, and for a broken link. */
+/**
+ * Returns the stats of a file. Returns `undefined` for a file that vanished since it was listed, and for a
+ * broken link.
+ */
 function statOf(path: string): Promise<Stats | undefined> {
   return stat(path).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === "ENOENT") return undefined;
@@ -132,15 +136,15 @@ function statOf(path: string): Promise<Stats | undefined> {
   });
 }
 
-/** The text of a file, or why it must not be used. */
+/** The text of a file, or the reason why it must not be used. */
 type FileText = { text: string; fault?: never } | { text?: never; fault: string };
 
 /** The message for a pipe, device, socket or folder, and for a link to one. */
 const NOT_REGULAR = "is not a regular file";
 
 /**
- * Flags for the case that a special file replaces the regular file after the check. With them, opening it
- * neither blocks nor makes a terminal the controlling terminal.
+ * Flags that are safe if a special file replaces the regular file after the check. With them, opening a
+ * special file neither blocks nor makes a terminal the controlling terminal.
  */
 const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 

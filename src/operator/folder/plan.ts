@@ -14,17 +14,18 @@ export type Manifest = Pick<AnyObject, "apiVersion" | "kind" | "spec"> & {
   };
 };
 
-/** A stored object, and the file from which it was last read. */
+/** A stored object, and the file that last declared it. */
 export type Known = { object: AnyObject; manifest: string };
 
-/** An error in a manifest: the file, the document and object if they are known, and what is wrong. */
+/** An error in a manifest: the file, the document and object if known, and the faults. */
 export type ManifestError = { file: string; document?: number; object?: Key; faults: string[] };
 
-/** The namespace bindings that the folder declares now, and their file. */
+/** The namespace bindings that the folder currently declares, and the file that contains them. */
 export type TenantsFound = { data: Record<string, string>; manifest: string };
 
 /**
- * The result of comparing a folder with the stored objects. Objects that it does not name stay as they are.
+ * The result of comparing a folder with the stored objects. Objects that the plan does not name stay
+ * unchanged.
  */
 export type Plan = {
   /** New objects and new specs. */
@@ -35,7 +36,7 @@ export type Plan = {
   unchanged: { key: Key; file: string }[];
   /** Objects that no manifest declares any longer. */
   removed: Key[];
-  /** The namespace bindings. `undefined` means that they cannot be read, and the stored ones remain. */
+  /** The namespace bindings. If `undefined`, they cannot be read, and the stored bindings stay in effect. */
   tenants?: TenantsFound | "none";
   errors: ManifestError[];
 };
@@ -50,7 +51,7 @@ type Declaration = { file: string; number: number; key: Key; value: object };
 
 /**
  * Compares a complete reading of the folder with the stored objects. A refused manifest changes nothing. An
- * object counts as removed only if its file is readable as a whole and no longer declares it.
+ * object counts as removed only if its file is readable as a whole and no longer declares the object.
  */
 export function planChanges({ files, known, tenants, schemas }: Input): Plan {
   const plan: Plan = { accepted: [], refused: [], unchanged: [], removed: [], errors: [] };
@@ -70,8 +71,8 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
 }
 
 /**
- * An unreadable document or file. It may declare the object `name` of the file, or any object of the file if
- * it has no name.
+ * An unreadable document or file. With a `name`, it may declare the object with that name. Without one, it
+ * may declare any object of the file.
  */
 type Doubt = { error: ManifestError; name?: string | undefined };
 
@@ -89,8 +90,8 @@ function concerns({ error, name }: Doubt, file: string, objectName: string): boo
 }
 
 /**
- * Returns whether the object's former file is unreadable now. In that case, a declaration in another file may
- * be the second one.
+ * Returns whether the object may be declared twice, because the file that declared it before is unreadable
+ * now. A declaration in another file may then be the second one.
  */
 function mayBeDeclaredTwice(
   group: Declaration[],
@@ -172,7 +173,7 @@ function findTenants(
   } else if (first === undefined && !isDoubtful) plan.tenants = "none";
 }
 
-/** Returns the part of an object that a manifest declares. */
+/** Returns the part of an object that comes from a manifest. */
 export function manifestOf({ apiVersion, kind, metadata, spec }: AnyObject): Manifest {
   return withoutServerFields({ apiVersion, kind, metadata, spec });
 }

@@ -8,12 +8,12 @@ import { removeDurably, writeAtomically } from "./atomic_file.ts";
 import type { ManifestError } from "./plan.ts";
 
 /**
- * Writer of `errors.yaml`, which lists everything that is wrong in the manifests now. The file exists only
- * while there are errors.
+ * Writer of `errors.yaml`, which lists all current errors in the manifests. The file exists only while
+ * there are errors.
  */
 export type ErrorFile = { show(errors: readonly ManifestError[]): Promise<void> };
 
-/** Opens the file. The first call of `show` replaces or removes a file from an earlier run. */
+/** Opens the error file. The first call of `show` replaces or removes a file from an earlier run. */
 export function openErrorFile(path: string): ErrorFile {
   let shown: string | undefined;
   return {
@@ -34,18 +34,18 @@ export function openErrorFile(path: string): ErrorFile {
   };
 }
 
-/** Writer of events, one line of JSON each. */
+/** Writer of events, one JSON object per line. */
 export type EventFile = {
   record(object: AnyObject, event: ObjectEvent): void;
-  /** Resolves when all events recorded so far are written. */
+  /** Resolves when all events recorded so far have been written. */
   flush(): Promise<void>;
 };
 
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * Opens a file for appending. At 1 MiB it is renamed to `<path>.1`, and a new file begins. A line that cannot
- * be written is lost.
+ * Opens a file for appending. At 1 MiB the file is renamed to `<path>.1`, and a new file begins. A line
+ * that cannot be written is lost.
  */
 export function openEventFile(path: string, { clock }: { clock: Clock }): EventFile {
   let writing = Promise.resolve();

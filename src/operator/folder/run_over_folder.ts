@@ -88,7 +88,7 @@ const RESCAN_MS = 15_000;
 
 /**
  * Opens the objects that YAML files in a folder declare. The folder replaces the API server: it validates
- * objects and assigns uids and generations. It keeps status and finalizers in `statusDir`, one file per
+ * objects and assigns uids and generations. It stores status and finalizers in `statusDir`, one file per
  * object, and Secrets in `secretsDir`. Throws `StateDamaged`.
  */
 export async function openFolder(options: SourceOptions): Promise<Resources> {

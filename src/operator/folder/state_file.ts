@@ -12,9 +12,9 @@ const RECORD_ADVICE =
 const TENANTS_ADVICE =
   "It is the operator's record of which account each namespace acts for: restore it, or remove it so that the manifests are read again.";
 
-/** Thrown at the start if a file of the operator's own state cannot be read. */
+/** Thrown at startup if a file of the operator's own state cannot be read. */
 export class StateDamaged extends StartError {
-  /** `file` is the path to name, `advice` explains what the file is and what to do. */
+  /** `file` is the path of the unreadable file. `advice` explains its purpose and what to do. */
   constructor(file: string, advice: string = RECORD_ADVICE) {
     super(`${file} cannot be understood. ${advice}`);
     this.name = "StateDamaged";
@@ -50,7 +50,8 @@ const tenantsFile = z.object({
 });
 
 /**
- * Returns the text of a state file. It has the form of `kubectl get -o yaml`, so it can serve as a manifest.
+ * Returns the content of a state file. It has the form of `kubectl get -o yaml`, so it can serve as a
+ * manifest.
  */
 export function stateText({ object, manifest }: Known): string {
   const annotations = { ...object.metadata.annotations, [MANIFEST]: manifest };
@@ -74,7 +75,7 @@ export function parseState(file: string, text: string): Known | undefined {
   return { object: { ...result.data, metadata: { ...rest, ...own } } as AnyObject, manifest };
 }
 
-/** Returns the text that takes the place of a state file while a manifest was never accepted. */
+/** Returns the content of the report that replaces a state file if the manifest was never accepted. */
 export function reportText({ kind, namespace, name }: Key, manifest: string, conditions: unknown[]): string {
   return stringify(
     {
@@ -87,7 +88,7 @@ export function reportText({ kind, namespace, name }: Key, manifest: string, con
   );
 }
 
-/** Returns the text of the record with the last accepted namespace bindings. */
+/** Returns the content of the file that records the last accepted namespace bindings. */
 export function tenantsText({ data, manifest }: TenantsFound): string {
   return stringify({
     apiVersion: "v1",
@@ -97,7 +98,7 @@ export function tenantsText({ data, manifest }: TenantsFound): string {
   });
 }
 
-/** Parses the record of the namespace bindings. Throws `StateDamaged`. */
+/** Parses the file that records the namespace bindings. Throws `StateDamaged`. */
 export function parseTenantsState(file: string, text: string): TenantsFound {
   const result = tenantsFile.safeParse(parsed(file, text, TENANTS_ADVICE));
   const manifest = result.data?.metadata.annotations[MANIFEST];
@@ -120,9 +121,9 @@ function isReport(document: unknown): boolean {
 
 const WHY = "without it every object is registered again, which a personal account refuses";
 
-/** Thrown at the start if there are objects, but the id under which the API knows them is missing. */
+/** Thrown at startup if objects exist, but the id under which the API knows them is missing. */
 class IdentityMissing extends StartError {
-  /** `file` is the path of the missing identity. */
+  /** `file` is the path of the missing identity file. */
   constructor(file: string) {
     super(
       `${file} is missing. It is the operator's identity, to which the objects beside it belong: restore it; ${WHY}.`,
@@ -132,7 +133,7 @@ class IdentityMissing extends StartError {
 }
 
 /**
- * Returns the id under which the API knows this folder. Creates it on first use, when there are no objects.
+ * Returns the id under which the API knows this folder. Creates the id on first use, when no objects exist.
  * Throws `StateDamaged` and `IdentityMissing`.
  */
 export async function clusterIdOf(path: string, { hasObjects }: { hasObjects: boolean }): Promise<string> {

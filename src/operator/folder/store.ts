@@ -7,7 +7,7 @@ import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_
 import type { Known, TenantsFound } from "./plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
 
-/** Why a manifest was never accepted, and the text of the file that reports it. */
+/** Why a manifest was never accepted, and the content of the file that reports the reason. */
 export type Report = { message: string; text: string };
 
 /** The objects of a folder with their state, in one file per object. */
@@ -16,18 +16,18 @@ export type Store = {
   get(key: Key): Known | undefined;
   tenants(): TenantsFound | undefined;
   /**
-   * Replaces the record of one object. If `change` returns `undefined`, the record is removed. If it returns
-   * the same value, nothing is written. Changes of one object run one after the other. Resolves when the file
-   * is written and the listeners were called.
+   * Replaces the record of one object. If `change` returns `undefined`, the record is removed. If `change`
+   * returns the same value, nothing is written. Changes to one object run one after another. Resolves when
+   * the file has been written and the listeners have been called.
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
   setTenants(tenants: TenantsFound | undefined): Promise<void>;
   /**
-   * Writes a report in place of the state of an object that does not exist, or removes it if `report` is
-   * `undefined`.
+   * Writes a report in place of the state file of an object that does not exist. Removes the report if
+   * `report` is `undefined`.
    */
   setReport(key: Key, report: Report | undefined): Promise<void>;
-  /** Returns the reports that are shown now. */
+  /** Returns the current reports. */
   reports(): { key: Key; report: Report }[];
   subscribe(listener: (change: Change) => void): void;
 };
@@ -114,8 +114,8 @@ export async function openStore(folder: string): Promise<Store> {
 }
 
 /**
- * Lists the files of objects, each in the folder of its namespace. Removes files that a crash left
- * unfinished.
+ * Lists the files of objects, which are grouped in one folder per namespace. Removes files that a crash
+ * left unfinished.
  */
 async function stateFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error: unknown) => {

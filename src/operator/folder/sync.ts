@@ -11,9 +11,12 @@ import { watchFolders } from "./watch.ts";
 
 /** Updates the store repeatedly from the manifests. */
 export type ManifestSync = {
-  /** Syncs, and repeats until no file is being written and no missing object is uncertain. */
+  /**
+   * Syncs, and repeats until no file is being written and no object may still be deleted because its file
+   * is missing.
+   */
   first(): Promise<void>;
-  /** Syncs again as soon as the sync under way has ended. */
+  /** Syncs again as soon as the current sync has ended. */
   soon(): void;
   stop(): Promise<void>;
 };
@@ -32,14 +35,14 @@ type Options = {
    * replacing its file.
    */
   missingMs: number;
-  /** How often to check without a notice of a change, in milliseconds. */
+  /** How often to check for changes without a hint, in milliseconds. */
   rescanMs: number;
 };
 
 /** When the next sync is due: after `againMs` milliseconds, or after the next change. */
 type NextSync = { againMs?: number };
 
-/** Creates the sync of a folder. The caller starts it with `first`. */
+/** Creates the sync of a folder. The caller must start it with `first`. */
 export function createManifestSync(options: Options): ManifestSync {
   const { folder, store, schemas, errors, clock, log, quietMs, missingMs, rescanMs } = options;
   const missingSince = new Map<string, number>();

@@ -7,14 +7,15 @@ import { listFolders, listStamps } from "./listing.ts";
  * check regularly.
  */
 type Watch = {
-  /** Starts to watch folders that have appeared, and stops to watch folders that are gone. */
+  /** Starts to watch new folders, and stops watching folders that no longer exist. */
   refresh(): Promise<void>;
   close(): void;
 };
 
 /**
  * Watches a folder and its subfolders. It watches folders rather than files, so it also notices a file that
- * was replaced under its name. A folder that does not exist yet is watched from the `refresh` that finds it.
+ * was replaced under the same name. A folder that does not exist yet is watched after the `refresh` that
+ * finds it.
  */
 export function watchFolders(root: string, { log, onHint }: { log: Logger; onHint(): void }): Watch {
   const watchers = new Map<string, FSWatcher>();
@@ -50,10 +51,13 @@ export function watchFolders(root: string, { log, onHint }: { log: Logger; onHin
   };
 }
 
-/** Reports Secrets that were created, changed or removed by anyone. */
+/** Reports Secrets that anyone created, changed or removed. */
 type SecretWatch = {
   start(): Promise<void>;
-  /** Records a Secret that was just written, so that its removal right afterwards is noticed. */
+  /**
+   * Records a Secret that was just written. Without this record, a removal right after the write would go
+   * unnoticed.
+   */
   note(namespace: string, name: string): void;
   stop(): Promise<void>;
 };
@@ -62,7 +66,7 @@ type Options = {
   folder: string;
   log: Logger;
   tell(namespace: string, name: string): void;
-  /** How often to compare without a hint, in milliseconds. */
+  /** How often to compare the files without a hint, in milliseconds. */
   rescanMs: number;
 };
 
@@ -70,7 +74,7 @@ const FILE = /^([^/]+)\/([^/]+)\.yaml$/;
 
 /**
  * Creates a watch that compares the files `<namespace>/<name>.yaml` with their earlier state, at every hint
- * and regularly.
+ * and at regular intervals.
  */
 export function createSecretWatch({ folder, log, tell, rescanMs }: Options): SecretWatch {
   let stamps = new Map<string, string>();

@@ -19,9 +19,7 @@ import { dependentsOfAgent, platformObstacle } from "./references.ts";
 import { report, reportFailure } from "./report_status.ts";
 import { terminate } from "./termination.ts";
 
-/**
- * Everything that a decision about an Agent depends on. `state` is absent if the API does not know the Agent.
- */
+/** The input for a decision about an Agent. `state` is absent if the API does not know the Agent. */
 export type AgentInput = {
   object: Agent;
   platform?: Platform | undefined;
@@ -51,7 +49,7 @@ export function agentObstacle(input: AgentInput): StatusReason | undefined {
   return firstOf(rules, (rule) => rule(input));
 }
 
-/** Returns whether the status already contains what the API would answer. */
+/** Returns whether the Agent's status already contains what the API would answer. */
 export function isKnownAgent({ object: { metadata, status }, state }: AgentInput): boolean {
   return (
     state !== undefined &&
@@ -62,8 +60,8 @@ export function isKnownAgent({ object: { metadata, status }, state }: AgentInput
 }
 
 /**
- * Reconciles an Agent: registers it once, which creates its key. Disables it when it is deleted, if its
- * deletion policy is `Delete`.
+ * Reconciles an Agent: registers it once, which creates its key. When the Agent is deleted with the
+ * deletion policy `Delete`, disables it.
  */
 export async function reconcileAgent(
   context: OperatorContext,

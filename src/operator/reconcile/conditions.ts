@@ -4,10 +4,10 @@ import type { AnyObject, CommonStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import { progressOf, type Reason, recheckOf, type StatusReason } from "./ready_reasons.ts";
 
-/** A condition as a reconciler states it. Without a reason, the reason is the name of the type. */
+/** A condition as a reconciler states it. Without a reason, the condition's type serves as its reason. */
 export type Fact = { type: string; status: Condition["status"]; reason?: string; message?: string };
 
-/** A status with its conditions, as a reconciler writes it. */
+/** A status together with its conditions, as a reconciler writes it. */
 export type Stated<T> = T & { conditions: Condition[] };
 
 const MAX_MESSAGE_LENGTH = 2048;
@@ -23,14 +23,17 @@ export function readiness(verdict: StatusReason): Fact[] {
   ];
 }
 
-/** Returns a function that states further facts. A fact that is not so has the verdict's reason. */
+/**
+ * Returns a function that creates further facts from a type and a boolean. A false fact has the verdict's
+ * reason.
+ */
 export function factsBeside({ reason }: StatusReason): (type: string, isSo: boolean) => Fact {
   return (type, isSo) => (isSo ? { type, status: "True" } : { type, status: "False", reason });
 }
 
 /**
- * Returns the conditions of an object at `generation`: the facts in their order, then the previous conditions
- * of other types. A transition time changes only together with its status.
+ * Returns the conditions of an object at `generation`: first the facts in their order, then the previous
+ * conditions of other types. A condition's transition time changes only together with its status.
  */
 export function withFacts(
   previous: readonly Condition[],
@@ -62,12 +65,12 @@ export function isTrue(status: CommonStatus, type: string): boolean {
   return conditionOf(status, type)?.status === "True";
 }
 
-/** Returns the status without members that are `undefined`, which YAML does not have. */
+/** Returns the status without members that are `undefined`, because YAML has no `undefined`. */
 export function definedOnly<T extends object>(status: { [K in keyof T]: T[K] | undefined }): T {
   return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== undefined)) as T;
 }
 
-/** The reason for each error code of a refusal. Any other code means a fault in the spec. */
+/** The reason of a status, for each error code of a refusal. Any other code means a fault in the spec. */
 const refusals: Partial<Record<ErrorCode, Reason>> = {
   namespace_not_bound: "NamespaceNotBound",
   onboarding_incomplete: "NamespaceNotBound",
@@ -88,7 +91,7 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
   not_available: "ApprovalPolicyMissing",
 };
 
-/** Returns the reason and message for a call that failed. */
+/** Returns the reason and message that report a failed call. */
 export function reasonOf(failure: ApiFailure): StatusReason {
   switch (failure.kind) {
     case "refused":
@@ -100,7 +103,7 @@ export function reasonOf(failure: ApiFailure): StatusReason {
   }
 }
 
-/** Reasons of states that remain until a person or the API changes something. */
+/** Reasons of states that remain until a user or the API changes something. */
 const AT_REST: ReadonlySet<string> = new Set<Reason>([
   "Active",
   "AwaitingApproval",
@@ -110,22 +113,22 @@ const AT_REST: ReadonlySet<string> = new Set<Reason>([
 ]);
 
 /**
- * Returns whether nothing is left to do for the current spec of an object, so that its status may remain
- * during an outage.
+ * Returns whether the current spec of an object needs no further work, so that its status may remain during
+ * an outage.
  */
 export function isAtRest({ metadata, status }: AnyObject): boolean {
   const reason = conditionOf(status, "Ready")?.reason;
   return reason !== undefined && AT_REST.has(reason) && status.observedGeneration === metadata.generation;
 }
 
-/** Returns whether the call got no decision from the API, as opposed to a refusal. */
+/** Returns whether the API did not decide on a call, as opposed to a refusal. */
 export function isOutage(failure: ApiFailure): boolean {
   return failure.kind !== "refused";
 }
 
 /**
- * Returns when to reconcile again after a verdict. A state that waits for something unwatched is rechecked
- * regularly.
+ * Returns when to reconcile an object again after a verdict. States that wait for something unwatched are
+ * rechecked regularly.
  */
 export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   if (failure !== undefined && (isOutage(failure) || progressOf(verdict) === "waiting")) {
@@ -135,7 +138,7 @@ export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   return visitIn(recheckOf(verdict.reason));
 }
 
-/** Returns the visit that repeats after so many milliseconds, or only after a change if `undefined`. */
+/** Returns a visit that repeats after `afterMs` milliseconds; if `undefined`, only after a change. */
 export function visitIn(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }

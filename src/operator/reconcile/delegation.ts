@@ -15,12 +15,12 @@ import { keptStatus, report, reportFailure } from "./report_status.ts";
 import { terminate } from "./termination.ts";
 
 const DELETED = "The Delegation was deleted";
-/** Upper limit for the calls of one visit: the request, its decision and its revocation. */
+/** Maximum number of calls in one visit: the request, its decision and its revocation. */
 const MAX_CALLS = 3;
 
 /**
- * Reconciles a Delegation: files its request once, follows the decision, and revokes it when the spec says so
- * or the object is deleted.
+ * Reconciles a Delegation: files its request once, follows the decision, and revokes the delegation when
+ * the spec says so or the object is deleted.
  */
 export async function reconcileDelegation(
   context: OperatorContext,
@@ -43,7 +43,8 @@ export async function reconcileDelegation(
       recordExpiresSoon(context.resources, object, status);
       return visitIn(msUntilNext(input) ?? recheckOf(next.verdict.reason));
     }
-    // A change since the start of the visit may make this step wrong. The change causes a visit of its own.
+    // A change since the start of the visit may make this step wrong. The change triggers a visit of its
+    // own.
     if (!(await context.resources.isCurrent(object))) return {};
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(context, input, next.step);
@@ -98,7 +99,7 @@ function wishOf(object: Delegation, platformId: string, agentId: string): Delega
   };
 }
 
-/** Reports a failure. Work that people wait for is retried urgently. */
+/** Reports a failure. Retries work that users wait for urgently. */
 async function failed(
   context: OperatorContext,
   input: DelegationInput,
@@ -116,8 +117,8 @@ async function failed(
 }
 
 /**
- * A passing failure after an approval in the cluster is reported as `Issuing`, because the operator retries
- * until the certificate is issued.
+ * After an approval in the cluster, a temporary failure is reported as `Issuing`, because the operator
+ * retries until the certificate is issued.
  */
 function issuing(failure: ApiFailure): StatusReason {
   const verdict = reasonOf(failure);
@@ -126,8 +127,8 @@ function issuing(failure: ApiFailure): StatusReason {
 }
 
 /**
- * Returns the milliseconds until the status changes through the passage of time alone; `undefined` if it
- * never does.
+ * Returns the milliseconds until the status changes merely because time passes; `undefined` if it never
+ * does.
  */
 function msUntilNext(input: DelegationInput): number | undefined {
   const now = input.now.getTime();
@@ -139,7 +140,10 @@ function msUntilNext(input: DelegationInput): number | undefined {
   return end > now ? end - now : undefined;
 }
 
-/** Returns when the certificate ends or, while the request is pending, when it can no longer be issued. */
+/**
+ * Returns when the certificate expires. While the request is pending, returns when a certificate can no
+ * longer be issued.
+ */
 function comingEnd({ object, state }: DelegationInput): string | undefined {
   if (state?.status === "pending") return object.spec.expiresAt;
   return state?.status === "approved" ? (state.expires_at ?? undefined) : undefined;

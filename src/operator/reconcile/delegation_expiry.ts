@@ -4,23 +4,24 @@ import type { Condition, Delegation } from "../kinds.ts";
 import type { Resources } from "../resources.ts";
 import { conditionOf, type Fact, isTrue } from "./conditions.ts";
 
-/** Type of the condition that reports whether the end of a certificate in force is near. */
+/** Type of the condition that reports whether a certificate in force expires soon. */
 export const EXPIRES_SOON = "ExpiresSoon";
 
 /**
- * The end is near in this last part of a certificate's life, but not earlier than `MOST_SECONDS` before it.
+ * A certificate expires soon in this last part of its lifetime, but not earlier than `MOST_SECONDS` before
+ * its expiry.
  */
 const LAST_PART = 0.1;
 const MOST_SECONDS = 7 * 24 * 3600;
 
-/** Returns whether a certificate with this end is no longer valid. It is valid through its last second. */
+/** Returns whether a certificate with this expiry is no longer valid. It is valid through its last second. */
 export function hasEnded(expiresAt: string, now: Date): boolean {
   return unixSeconds(now) > unixSeconds(new Date(expiresAt));
 }
 
 /**
- * Returns from when on the end of a certificate in force counts as near; `undefined` if it is not in force or
- * has no end.
+ * Returns the time from which a certificate in force counts as expiring soon. Returns `undefined` if the
+ * certificate is not in force or does not expire.
  */
 export function soonFrom({ status, issued_at, expires_at }: DelegationState): Date | undefined {
   if (status !== "approved" || issued_at === null || expires_at === null) return undefined;
@@ -30,8 +31,8 @@ export function soonFrom({ status, issued_at, expires_at }: DelegationState): Da
 }
 
 /**
- * Returns the condition that reports whether the end of a certificate in force is near; nothing for other
- * states.
+ * Returns the condition that reports whether a certificate in force expires soon. Returns no condition for
+ * other states.
  */
 export function expiryFacts(state: DelegationState | undefined, now: Date): Fact[] {
   const soon = state && soonFrom(state);
@@ -41,7 +42,7 @@ export function expiryFacts(state: DelegationState | undefined, now: Date): Fact
   return [{ type: EXPIRES_SOON, status: "True", message: `The certificate ends at ${end}` }];
 }
 
-/** Records an event when the end of a certificate has come near. Each certificate gets one such event. */
+/** Records an event when a certificate starts to expire soon. Each certificate gets one such event. */
 export function recordExpiresSoon(
   { recordEvent }: Pick<Resources, "recordEvent">,
   object: Delegation,

@@ -6,10 +6,7 @@ import { hasEnded } from "./delegation_expiry.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
-/**
- * Everything that a decision about a Delegation depends on. `state` is absent if the API does not know the
- * Delegation.
- */
+/** The input for a decision about a Delegation. `state` is absent if the API does not know the Delegation. */
 export type DelegationInput = {
   object: Delegation;
   platform?: Platform | undefined;
@@ -22,7 +19,7 @@ export type DelegationInput = {
   consoleUrl: string;
 };
 
-/** The next step: a call of the API, or only a report of the state. */
+/** The next step: a call to the API, or only a report of the state. */
 type DelegationStep =
   | { step: "request" }
   | { step: "decide" }
@@ -32,7 +29,7 @@ type DelegationStep =
 type Rule = (input: DelegationInput) => StatusReason | undefined;
 type FiledRule = (input: DelegationInput, state: DelegationState) => StatusReason | undefined;
 
-/** Decides the next step for a Delegation. The first rule that applies determines it. */
+/** Returns the next step for a Delegation, according to the first rule that applies. */
 export function nextStep(input: DelegationInput): DelegationStep {
   const { object, state } = input;
   if (state === undefined) {
@@ -156,8 +153,8 @@ const afterRequest: readonly FiledRule[] = [
 ];
 
 /**
- * Returns why the namespace binding does not let a decision in the cluster count. The API applies its own
- * rules afterwards.
+ * Returns why the namespace binding does not let a decision in the cluster count; `undefined` if the
+ * decision counts. The API applies its own rules afterwards.
  */
 function approverObstacle(
   { spec: { requestedBy } }: Delegation,
@@ -185,15 +182,15 @@ function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationSta
 }
 
 /**
- * Returns the scopes beyond the Platform's ceiling: of the granted ones, or of the requested ones before a
- * decision. Returns `undefined` without a Platform.
+ * Returns the scopes beyond the Platform's ceiling. It checks the granted scopes, or the requested ones
+ * before a decision. Returns `undefined` without a Platform.
  */
 export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
   if (platform === undefined) return undefined;
   return coversScopes(platform.spec.defaultAllowedScopes, state?.approved_scope ?? object.spec.scopes);
 }
 
-/** Returns whether a certificate can no longer be issued because the requested end has passed. */
+/** Returns whether a certificate can no longer be issued because the requested expiry has passed. */
 export function hasRequestedEndPassed({ spec }: Delegation, now: Date): boolean {
   return spec.expiresAt !== undefined && hasEnded(spec.expiresAt, now);
 }

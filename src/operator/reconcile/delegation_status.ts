@@ -7,8 +7,8 @@ import type { StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
 /**
- * Returns the status of a Delegation. `input.state` must be the API's current state, absent if the API has
- * none.
+ * Returns the status of a Delegation. `input.state` must be the API's current state, or absent if the API
+ * does not know the Delegation.
  */
 export function delegationStatus(input: DelegationInput, verdict: StatusReason): Stated<DelegationStatus> {
   const { object, state, now } = input;
@@ -33,8 +33,8 @@ export function delegationStatus(input: DelegationInput, verdict: StatusReason):
 }
 
 /**
- * Returns the status of a Delegation that the API no longer knows. It keeps the ids of request and
- * certificate for people to read, but no longer states that they are valid.
+ * Returns the status of a Delegation that the API no longer knows. The status keeps the ids of request and
+ * certificate for reference, but no longer states that they are valid.
  */
 function forgottenStatus({ object }: DelegationInput, conditions: Condition[]): Stated<DelegationStatus> {
   const { approval: _, certStatus: __, ...known } = object.status;

@@ -30,8 +30,7 @@ export type ReconcilePlatform = (
 ) => Promise<Visit>;
 
 /**
- * Creates a reconciler that remembers what it last sent to the API, so that an unchanged Platform needs no
- * call.
+ * Creates a reconciler that remembers what it last sent to the API. So an unchanged Platform needs no call.
  */
 export function createPlatformReconciler(): ReconcilePlatform {
   const lastWishes = new Map<string, LastWish>();
@@ -107,9 +106,9 @@ async function register(
 }
 
 /**
- * Returns the wish for a Platform. It removes a callback URL that this object set before and no longer
- * contains, and leaves one alone that was set elsewhere. The accepted principals are exactly those of the
- * object.
+ * Returns the desired state of a Platform, to send to the API. It removes a callback URL that this object
+ * set before and no longer contains. A callback URL that was set elsewhere stays. The accepted principals
+ * are exactly those of the object.
  */
 function wishOf(object: Platform, accountEmail: string): PlatformWish {
   const { spec, status } = object;
@@ -161,7 +160,7 @@ type Known = {
   callbackUrl?: string | undefined;
 };
 
-/** Returns the status of a Platform: its former status, updated with the results of this visit. */
+/** Returns the status of a Platform: the former status, updated with the results of this visit. */
 function platformStatus(
   { object, now, state, secrets: { current } }: PlatformInput,
   verdict: StatusReason,

@@ -22,10 +22,10 @@ import {
 
 /**
  * The result of publishing credentials:
- * - `published`: the Secret is in place.
- * - `not_owned`: another owner's Secret has its name.
- * - `raced`: someone else changed the Secret or the key meanwhile.
- * - `failed`: the API failed.
+ * - `published`: the Secret contains the credentials.
+ * - `not_owned`: a Secret of another owner has the name.
+ * - `raced`: another writer changed the Secret or the key meanwhile.
+ * - `failed`: the API call failed.
  */
 export type Publication =
   | { kind: "published"; answer: PlatformAnswer; secret: WantedSecret }
@@ -33,7 +33,7 @@ export type Publication =
   | { kind: "raced" }
   | { kind: "failed"; failure: ApiFailure };
 
-/** The Secrets of a Platform: the one with its current name, and the one with its former name. */
+/** The Secrets of a Platform: the Secret with the current name, and the Secret with the former name. */
 export type PlatformSecrets = { current?: Secret | undefined; former?: Secret | undefined };
 
 /** Reads both Secrets of a Platform. */
@@ -54,8 +54,8 @@ export async function readSecrets(
 }
 
 /**
- * Returns when the key in a Secret must be replaced. The time is in the past if a rotation was requested, and
- * `undefined` if the key is never replaced.
+ * Returns when the key in a Secret must be replaced. This time is in the past if a rotation was requested.
+ * It is `undefined` if the key is never replaced.
  */
 export function rotationDue(platform: Platform, secret: Secret): Date | undefined {
   const { spec } = platform;
@@ -66,8 +66,8 @@ export function rotationDue(platform: Platform, secret: Secret): Date | undefine
 
 /**
  * Ensures that the Secret contains the credentials of the API's current key. Stores and acknowledges
- * delivered credentials, moves credentials that are stored elsewhere, and replaces a key that is lost or due.
- * Never touches a Secret that is not the Platform's own.
+ * delivered credentials. Moves credentials from a Secret with the former name. Replaces a key that is lost
+ * or due for rotation. Never touches a Secret that is not the Platform's own.
  */
 export async function publishCredentials(
   context: OperatorContext,
@@ -88,7 +88,10 @@ export async function publishCredentials(
   return putSecret(context, platform, answer, secrets, movedSecret(holder, platform, context.apiUrl));
 }
 
-/** Returns whether the key belongs to an adopted platform and may be in use, as opposed to being lost. */
+/**
+ * Returns whether a missing key belongs to a platform that the object is adopting. Such a key is not lost,
+ * and may be in use.
+ */
 function isTakingOver({ spec, status }: Platform): boolean {
   return spec.adopt !== undefined && status.platformID !== spec.adopt;
 }
@@ -133,13 +136,13 @@ async function store(
   return failure.kind === "refused" ? { kind: "raced" } : { kind: "failed", failure };
 }
 
-/** Returns a number that neither the status nor a Secret has seen, even if one of them was lost. */
+/** Returns a version number that neither the status nor a Secret has used, even if one of them was lost. */
 function nextVersion({ status }: Platform, { current, former }: PlatformSecrets): number {
   const known = [current, former].map((secret) => (secret === undefined ? 0 : versionOf(secret)));
   return Math.max(status.credentialsVersion ?? 0, ...known) + 1;
 }
 
-/** Writes the Secret if it differs, and removes the one under the former name. */
+/** Writes the Secret if it differs, and removes the Secret with the former name. */
 async function putSecret(
   { resources }: OperatorContext,
   platform: Platform,

@@ -8,8 +8,8 @@ import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
 /**
- * The wish that this process last sent to the API about a Platform: its generation, account and time, and the
- * reconciliation request that it handled.
+ * The last desired state of a Platform that this process sent to the API: its generation, account and time,
+ * and the reconciliation request that it handled.
  */
 export type LastWish = {
   generation: number;
@@ -18,10 +18,7 @@ export type LastWish = {
   reconcileRequest?: string | undefined;
 };
 
-/**
- * Everything that a decision about a Platform depends on. `state` is absent if the API does not know the
- * Platform.
- */
+/** The input for a decision about a Platform. `state` is absent if the API does not know the Platform. */
 export type PlatformInput = {
   object: Platform;
   binding?: Binding | undefined;
@@ -37,7 +34,7 @@ export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "repor
 
 type Rule = (input: PlatformInput) => StatusReason | undefined;
 
-/** After this time the wish is sent again, which corrects changes that were made elsewhere. */
+/** After this time, the desired state is sent again, which corrects changes that were made elsewhere. */
 export const REPEAT_MS = 10 * 60 * 1000;
 
 const suspended: Rule = ({ object }) =>
@@ -56,7 +53,10 @@ const bound: Rule = ({ object, binding }) => {
   return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in ${source}` };
 };
 
-/** Returns all scopes that a Platform names: in its ceiling, and for the principals of other accounts. */
+/**
+ * Returns all scopes in a Platform: those in its ceiling, and those accepted from principals of other
+ * accounts.
+ */
 const scopesOf = ({ spec }: Platform): string[] => [
   ...spec.defaultAllowedScopes,
   ...(spec.acceptedPrincipals ?? []).flatMap(({ scopes }) => scopes),
@@ -81,7 +81,7 @@ const secretFree: Rule = ({ object, secrets: { current } }) =>
 
 const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinTenant, secretFree];
 
-/** Decides the next step for a Platform. The first rule that applies determines it. */
+/** Returns the next step for a Platform, according to the first rule that applies. */
 export function nextStep(input: PlatformInput): PlatformStep {
   const verdict = firstOf(rules, (rule) => rule(input));
   if (verdict !== undefined) return { step: "report", verdict };
@@ -95,8 +95,8 @@ export function nextStep(input: PlatformInput): PlatformStep {
 }
 
 /**
- * Returns whether no call is needed: the wish was sent recently for this tenant, and the Secret contains its
- * current key.
+ * Returns whether no call is needed: the desired state was sent recently for this tenant, and the Secret
+ * contains the current key.
  */
 function isUpToDate(
   { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,

@@ -3,7 +3,7 @@ import type { Credentials, PlatformAnswer } from "../../operator_calls.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 
-/** Type of the Secrets that the operator writes. It touches no Secret of another type. */
+/** Type of the Secrets that the operator writes. The operator touches no Secret of another type. */
 export const SECRET_TYPE = "deputize.io/platform-credentials";
 
 const OWNER = "deputize.io/platform-uid";
@@ -34,8 +34,8 @@ export function secretName({ metadata, spec }: Platform): string {
 }
 
 /**
- * Returns whether the operator wrote a Secret for this Platform, or for a former Platform of the same name. A
- * former Platform is gone, so this one inherits its Secret.
+ * Returns whether the operator wrote a Secret for this Platform, or for a former Platform of the same name.
+ * A former Platform no longer exists, so its successor inherits the Secret.
  */
 export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platform): boolean {
   if (type !== SECRET_TYPE) return false;
@@ -51,15 +51,15 @@ export function holdsKey(secret: Secret, platform: Platform, prefix: string): bo
   return isOwnSecret(secret, platform) && isWhole && secret.data.api_key_prefix === prefix;
 }
 
-/** Returns when the key in a Secret was issued; the Unix epoch if the Secret does not say. */
+/** Returns when the key in a Secret was issued; the Unix epoch if the Secret does not state this. */
 export function issuedAt(secret: Pick<Secret, "annotations">): Date {
   const time = new Date(secret.annotations[ISSUED_AT] ?? "");
   return Number.isNaN(time.getTime()) ? new Date(0) : time;
 }
 
 /**
- * Returns the version number of the key in a Secret, which grows with every new key; 0 if the Secret does not
- * say.
+ * Returns the version number of the key in a Secret, which grows with every new key; 0 if the Secret does
+ * not state it.
  */
 export function versionOf({ annotations }: Pick<Secret, "annotations">): number {
   const version = Number(annotations[VERSION] ?? "0");
@@ -74,19 +74,19 @@ export function rotationRequest({ metadata }: Pick<Platform, "metadata">): strin
   return metadata.annotations?.[ROTATE_KEY]?.slice(0, MAX_REQUEST_LENGTH);
 }
 
-/** Returns the request for a new key that was carried out last. */
+/** Returns the last request for a new key that the operator carried out. */
 export function handledRequest({ annotations }: Pick<Secret, "annotations">): string | undefined {
   return annotations[ROTATE_KEY];
 }
 
-/** Returns whether a new key is requested that the Secret does not contain yet. */
+/** Returns whether the Platform requests a new key that the Secret does not contain yet. */
 export function isRotationAsked(platform: Platform, secret: Pick<Secret, "annotations">): boolean {
   const request = rotationRequest(platform);
   return request !== undefined && request !== handledRequest(secret);
 }
 
 /**
- * Facts about the key in a Secret: when it was issued, its version number, and the request that caused it.
+ * Facts about the key in a Secret: when it was issued, its version number, and the request that led to it.
  */
 type KeyNote = { issued: Date; version: number; request: string | undefined };
 
@@ -147,8 +147,8 @@ function wantedSecret(
 }
 
 /**
- * Adds to the wanted Secret the labels and annotations that others put on the current one. Leaves out those
- * that came from an earlier template and are not in the current one.
+ * Adds to the wanted Secret the labels and annotations that others put on the current Secret. Omits those
+ * that came from a former template and are no longer in the current template.
  */
 export function withOthersMarks(wanted: WantedSecret, current: Secret | undefined): WantedSecret {
   if (current === undefined) return wanted;
@@ -165,8 +165,8 @@ export function withOthersMarks(wanted: WantedSecret, current: Secret | undefine
 const templateNote = z.object({ labels: z.array(z.string()), annotations: z.array(z.string()) });
 
 /**
- * Returns the names of the labels and annotations that a template gave a Secret; none if the record of them
- * is damaged.
+ * Returns the names of the labels and annotations that a template gave a Secret. Returns none if the
+ * Secret's record of these names is damaged.
  */
 function templateNames({ annotations }: Secret): { labels: Set<string>; annotations: Set<string> } {
   const note = templateNote.safeParse(jsonOf(annotations[TEMPLATE]));

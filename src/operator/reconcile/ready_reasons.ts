@@ -1,10 +1,10 @@
 /**
- * How far an object is:
+ * The progress of an object:
  * - `done`: Ready.
  * - `waiting`: the operator tries again automatically.
- * - `stuck`: a person has to change something.
+ * - `stuck`: somebody has to change something.
  * - `paused`: suspended.
- * - `ended`: ended as its spec says, so nothing is left to do.
+ * - `ended`: ended as its spec requests, so nothing is left to do.
  */
 type Progress = "done" | "waiting" | "stuck" | "paused" | "ended";
 
@@ -119,8 +119,8 @@ export const reasons = {
 export type Reason = keyof typeof reasons;
 
 /**
- * The state of an object: a reason and a sentence for people. `asAsked` means that the object ended as its
- * spec says.
+ * The state of an object: a reason and a human-readable sentence. `asAsked` means that the object ended as
+ * its spec requests.
  */
 export type StatusReason = { reason: Reason; message: string; asAsked?: true };
 
@@ -139,8 +139,8 @@ export function progressOf({ reason, asAsked }: Pick<StatusReason, "reason" | "a
 }
 
 /**
- * Returns the milliseconds until an object with this reason is checked again without a change; `undefined` if
- * only a change causes a check.
+ * Returns after how many milliseconds an object with this reason is checked again without a change. Returns
+ * `undefined` if only a change triggers a check.
  */
 export function recheckOf(reason: Reason): number | undefined {
   const entry: Entry = reasons[reason];

@@ -3,7 +3,7 @@ import type { Resources } from "../resources.ts";
 import { isTrue } from "./conditions.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 
-/** Returns why no object may use a Platform yet; `undefined` if objects may. */
+/** Returns why no object may use a Platform yet; `undefined` if objects may use it. */
 export function platformObstacle(name: string, platform: Platform | undefined): StatusReason | undefined {
   const obstacle = (what: string): StatusReason => ({
     reason: "PlatformNotReady",
@@ -15,7 +15,7 @@ export function platformObstacle(name: string, platform: Platform | undefined): 
   return isTrue(platform.status, "Registered") ? undefined : obstacle("is not registered yet");
 }
 
-/** Returns why an Agent cannot receive authority on a Platform yet; `undefined` if it can. */
+/** Returns why an Agent cannot receive authority on a Platform yet; `undefined` if the Agent can. */
 export function agentObstacle(
   name: string,
   agent: Agent | undefined,

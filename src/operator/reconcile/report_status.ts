@@ -21,8 +21,7 @@ import { progressOf, recheckOf, type StatusReason } from "./ready_reasons.ts";
 type Reporter = Pick<OperatorContext, "resources" | "log">;
 
 /**
- * Writes a status if it differs from the current one. A new reason is then also recorded as an event and in
- * the log.
+ * Writes a status if it differs from the current one. Records a new reason also as an event and in the log.
  */
 export async function report(
   { resources, log }: Reporter,
@@ -51,8 +50,8 @@ export function keptStatus<O extends AnyObject>(
 }
 
 /**
- * Reports a failure of the API with the status that follows from it. During an outage, the status of an
- * object at rest remains as it is.
+ * Reports a failed API call in the object's status. During an outage, the status of an object that needs no
+ * further work stays unchanged.
  */
 export async function reportFailure(
   context: OperatorContext,
@@ -75,8 +74,8 @@ function ownPart(status: AnyObject["status"]): CommonStatus {
 }
 
 /**
- * Reports in an object's status that the cluster refuses a necessary write. If the cluster refuses that too,
- * records an event instead.
+ * Reports in an object's status that the cluster refuses a necessary write. If the cluster refuses this
+ * status too, records an event instead.
  */
 export async function reportRefusedWrite(
   context: OperatorContext,
@@ -102,7 +101,7 @@ function sentenceOf({ verb, resource, status, reason, quota }: ClusterRefused): 
   return `${what}. The cluster rejects this change, for example because the object is immutable`;
 }
 
-/** Returns whether two statuses are equal, so that nothing needs to be written. */
+/** Returns whether two statuses are equal, so that no write is needed. */
 function sameStatus(left: CommonStatus, right: CommonStatus): boolean {
   return isDeepStrictEqual(definedOnly(left), definedOnly(right));
 }

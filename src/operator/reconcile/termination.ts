@@ -7,25 +7,25 @@ import type { StatusReason } from "./ready_reasons.ts";
 import { keptStatus, report } from "./report_status.ts";
 
 /**
- * After this many consecutive failures, an object under deletion counts as stalled. Retries continue every 30
- * s.
+ * After this many consecutive failures, an object that is being deleted counts as stalled. Retries continue
+ * every 30 s.
  */
 export const STALLED_AFTER_FAILURES = 20;
 
 type Ending = {
-  /** Objects that must be removed first. */
+  /** Objects that must be removed before this object. */
   dependents: AnyObject[];
   /**
-   * Revokes or releases what the object declares. Answers that it never existed, or that the account's owner
-   * no longer accepts the namespace, count as success.
+   * Revokes or releases what the object declares. Two answers count as success: that it never existed, and
+   * that the account's owner no longer accepts the namespace.
    */
   release(): Promise<ApiResult<unknown>>;
   failures: number;
 };
 
 /**
- * Lets Kubernetes remove a deleted object once no object refers to it and what it declares has been revoked
- * or released.
+ * Lets Kubernetes remove a deleted object once no other object refers to it and its authority or
+ * registration has been revoked or released.
  */
 export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};
@@ -50,8 +50,8 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
 }
 
 /**
- * Returns whether there is nothing to release: the API does not know the object, or the account's owner no
- * longer accepts the namespace and keeps it.
+ * Returns whether there is nothing to release. Either the API does not know the object, or the account's
+ * owner no longer accepts the namespace and keeps what it registered.
  */
 export function hasNothingToRelease(failure: ApiFailure): boolean {
   if (failure.kind !== "refused") return false;

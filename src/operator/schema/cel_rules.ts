@@ -16,8 +16,8 @@ type CompiledNode = {
 };
 
 /**
- * Checks a structurally valid object against the CEL rules of its schema, as the API server does. Rules about
- * `oldSelf` apply only to values that had a previous value. Members of lists never do.
+ * Checks a structurally valid object against the CEL rules of its schema, as the API server does. Rules
+ * with `oldSelf` apply only to values that had a previous value. Members of lists never have one.
  */
 export type RulesCheck = (object: unknown, previous: unknown) => SchemaViolation[];
 
@@ -43,8 +43,8 @@ function compile(environment: Environment, schema: StructuralSchema): CompiledNo
 }
 
 /**
- * Replacement for the library's own `matches`. Unlike RE2, the library's version supports neither `\p{…}` nor
- * characters beyond U+FFFF.
+ * Name of the function that replaces the library's `matches`. Unlike RE2, the library's version supports
+ * neither `\p{…}` nor characters beyond U+FFFF.
  */
 const MATCHES = "matchesUnicode";
 const patterns = new Map<string, RegExp>();
@@ -69,7 +69,7 @@ function compileRule(environment: Environment, { rule, message, fieldPath = "" }
   };
 }
 
-/** A rule whose evaluation fails counts as violated, as on the API server. */
+/** Returns whether a rule holds. A rule whose evaluation fails counts as violated, as on the API server. */
 function evaluates(program: () => unknown): boolean {
   try {
     return program() === true;
@@ -124,8 +124,7 @@ function member(value: unknown, name: string): unknown {
 }
 
 /**
- * Converts a value to its CEL form: times become dates, and sets are sorted, because their order is
- * irrelevant.
+ * Converts a value to its CEL form. Times become dates. Sets are sorted, because their order is irrelevant.
  */
 function toCel(schema: StructuralSchema, value: unknown): unknown {
   if (schema.format === "date-time" && typeof value === "string") return new Date(value);

@@ -4,12 +4,12 @@ import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 
 /**
- * A CEL rule of a schema node. `fieldPath` is the field below the node that an error names, for example
+ * A CEL rule of a schema node. `fieldPath` is the field below the node that the error reports, for example
  * `.ttl`.
  */
 export type CelRule = { rule: string; message?: string; fieldPath?: string };
 
-/** The part of a structural OpenAPI schema that the definitions of `crds/` use. */
+/** The features of structural OpenAPI schemas that the definitions in `crds/` use. */
 export type StructuralSchema = {
   type: "object" | "array" | "string" | "number" | "integer" | "boolean";
   properties?: Record<string, StructuralSchema>;
@@ -65,8 +65,9 @@ export async function readDefinitions(folder: string = definitionsFolder): Promi
 }
 
 /**
- * Schema of object metadata as the API server accepts it, with unknown fields rejected. Fields that only the
- * server sets are allowed, because an exported object contains them, but they have no effect in a manifest.
+ * Schema of object metadata as the API server accepts it, but without unknown fields. Fields that only the
+ * server sets are allowed, because exported objects contain them. In a manifest, these fields have no
+ * effect.
  */
 export const metadataSchema = {
   type: "object",
@@ -110,8 +111,8 @@ const name = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 const prefix = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 /**
- * Returns whether a text may be the key of a label or an annotation: `[prefix/]name`, with at most 253 and 63
- * characters.
+ * Returns whether a string may be the key of a label or an annotation: `[prefix/]name`, with at most 253
+ * characters for the prefix and 63 for the name.
  */
 export function isQualifiedName(text: string): boolean {
   const parts = text.split("/");

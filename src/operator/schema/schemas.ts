@@ -7,11 +7,11 @@ export type { SchemaViolation as Fault };
 /** The object as the API server would store it, or its violations. */
 type Validation = { object: object; violations?: never } | { object?: never; violations: SchemaViolation[] };
 
-/** The kinds of `crds/`, with all checks of the API server. */
+/** The kinds in `crds/`, with all checks of the API server. */
 export type Schemas = {
   /**
    * Validates an object as the API server would. `previous` is the stored object, for rules about changes.
-   * Without it, the object counts as new.
+   * Without `previous`, the object counts as new.
    */
   validate(object: unknown, previous?: object): Validation;
 };
@@ -48,8 +48,8 @@ function idOf({ apiVersion, kind }: { apiVersion: unknown; kind: unknown }): str
 }
 
 /**
- * Returns the value without members that are null, as the API server stores it. Keeps the members of lists
- * and unknown fields.
+ * Returns the value without members that are null, as the API server stores it. Does not change members of
+ * lists or unknown fields.
  */
 function withoutNulls(schema: StructuralSchema, value: unknown): unknown {
   const { items, properties } = schema;

@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
 import { isQualifiedName, metadataSchema, type StructuralSchema } from "./read_crds.ts";
 
-/** One violation of a schema: its place (`spec.scopes[0]`) and a message for people. */
+/** One violation of a schema: the path of the field (`spec.scopes[0]`) and a human-readable message. */
 export type SchemaViolation = { path: string; message: string };
 
 type JsonSchema = { [keyword: string]: unknown };
@@ -21,7 +21,10 @@ const keptKeywords = [
   "maxProperties",
 ];
 
-/** Readable messages for some patterns of the definitions. `part` identifies the pattern that contains it. */
+/**
+ * Human-readable messages for some patterns of the definitions. `part` is a substring that identifies a
+ * pattern.
+ */
 const meanings: readonly [part: string, meaning: string][] = [
   [":[A-Za-z0-9_.:/*-]+", "a scope is domain:action or custom:…"],
   ["T([01][0-9]|2[0-3])", "must be a moment as in 2030-01-31T12:00:00Z"],
@@ -30,7 +33,7 @@ const meanings: readonly [part: string, meaning: string][] = [
 /** Checks an object against a structural schema, as the API server does with strict field validation. */
 export type StructureCheck = (object: unknown) => SchemaViolation[];
 
-/** Compiles the check of a kind's whole object. Unknown fields are violations, also in the metadata. */
+/** Compiles the check for complete objects of a kind. Unknown fields are violations, also in the metadata. */
 export function structureCheck(schema: StructuralSchema): StructureCheck {
   const ajv = new Ajv({ allErrors: true, strict: true, strictRequired: false, unicodeRegExp: true });
   formats.default(ajv, ["date-time"]);
