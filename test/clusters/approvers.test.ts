@@ -17,7 +17,7 @@ describe("a cluster approver", () => {
       ({ username }) => username,
     );
 
-  test("can be linked once and unlinked by the account's owner", async () => {
+  test("can be linked only once, and unlinked by the account's owner", async () => {
     const first = await link("ann@example.test");
     expect(first).toMatchObject({ status: 201, body: { cluster: "c1", username: "ann@example.test" } });
     expect((await link("ann@example.test")).body).toEqual(first.body);
@@ -30,7 +30,7 @@ describe("a cluster approver", () => {
     expect(await linked()).toEqual(["oidc:https://issuer.example.test#7"]);
   });
 
-  test("remains invisible to other accounts, which cannot unlink it either", async () => {
+  test("remains invisible to other accounts, which cannot unlink the approver either", async () => {
     const stranger = await api.person();
     const { body } = await link("ann@example.test");
     expect(await linked(stranger)).toEqual([]);
@@ -39,7 +39,7 @@ describe("a cluster approver", () => {
     expect(await linked()).toEqual(["ann@example.test"]);
   });
 
-  test("counts toward a limit of 1,000 per account, at which it can still be linked again and unlinked", async () => {
+  test("counts toward a limit of 1,000 per account; at the limit, it can be unlinked or linked again", async () => {
     await api.db("cluster_approvers").insert(
       Array.from({ length: 999 }, (_, n) => ({
         approver_id: randomUUID(),

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readClustersFile } from "../../src/clusters/trusted_clusters.ts";
 import { ConfigError } from "../../src/config.ts";
 
-describe("CLUSTERS_FILE", () => {
+describe("the file in CLUSTERS_FILE", () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "deputize-clusters-"));
@@ -18,7 +18,7 @@ describe("CLUSTERS_FILE", () => {
     return readClustersFile(path);
   }
 
-  test("lists clusters, how to reach them, and their operators' users", async () => {
+  test("lists clusters, how to reach them, and the users of their operators", async () => {
     const operator = "system:serviceaccount:deputize-system:deputize-operator";
     expect(
       await read(`clusters:

@@ -6,7 +6,7 @@ const api = platformApi();
 let person: Person;
 const { declare, accept } = namespaces(api, () => person);
 
-describe("a Platform that is created again after a deletion", () => {
+describe("a Platform that is recreated after its deletion", () => {
   const before = { default_allowed_scopes: ["data:read", "payments:send"] };
   const wider = { default_allowed_scopes: ["data:read", "payments:send", "data:share"] };
   beforeEach(async () => {
@@ -14,7 +14,7 @@ describe("a Platform that is created again after a deletion", () => {
     await accept("c1/shop");
   });
 
-  test("receives the retained platform with its key", async () => {
+  test("gets the retained platform and its key", async () => {
     const first = await declare("shop", before);
     const again = await declare("shop", { ...before, description: "again" });
     for (const field of ["platform_id", "connection_id", "api_key_prefix"]) {
@@ -22,7 +22,7 @@ describe("a Platform that is created again after a deletion", () => {
     }
   });
 
-  test("receives the retained agents", async () => {
+  test("gets the retained agents", async () => {
     const [platform, agent, next] = [newId(), newId(), newId()];
     const put = (id: string, of: string) =>
       api.operator("PUT", `/internal/v1/agents/${id}`, {
@@ -37,7 +37,7 @@ describe("a Platform that is created again after a deletion", () => {
     expect((await put(newId(), next)).body.agent_id).toBe(first.body.agent_id);
   });
 
-  test("receives no agent of another name or type, and none that its owner has deleted", async () => {
+  test("gets no agent of another name or type, and no agent that its owner has deleted", async () => {
     const platform = newId();
     const declared = await declare("shop", { id: platform });
     const put = async (name: string, agent_type: string) => {
@@ -63,7 +63,7 @@ describe("a Platform that is created again after a deletion", () => {
     expect((await declare("shop", before)).status).toBe(200);
   });
 
-  test("cannot have a wider ceiling than the removed platform had last", async () => {
+  test("cannot have a wider ceiling than the removed platform last had", async () => {
     const id = newId();
     await declare("shop", { id, ...before });
     await api.operator("DELETE", `/internal/v1/platforms/${id}`);
@@ -76,7 +76,7 @@ describe("a Platform that is created again after a deletion", () => {
   });
 
   test.each(["the operator", "its owner"])(
-    "cannot have a wider ceiling than its owner narrowed it to, even if %s removed it",
+    "cannot have a wider ceiling than the owner narrowed it to, even if %s removed the platform",
     async (who) => {
       const id = newId();
       const { platform_id, connection_id } = (await declare("shop", { id, ...before })).body;
@@ -92,7 +92,7 @@ describe("a Platform that is created again after a deletion", () => {
     },
   );
 
-  test("cannot have a wider ceiling than the last removed platform of several", async () => {
+  test("cannot have a wider ceiling than the last of several removed platforms", async () => {
     const first = newId();
     await declare("shop", { ...before, id: first });
     api.clock.advance(1);
@@ -106,7 +106,7 @@ describe("a Platform that is created again after a deletion", () => {
     expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
   });
 
-  test("starts afresh after its owner ended and renewed the acceptance", async () => {
+  test("has no former ceiling after its owner withdrew and renewed the acceptance", async () => {
     const id = newId();
     await declare("shop", { id, ...before });
     await api.operator("DELETE", `/internal/v1/platforms/${id}`);
@@ -115,7 +115,7 @@ describe("a Platform that is created again after a deletion", () => {
     expect((await declare("shop", wider)).status).toBe(200);
   });
 
-  test("counts as another platform under another name, in another namespace or in another cluster", async () => {
+  test("counts as a different platform under another name, in another namespace or in another cluster", async () => {
     await accept("c1/other");
     await accept("c2/shop");
     const first = await declare("shop");

@@ -43,18 +43,18 @@ describe("an operator's token", () => {
       (error: { code: string }) => error.code,
     );
 
-  test("identifies the operator of its own cluster and of no other in the settings", async () => {
+  test("identifies only the operator of its own cluster in the settings", async () => {
     expect(await code("one", "one")).toBe("one");
     expect(await code("one", "two")).toBe("operator_unauthorized");
     expect(await code("two", "one")).toBe("operator_unauthorized");
   });
 
-  test("must not be the shared token for a cluster in the settings", async () => {
+  test("fails if it is the shared token but its cluster is in the settings", async () => {
     expect(await code(SHARED, "one")).toBe("operator_unauthorized");
     expect(await api.db("operator_token_cluster")).toEqual([]);
   });
 
-  test("identifies no other cluster, even one outside the settings", async () => {
+  test("identifies no second cluster, even one outside the settings", async () => {
     expect(await code("one", "three")).toBe("operator_unauthorized");
     expect(await code("", "three")).toBe("operator_unauthorized");
     expect(asked).toEqual([]);
@@ -63,7 +63,7 @@ describe("an operator's token", () => {
   });
 
   test.each(["", "a/b", "a.b", "%", "x".repeat(65), "ann\nbob"])(
-    "cannot be used with an invalid cluster id: %j",
+    "fails with the invalid cluster id %j",
     async (id) => {
       expect(await code(SHARED, id)).toBe("invalid_request");
       expect(await api.db("operator_token_cluster")).toEqual([]);
@@ -71,7 +71,7 @@ describe("an operator's token", () => {
     },
   );
 
-  test("never counts if no setting allows it", async () => {
+  test("always fails if no setting allows it", async () => {
     identify = createIdentifyOperator({
       ...api,
       clusters: { get: () => undefined, close: async () => undefined },

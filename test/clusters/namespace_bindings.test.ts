@@ -45,7 +45,7 @@ describe("a namespace that acts for an account", () => {
     expect((await bindings(stranger)).map(({ namespace }) => namespace)).toEqual(["default", "shop"]);
   });
 
-  test("causes the same answer whether or not the address has an account", async () => {
+  test("gets the same answer whether or not the address has an account", async () => {
     const unknown = await declare("shop", { email: "nobody@example.test" });
     const unaccepted = await declare("shop");
     expect(unknown.text.replaceAll(/"request_id":"[^"]*"/g, "")).toBe(
@@ -59,7 +59,7 @@ describe("a namespace that acts for an account", () => {
     ]);
   });
 
-  test("cannot exceed the accepted ceiling, for agents and for accepted principals", async () => {
+  test("cannot exceed the accepted ceiling, for agents or for accepted principals", async () => {
     await accept("c1/shop", { ceiling: ["data:*"] });
     expect(seen(await declare("shop"))).toEqual([400, "ceiling_exceeded"]);
     const other = await api.person();
@@ -69,7 +69,7 @@ describe("a namespace that acts for an account", () => {
     expect((await declare("shop", data)).status).toBe(200);
   });
 
-  test("cannot request scopes beyond a narrowed ceiling, or anything once its acceptance has ended", async () => {
+  test("cannot request scopes beyond a narrowed ceiling, or anything once its acceptance is withdrawn", async () => {
     await accept("c1/shop");
     const platform = newId();
     const agent = newId();
@@ -101,7 +101,7 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await person.client.call("DELETE", `${BINDINGS}/c1/shop`))).toEqual([404, "not_found"]);
   });
 
-  test("receives no key and no agent after its acceptance has ended, but can still revoke", async () => {
+  test("gets no key and no agent after its acceptance is withdrawn, but can still revoke", async () => {
     await accept("c1/shop");
     const [platform, agent, delegation] = [newId(), newId(), newId()];
     const declared = await declare("shop", { id: platform });
@@ -138,7 +138,7 @@ describe("a namespace that acts for an account", () => {
     expect(ended.body).toMatchObject({ status: "withdrawn" });
   });
 
-  test("lends nothing to agents and delegations of another namespace", async () => {
+  test("cannot give its platforms to agents or delegations of another namespace", async () => {
     await accept("c1/shop");
     const platform = newId();
     await declare("shop", { id: platform });
@@ -167,7 +167,7 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await declare("shop", { id: platform, name: "other" }))).toEqual([409, "external_conflict"]);
   });
 
-  test("counts toward a limit of 1,000 accepted ones, at which acceptances can still change and end", async () => {
+  test("counts toward a limit of 1,000; at the limit, acceptances can still be changed and withdrawn", async () => {
     await api.db("namespace_bindings").insert(
       Array.from({ length: 998 }, (_, n) => ({
         account_id: person.accountId,
@@ -187,7 +187,7 @@ describe("a namespace that acts for an account", () => {
     expect((await accept("c1/beyond")).status).toBe(200);
   });
 
-  test("owns Platforms from before places were recorded as soon as they are declared again", async () => {
+  test("takes ownership of Platforms from before namespaces were recorded when it declares them again", async () => {
     await accept("c1/shop");
     const id = newId();
     const first = await declare("shop", { id });
@@ -211,7 +211,7 @@ describe("a namespace that acts for an account", () => {
         .filter(({ accepted_at }) => accepted_at === null)
         .map(({ namespace }) => namespace);
 
-    test("appears with the nine newest ones of its cluster, and displaces none of another cluster", async () => {
+    test("appears with the nine newest requests of its cluster, and displaces none of another cluster", async () => {
       await ask(["mine"], "c4");
       for (let n = 0; n < 12; n += 1) {
         api.clock.advance(1);
@@ -224,7 +224,7 @@ describe("a namespace that acts for an account", () => {
       expect(shown).not.toContain("team-1");
     });
 
-    test("updates the recorded time once an hour", async () => {
+    test("updates the time of its request once an hour", async () => {
       const noted = async () => (await listBindings(api, person.accountId))[0]?.asked_at;
       await ask(["team"]);
       const first = await noted();
@@ -236,7 +236,7 @@ describe("a namespace that acts for an account", () => {
       expect(await noted()).toEqual(api.clock.now());
     });
 
-    test("disappears after 14 days, and appears again with the next request", async () => {
+    test("disappears from the list after 14 days, and appears again with its next request", async () => {
       await ask(["old"]);
       api.clock.advance(14 * DAY + 1);
       expect(await asking()).toEqual([]);

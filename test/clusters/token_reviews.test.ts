@@ -10,7 +10,7 @@ const GOOD = { authenticated: true, user: { username: OPERATOR }, audiences: ["d
 const tokenUntil = (exp: number) =>
   ["e30", Buffer.from(JSON.stringify({ exp })).toString("base64url"), "sig"].join(".");
 
-describe("the reviews of operator tokens", () => {
+describe("the reviews of operators' tokens", () => {
   let clock: SteeredClock;
   let reviews: TokenReviews;
   let asked: string[];
@@ -38,7 +38,7 @@ describe("the reviews of operator tokens", () => {
   };
   const isOperator = (token = "t", id = "one") => reviews.isOperator(id, cluster, token);
 
-  test("accept the token of the configured operator for this API's audience", async () => {
+  test("accept the configured operator's token for this API's audience", async () => {
     expect(await isOperator()).toBe(true);
   });
 
@@ -54,7 +54,7 @@ describe("the reviews of operator tokens", () => {
     expect(await isOperator()).toBe(false);
   });
 
-  test("reject while the cluster does not answer, and ask it again later", async () => {
+  test("reject a token while the cluster does not answer, and ask the cluster again later", async () => {
     answer = () => Promise.reject(new Error("away"));
     await expect(isOperator()).rejects.toMatchObject({
       code: "unavailable",
@@ -67,7 +67,7 @@ describe("the reviews of operator tokens", () => {
     await expect(isOperator()).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  test("cache a good answer for a minute, renew it after half of that, and cache a bad one for ten seconds", async () => {
+  test("cache a good answer for a minute and renew it after half of that, and a bad one for ten seconds", async () => {
     await isOperator();
     clock.advance(29);
     await isOperator();
@@ -87,7 +87,7 @@ describe("the reviews of operator tokens", () => {
     expect(asked).toHaveLength(4);
   });
 
-  test("cache no longer than the token is valid", async () => {
+  test("cache an answer no longer than its token is valid", async () => {
     const token = tokenUntil(clock.now().getTime() / 1000 + 20);
     expect(await isOperator(token)).toBe(true);
     answer = () => ({ authenticated: false });
@@ -97,7 +97,7 @@ describe("the reviews of operator tokens", () => {
     expect(await isOperator(token)).toBe(false);
   });
 
-  test("keep the answers of different clusters apart", async () => {
+  test("keep the answers of different clusters separate", async () => {
     await isOperator("t", "one");
     answer = () => ({ authenticated: false });
     expect(await isOperator("t", "two")).toBe(false);
@@ -108,7 +108,7 @@ describe("the reviews of operator tokens", () => {
     expect(asked).toHaveLength(1);
   });
 
-  test("limit concurrent calls for bad tokens, which do not delay the operator's own token", async () => {
+  test("limit concurrent calls for bad tokens, so that they do not delay the operator's own token", async () => {
     await isOperator("own");
     let release: (() => void) | undefined;
     const gate = new Promise<void>((resolve) => {
@@ -126,7 +126,7 @@ describe("the reviews of operator tokens", () => {
     expect(await isOperator("x".repeat(8_193))).toBe(false);
   });
 
-  test("keep a good token in the cache despite many bad ones, and renew it meanwhile", async () => {
+  test("keep a good token in the cache despite many bad tokens, and renew it meanwhile", async () => {
     await isOperator("own");
     answer = (token) => (token === "own" ? GOOD : { authenticated: false });
     for (let n = 0; n < 1_100; n += 1) await isOperator(`bad-${n}`);
@@ -151,14 +151,14 @@ describe("the reviews of operator tokens", () => {
     expect(asked).toEqual(["bad-0"]);
   });
 
-  test("ask again after the clock was set back", async () => {
+  test("ask the cluster again after the clock was set back", async () => {
     await isOperator();
     clock.advance(-3_600);
     await isOperator();
     expect(asked).toHaveLength(2);
   });
 
-  test("keep a former good answer while its renewal fails", async () => {
+  test("keep an earlier good answer while its renewal fails", async () => {
     await isOperator();
     answer = () => Promise.reject(new Error("away"));
     clock.advance(30);

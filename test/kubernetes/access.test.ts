@@ -49,13 +49,13 @@ describe("access to a cluster", () => {
     expect(await access.credentials()).toEqual({ headers: { authorization: "Bearer first" }, tls: {} });
   });
 
-  test("reads another context by its name", async () => {
+  test("reads the context that the options name", async () => {
     await write({ token: "first" });
     const access = await openAccess({ file, context: "there", clock });
     expect(access).toMatchObject({ server: "https://two.test", namespace: undefined });
   });
 
-  test("reads certificates and the expected name of the server", async () => {
+  test("reads the certificates and the server name to expect", async () => {
     const base64 = (text: string) => Buffer.from(text).toString("base64");
     await write(
       { "client-certificate-data": base64("cert"), "client-key-data": base64("key") },
@@ -76,13 +76,13 @@ describe("access to a cluster", () => {
     expect(access.proxyUrl).toBe("http://me:secret@proxy.test:3128");
   });
 
-  test("sends a user's name and password", async () => {
+  test("sends the user's name and password", async () => {
     await write({ username: "me", password: "pass" });
     const { headers } = await (await openAccess({ file, clock })).credentials();
     expect(headers).toEqual({ authorization: "Basic bWU6cGFzcw==" });
   });
 
-  test("reads again after a minute, not earlier, and immediately after a refusal", async () => {
+  test("reads the files again after a minute, not earlier, and immediately after a refusal", async () => {
     await write({ token: "first" });
     const access = await openAccess({ file, clock });
     const token = async () => (await access.credentials()).headers.authorization;
@@ -97,7 +97,7 @@ describe("access to a cluster", () => {
     expect(await token()).toBe("Bearer third");
   });
 
-  test("keeps the credentials while the file is missing, and reads it when it is back", async () => {
+  test("keeps the credentials while their file is missing, and reads the file when it is back", async () => {
     await write({ token: "first" });
     const access = await openAccess({ file, clock });
     await access.credentials();
@@ -108,7 +108,7 @@ describe("access to a cluster", () => {
     expect((await access.credentials()).headers.authorization).toBe("Bearer second");
   });
 
-  test("runs a plugin once, and again after a refusal", async () => {
+  test("runs a credentials plugin once, and again after a refusal", async () => {
     const runs = join(folder, "runs");
     const plugin = join(folder, "plugin.sh");
     const answer = '{"kind":"ExecCredential","status":{"token":"of-plugin"}}';
@@ -126,7 +126,7 @@ describe("access to a cluster", () => {
     expect(await count()).toBe(2);
   });
 
-  test("reads a pod's service account", async () => {
+  test("reads the service account of a pod", async () => {
     vi.stubEnv("KUBERNETES_SERVICE_HOST", "fd00::1");
     vi.stubEnv("KUBERNETES_SERVICE_PORT", "443");
     const account = join(folder, "var/run/secrets/kubernetes.io/serviceaccount");
@@ -143,7 +143,7 @@ describe("access to a cluster", () => {
     expect((await access.credentials()).headers.authorization).toBe("Bearer second");
   });
 
-  test("prevents the start if no cluster is found, with the reason", async () => {
+  test("prevents startup if no cluster is found, and states the reason", async () => {
     const refusal = async (context?: string) =>
       openAccess({ file, context, clock }).then(
         () => "none",

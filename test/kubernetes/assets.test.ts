@@ -8,14 +8,14 @@ import { assetsProgram } from "../support/kubernetes/binary.ts";
 
 const run = promisify(execFile);
 
-describe("the programs of KUBEBUILDER_ASSETS", () => {
+describe("the programs in KUBEBUILDER_ASSETS", () => {
   let folder: string;
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), "it's-assets-"));
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  test("start by name, with their flags", async () => {
+  test("start by name and accept their flags", async () => {
     for (const name of ["etcd", "kube-apiserver", "kubectl"]) {
       await writeFile(join(folder, name), `#!/bin/sh\necho ${name} "$@"\n`);
       await chmod(join(folder, name), 0o755);
@@ -25,7 +25,7 @@ describe("the programs of KUBEBUILDER_ASSETS", () => {
     expect((await run(path, ["kubectl", "get", "*"])).stdout).toBe("kubectl get *\n");
   });
 
-  test("produce a message that names the missing program", async () => {
+  test("cause an error with their name if they are missing", async () => {
     await writeFile(join(folder, "etcd"), "");
     expect(await assetsProgram(folder)).toEqual({
       missing: `kube-apiserver in KUBEBUILDER_ASSETS, which names ${folder}`,

@@ -72,7 +72,7 @@ describe("the client of a cluster", () => {
     return events;
   }
 
-  test("sends a call below the server's path, with the credentials", async () => {
+  test("sends a call to a path below the server's path, with the credentials", async () => {
     answers([200, { items: [] }]);
     expect(await list()).toEqual({ items: [] });
     expect(asked[0]).toMatchObject({ method: "GET", url: `/behind${PATH}?limit=500` });
@@ -95,7 +95,7 @@ describe("the client of a cluster", () => {
     expect(asked[0]?.headers["content-type"]).toBe("application/merge-patch+json");
   });
 
-  test.each([400, 403, 413, 422])("reports %i as a refusal, with verb and resource", async (status) => {
+  test.each([400, 403, 413, 422])("reports status %i as a refusal, with verb and resource", async (status) => {
     answers([status, { kind: "Status", reason: "Invalid", message: "secret-body" }]);
     const error = await failure(create({ data: "secret-data" }));
     expect(error).toBeInstanceOf(ClusterRefused);
@@ -103,7 +103,7 @@ describe("the client of a cluster", () => {
     expect(error.message).toBe(`create platforms: ${status} Invalid`);
   });
 
-  test.each([404, 409, 410, 500, 503])("reports %i as an error but not as a refusal", async (status) => {
+  test.each([404, 409, 410, 500, 503])("reports status %i as an error but not as a refusal", async (status) => {
     answers([status, { reason: "Reason" }]);
     const error = await failure(list());
     expect(error).toBeInstanceOf(ClusterError);
@@ -111,14 +111,14 @@ describe("the client of a cluster", () => {
     expect(error).toMatchObject({ status, reason: "Reason" });
   });
 
-  test("quotes no bodies, headers or tokens in an error", async () => {
+  test("never quotes bodies, headers or tokens in an error", async () => {
     answers([403, { reason: "secret reason", message: "secret-message" }, { "x-secret": "secret-header" }]);
     const error = await failure(create({ data: "secret-data" }));
     expect(`${JSON.stringify(error)} ${error.message} ${error.stack}`).not.toMatch(/secret|token-/);
     expect(error.cause).toBeUndefined();
   });
 
-  test("reads the credentials again after a refusal, and repeats the call once", async () => {
+  test("reads the credentials again after status 401, and repeats the call once", async () => {
     answers([401, {}], [200, { kind: "List" }]);
     expect(await list()).toEqual({ kind: "List" });
     expect(asked.map(({ headers }) => headers.authorization)).toEqual(["Bearer token-0", "Bearer token-1"]);
@@ -128,7 +128,7 @@ describe("the client of a cluster", () => {
     expect(asked.length).toBe(2);
   });
 
-  test.each([429, 503])("waits for the time in the answer %i, then repeats the call", async (status) => {
+  test.each([429, 503])("waits for the time in the Retry-After of a %i response, then repeats the call", async (status) => {
     answers([status, {}, { "retry-after": "1" }], [200, {}]);
     const start = performance.now();
     await list();
@@ -143,14 +143,14 @@ describe("the client of a cluster", () => {
     expect(asked.length).toBe(1);
   });
 
-  test("gives up a call without a complete answer at its deadline", async () => {
+  test("gives up a call at its deadline if the response is incomplete", async () => {
     handler = () => undefined;
     expect(await failure(list())).toMatchObject({ reason: "Timeout", status: undefined });
     handler = (_, response) => void response.writeHead(200).write("{");
     expect(await failure(list())).toMatchObject({ reason: "Timeout" });
   });
 
-  test("gives up credentials that do not arrive", async () => {
+  test("gives up waiting for credentials that do not arrive", async () => {
     answers([200, {}]);
     access.credentials = () => new Promise(() => undefined);
     expect(await failure(list())).toMatchObject({ reason: "Timeout" });
@@ -158,7 +158,7 @@ describe("the client of a cluster", () => {
     expect(await failure(list())).toMatchObject({ message: "list platforms: NoCredentials" });
   });
 
-  test("reports a broken connection, and an answer that is not JSON", async () => {
+  test("reports a broken connection and a response that is not JSON", async () => {
     answers([200, "<html>"]);
     expect(await failure(list())).toMatchObject({ reason: "BadAnswer" });
     handler = (request) => void request.socket.destroy();
@@ -188,7 +188,7 @@ describe("the client of a cluster", () => {
     ["a silent server", silence],
     ["half an answer", halfAnswer],
     ["a wait that the cluster asked for", longWait],
-  ])("ends calls and watches immediately when it is closed during %s", async (_, given) => {
+  ])("aborts calls and watches immediately when it is closed during %s", async (_, given) => {
     await client.close();
     client = await createClusterClient({ access, deadlineMs: 60_000 });
     const arrived = Promise.withResolvers<void>();
@@ -209,7 +209,7 @@ describe("the client of a cluster", () => {
     expect(performance.now() - start).toBeLessThan(1000);
   });
 
-  test("passes on only complete lines of a watch, however they arrive", async () => {
+  test("passes on only complete lines of a watch, however the bytes arrive", async () => {
     handler = (_, response) => {
       const bytes = Buffer.from('{"type":"ä"}\n\n{"type":"B"}\n{"type":"half');
       response.writeHead(200);
@@ -219,7 +219,7 @@ describe("the client of a cluster", () => {
     expect(await watched()).toEqual([{ type: "ä" }, { type: "B" }]);
   });
 
-  test("reports a watch that is refused, interrupted, or not JSON", async () => {
+  test("reports a watch that is refused, interrupted or not JSON", async () => {
     answers([410, { reason: "Expired" }]);
     expect(await failure(watched())).toMatchObject({ verb: "watch", status: 410, reason: "Expired" });
     handler = (_, response) => void response.writeHead(200).write("{}\n", () => response.destroy());
@@ -228,7 +228,7 @@ describe("the client of a cluster", () => {
     expect(await failure(watched())).toMatchObject({ reason: "BadAnswer" });
   });
 
-  test("gives up a watch that is unanswered at the deadline, but keeps an answered one", async () => {
+  test("gives up a watch without a response at the deadline, but keeps a watch with one", async () => {
     handler = () => undefined;
     expect(await failure(watched())).toMatchObject({ reason: "Timeout" });
     handler = (_, response) => {
@@ -238,13 +238,13 @@ describe("the client of a cluster", () => {
     expect(await watched()).toEqual([{}, { type: "late" }]);
   });
 
-  test("ends a call when its signal aborts", async () => {
+  test("aborts a call when the call's signal aborts", async () => {
     handler = () => undefined;
     const error = await failure(list(client.until(AbortSignal.timeout(300))));
     expect(error).toMatchObject({ verb: "list", reason: "Timeout" });
   });
 
-  test("describes each call in the terms of roles", async () => {
+  test("describes each call by verb and resource, as in RBAC", async () => {
     answers([500, {}]);
     const one = { ...PLACE, name: "bot" };
     const calls = [
@@ -289,7 +289,7 @@ describe("the client of a cluster", () => {
     expect(await watched()).toEqual([{ type: "ADDED", object: { name: "a\u2028b\u2029c" } }]);
   });
 
-  test("ends a watch with the error that its listener throws", async () => {
+  test("ends a watch with the error that the watch's listener throws", async () => {
     handler = (_, response) => void response.writeHead(200).write('{"type":"A"}\n{"type":"B"}\n');
     const seen: unknown[] = [];
     const watching = client.watch({
@@ -305,7 +305,7 @@ describe("the client of a cluster", () => {
     expect(seen).toEqual([{ type: "A" }]);
   });
 
-  test("ends a watch whose line has no end", async () => {
+  test("ends a watch that sends an endless line", async () => {
     handler = (_, response) => {
       response.writeHead(200);
       for (let count = 0; count < 17; count += 1) response.write("x".repeat(1024 * 1024));
@@ -313,11 +313,11 @@ describe("the client of a cluster", () => {
     expect(await failure(watched())).toMatchObject({ reason: "BadAnswer" });
   });
 
-  test("overrides the library's limit for silence, which is still 30 s", () => {
+  test("overrides the library's silence limit, which is still 30 s", () => {
     expect(new Watch(new KubeConfig())).toHaveProperty("requestTimeoutMs", 30_000);
   });
 
-  test("ends a watch when its signal aborts", async () => {
+  test("ends a watch when the watch's signal aborts", async () => {
     handler = (_, response) => void response.writeHead(200).write("{}\n");
     expect(await failure(watched(AbortSignal.timeout(300)))).toBeInstanceOf(ClusterError);
   });

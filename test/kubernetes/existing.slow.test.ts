@@ -17,7 +17,7 @@ const NAMESPACES = "/api/v1/namespaces";
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-describe.skipIf(binary.missing !== undefined)("the cluster of KUBECONFIG_TEST", { timeout: 60_000 }, () => {
+describe.skipIf(binary.missing !== undefined)("the existing cluster in KUBECONFIG_TEST", { timeout: 60_000 }, () => {
   let kubernetes: Kubernetes;
   let folder: string;
   let kubeconfig: string;
@@ -39,7 +39,7 @@ describe.skipIf(binary.missing !== undefined)("the cluster of KUBECONFIG_TEST", 
     return items.filter(({ metadata }) => !metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
   };
 
-  test("loses everything that the tests created, finalizers included, and keeps the rest", async () => {
+  test("loses everything that the tests created, including finalizers, and keeps everything else", async () => {
     await kubernetes.call("POST", NAMESPACES, { metadata: { name: "theirs" } });
     const before = await names(NAMESPACES);
     const tests = await openExisting(kubeconfig);
@@ -58,7 +58,7 @@ describe.skipIf(binary.missing !== undefined)("the cluster of KUBECONFIG_TEST", 
     expect(bindings.filter((name) => name.startsWith("deputize-test"))).toEqual([]);
   });
 
-  test("remains untouched if an operator leads in it", async () => {
+  test("stays unchanged if an operator leads in it", async () => {
     const leases = "/apis/coordination.k8s.io/v1/namespaces/theirs/leases";
     const renewTime = systemClock.now().toISOString().replace("Z", "000Z");
     await kubernetes.call("POST", leases, {

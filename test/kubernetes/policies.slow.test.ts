@@ -125,7 +125,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     await kubernetes.call("DELETE", policyPath(kind, name));
   });
 
-  test("reports policies for another operator as altered, and returns the time of the last change", async () => {
+  test("reports policies for another operator as altered, with the time of the last change", async () => {
     expect((await checkPolicies(client, { operator: "system:serviceaccount:a:b" })).fault).toContain(
       "ValidatingAdmissionPolicy deputize-status",
     );
@@ -138,7 +138,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     expect(after.since?.getTime()).toBeGreaterThan(before.since?.getTime() ?? 0);
   });
 
-  test("counts from the time when every API server enforces the policies", async () => {
+  test("returns the time from which every API server enforces the policies", async () => {
     await kubernetes.call("DELETE", policyPath(BINDING, "deputize-approval"));
     await installPolicies(kubernetes);
     const written = (await kubernetes.call("GET", policyPath(BINDING, "deputize-approval"))).body.metadata;
@@ -147,7 +147,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
   });
 
   test.each(["never", "once"])(
-    "ignores changes of labels and annotations, for a policy whose rules were changed %s",
+    "ignores changes to labels and annotations, for a policy whose rules were changed %s",
     async (changed) => {
       const name = "deputize-definitions";
       await kubernetes.call("DELETE", policyPath(POLICY, name));
@@ -170,7 +170,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
   test.each<[string, object, object]>([
     [POLICY, { failurePolicy: "Ignore" }, { failurePolicy: "Fail" }],
     [BINDING, { validationActions: ["Warn"] }, { validationActions: ["Deny", "Audit"] }],
-  ])("reports a %s whose record of changes was erased", async (kind, weak, whole) => {
+  ])("reports a %s whose change record was erased", async (kind, weak, whole) => {
     const name = "deputize-approval";
     await change(kind, name, { spec: weak });
     await change(kind, name, { spec: whole });
@@ -203,7 +203,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     expect((await check()).revision).toBe(before.revision);
   });
 
-  test("accepts an operator of another name that was put into the file", async () => {
+  test("accepts an operator with another name if the file contains that name", async () => {
     const operator = "system:serviceaccount:elsewhere:helper";
     await installPolicies(kubernetes, operator);
     expect((await checkPolicies(client, { operator })).fault).toBeUndefined();

@@ -4,7 +4,7 @@ import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, platform, folderTest as test } from "./operator_folder.ts";
 
 describe.concurrent("agents in a folder", () => {
-  test("receive their key once the platform is registered", async ({ world }) => {
+  test("receive their key once their platform is registered", async ({ world }) => {
     await world.folders.write("agent.yaml", agent());
     await world.start();
     const waiting = await world.reaches("Agent", "bot", "PlatformNotReady");
@@ -24,7 +24,7 @@ describe.concurrent("agents in a folder", () => {
     expect(condition(state, "KeyReady")?.status).toBe("True");
   });
 
-  test("wait for the vault", async ({ world }) => {
+  test("wait while the vault is unavailable", async ({ world }) => {
     world.api.fail("PUT /internal/v1/agents", "vault_unavailable", 2);
     await world.start();
     await world.folders.write("all.yaml", tenants(), platform(), agent());
@@ -32,7 +32,7 @@ describe.concurrent("agents in a folder", () => {
     await world.reaches("Agent", "bot", "Active");
   });
 
-  test("change their name in place", async ({ world }) => {
+  test("keep their registration when they are renamed", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const { agent_id } = only(world.api.agents);
@@ -45,7 +45,7 @@ describe.concurrent("agents in a folder", () => {
     expect((await world.state("Agent", "bot")).status?.agentID).toBe(agent_id);
   });
 
-  test("do not register while suspended", async ({ world }) => {
+  test("wait with the registration while suspended", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform(), agent({ suspend: true }));
     await world.start();
     await world.reaches("Platform", "shop", "Active");

@@ -14,7 +14,7 @@ const refusal = (code: string, status: number) => ({
   body: JSON.stringify({ error: { code, message: "because", status } }),
 });
 
-describe("the API's client", () => {
+describe("the operator's API client", () => {
   let server: Server;
   let folder: string;
   let now: Date;
@@ -92,7 +92,7 @@ describe("the API's client", () => {
     answer = (response) => void response.writeHead(status, headers).end(body);
   }
 
-  test("sends its token, its cluster and its epoch", async () => {
+  test("sends its token, cluster id and epoch", async () => {
     expect(await client.readState(["cluster-1.a"])).toEqual({ value: state });
     expect(seen).toMatchObject([
       {
@@ -122,12 +122,12 @@ describe("the API's client", () => {
     ["a refusal", refusal("not_found", 404), { kind: "unavailable", message: "because" }],
     ["a wrong token", refusal("operator_unauthorized", 401), { kind: "unauthorized", message: "because" }],
     [
-      "another form",
+      "an answer of another form",
       { status: 200, body: '{"epoch":"7"}' },
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
   ])(
-    "makes no call without an epoch, and claims one again with the next call: %s",
+    "sends no call without an epoch, and claims one again before the next call: %s",
     async (_, reply, failure) => {
       claimAnswer = reply;
       expect(await client.readState([])).toEqual({ failure });
@@ -138,7 +138,7 @@ describe("the API's client", () => {
     },
   );
 
-  test("reports that a newer leader claimed an epoch, and claims none itself", async () => {
+  test("reports that a newer leader claimed an epoch, and does not claim one itself", async () => {
     await client.readState([]);
     expect(superseded).toBe(0);
     answerWith(refusal("stale_epoch", 409));
@@ -146,7 +146,7 @@ describe("the API's client", () => {
     expect([superseded, claims.length]).toEqual([1, 1]);
   });
 
-  test("escapes an id in a path", async () => {
+  test("escapes an external id in a path", async () => {
     await client.removeAgent("../platforms/x?y");
     expect(seen[0]?.path).toBe("/internal/v1/agents/..%2Fplatforms%2Fx%3Fy");
   });
@@ -189,7 +189,7 @@ describe("the API's client", () => {
       { kind: "refused", code: "external_conflict", message: "because" },
     ],
     [
-      "the vault's absence",
+      "an unavailable vault",
       refusal("vault_unavailable", 503),
       { kind: "refused", code: "vault_unavailable", message: "because" },
     ],
@@ -197,7 +197,7 @@ describe("the API's client", () => {
     ["a newer leader", refusal("stale_epoch", 409), { kind: "superseded", message: "because" }],
     ["an outage", refusal("unavailable", 503), { kind: "unavailable", message: "because" }],
     ["a fault", refusal("internal", 500), { kind: "unavailable", message: "because" }],
-    ["a code that is not ours", refusal("teapot", 418), { kind: "unavailable", message: "because" }],
+    ["an unknown error code", refusal("teapot", 418), { kind: "unavailable", message: "because" }],
     ["a proxy's page", { status: 404, body: "<html>" }, { kind: "unavailable", message: "it answered 404" }],
     [
       "a redirect",
@@ -205,7 +205,7 @@ describe("the API's client", () => {
       { kind: "unavailable", message: "it answered 302" },
     ],
     [
-      "an answer that is no JSON",
+      "an answer that is not JSON",
       { status: 200, body: "OK" },
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
@@ -214,7 +214,7 @@ describe("the API's client", () => {
       { status: 200, body: "{}" },
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
-  ])("returns %s as a value", async (_, reply, failure) => {
+  ])("returns %s as a value instead of rejecting", async (_, reply, failure) => {
     answerWith(reply);
     expect(await client.readState([])).toEqual({ failure });
   });
@@ -235,7 +235,7 @@ describe("the API's client", () => {
     });
   });
 
-  test("gives up at its deadline, without an answer and during a slow one", async () => {
+  test("gives up at its deadline if the answer is missing or slow", async () => {
     const impatient = connect({ deadlineMs: 150 });
     const late = { failure: { kind: "unavailable", message: "it did not answer in time" } };
     answer = () => undefined;
@@ -244,14 +244,14 @@ describe("the API's client", () => {
     expect(await impatient.readState([])).toEqual(late);
   });
 
-  test("reports the kind of a network error without an address", async () => {
+  test("reports a network error by its kind only, without an address", async () => {
     const nowhere = connect({ baseUrl: "http://127.0.0.1:1" });
     expect(await nowhere.readState([])).toEqual({
       failure: { kind: "unavailable", message: "the call failed (ECONNREFUSED)" },
     });
   });
 
-  test("reads its token again after a minute, and immediately after the API refused it", async () => {
+  test("reads its token file again after a minute, and immediately after the API refused the token", async () => {
     const tokenFile = join(folder, "token");
     await writeFile(tokenFile, "one\n");
     const reading = connect({ tokenFile });

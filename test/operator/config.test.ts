@@ -10,14 +10,14 @@ const common = {
 const folder = { MANIFESTS_DIR: "m", STATUS_DIR: "s", SECRETS_DIR: "c" };
 
 describe("the operator's settings", () => {
-  test("select a folder if its folders are set, otherwise a cluster", () => {
+  test("select a folder if its folder settings are present, otherwise a cluster", () => {
     expect(readOperatorConfig({ ...common, ...folder })).toMatchObject(folder);
     const cluster = readOperatorConfig({ ...common, MANIFESTS_DIR: "", CLUSTER_ID: "prod-eu" });
     expect(cluster).toMatchObject({ CLUSTER_ID: "prod-eu" });
     expect(cluster).not.toHaveProperty("MANIFESTS_DIR");
   });
 
-  test.each(Object.keys(folder))("require %s if another folder is set", (name) => {
+  test.each(Object.keys(folder))("require %s if another folder setting is present", (name) => {
     const { [name as keyof typeof folder]: _, ...rest } = folder;
     expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(ConfigError);
     expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(name);
@@ -37,7 +37,7 @@ describe("the operator's settings", () => {
     expect(() => readOperatorConfig({ ...common, [name]: bad })).toThrow(name);
   });
 
-  test("list the watched namespaces without duplicates, and mean all if empty", () => {
+  test("list the watched namespaces without duplicates; an empty list selects all namespaces", () => {
     const read = (names: string) => readOperatorConfig({ ...common, WATCH_NAMESPACES: names });
     expect(read("shop, bank,shop")).toMatchObject({ WATCH_NAMESPACES: ["shop", "bank"] });
     expect(read("")).not.toHaveProperty("WATCH_NAMESPACES");
@@ -48,7 +48,7 @@ describe("the operator's settings", () => {
     for (const bad of [",", "Shop", "shop;bank"]) expect(() => read(bad)).toThrow("WATCH_NAMESPACES");
   });
 
-  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])("reject %s for a folder", (name) => {
+  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])("reject %s for an operator over a folder", (name) => {
     expect(() => readOperatorConfig({ ...common, ...folder, [name]: "1h" })).toThrow(name);
     expect(readOperatorConfig({ ...common, ...folder, [name]: "" })).toMatchObject(folder);
   });

@@ -18,13 +18,13 @@ beforeAll(async () => {
 
 const propertiesOf = (schema: StructuralSchema | undefined) => Object.keys(schema?.properties ?? {});
 
-test("src/input/declared_fields.ts lists each field of a Delegation that is not read separately", () => {
+test("src/input/declared_fields.ts lists every field of a Delegation except those that are read separately", () => {
   const { properties } = definitions.find(({ kind }) => kind === "Delegation")?.schema ?? {};
   const passed = Object.values(declaredFields).map(({ spec }) => spec);
   expect(propertiesOf(properties?.spec).toSorted()).toEqual([...READ_ONE_BY_ONE, ...passed].toSorted());
 });
 
-test("the Delegation's rules make each declared field immutable", () => {
+test("the rules of Delegation make every declared field immutable", () => {
   const text = readFileSync(new URL("../../crds/delegations.yaml", import.meta.url), "utf8");
   const changeable = Object.values(declaredFields).filter(
     ({ spec }) => !text.includes(`${spec} is immutable`),
@@ -32,7 +32,7 @@ test("the Delegation's rules make each declared field immutable", () => {
   expect(changeable).toEqual([]);
 });
 
-test("the migrations make a column of delegation_requests for each declared field", async () => {
+test("the migrations create a column of delegation_requests for every declared field", async () => {
   const { migrations } = await import("../../src/db/migrate.ts");
   const made = migrations.map(({ sql }) => sql).join("\n");
   const without = Object.values(declaredFields).filter(
@@ -42,7 +42,7 @@ test("the migrations make a column of delegation_requests for each declared fiel
 });
 
 describe("docs/operator.md", () => {
-  test.each(["Platform", "Agent", "Delegation"])("names each field of a %s", (kind) => {
+  test.each(["Platform", "Agent", "Delegation"])("names every field of a %s", (kind) => {
     const { properties } = definitions.find((definition) => definition.kind === kind)?.schema ?? {};
     const fields = [...propertiesOf(properties?.spec), ...propertiesOf(properties?.status)];
     const code = documentation.match(/`[^`]+`/g)?.join(" ") ?? "";

@@ -25,7 +25,7 @@ describe.concurrent("delegations in a folder", () => {
     return types;
   }
 
-  test("request approval once and wait for the owner, with a link", async ({ world }) => {
+  test("request approval once, and show a link while they wait for the owner", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     const state = await world.state("Delegation", "bot");
@@ -72,7 +72,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.callsTo("PUT", "/delegations")).toHaveLength(1);
   });
 
-  test("report that they were denied, and why", async ({ world }) => {
+  test("report a denial and its reason", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.decide(requestId, "denied", "not this one");
@@ -89,7 +89,7 @@ describe.concurrent("delegations in a folder", () => {
     await world.reaches("Delegation", "bot", "Expired");
   });
 
-  test("report automatically that their end passed before anybody decided", async ({ world }) => {
+  test("report that their expiry passed before a decision, without any other change", async ({ world }) => {
     await world.start();
     const expiresAt = new Date(Date.now() + 3000).toISOString();
     await world.declareDelegation({ ttl: undefined, expiresAt });
@@ -98,7 +98,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  test("report automatically that their certificate has ended", async ({ world }) => {
+  test("report that their certificate has expired, without any other change", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"], new Date(Date.now() + 3000));
@@ -108,7 +108,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Ready")?.status).toBe("False");
   });
 
-  test("make no request if their end has already passed", async ({ world }) => {
+  test("make no request if their expiry has already passed", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const past = delegation({ ttl: undefined, expiresAt: "2020-01-01T00:00:00Z" });
@@ -140,7 +140,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  test("withdraw their request when revoked before a decision, and request nothing when revoked before that", async ({
+  test("withdraw a pending request when revoked, and request nothing if revoked earlier", async ({
     world,
   }) => {
     await world.start();
@@ -153,7 +153,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(1);
   });
 
-  test("end when their manifest is removed, and request approval again when it is back", async ({
+  test("end when their manifest is removed, and request approval again when the manifest is back", async ({
     world,
   }) => {
     await world.start();
@@ -187,7 +187,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  test("neither request again nor revoke anything when the service no longer knows them", async ({
+  test("neither request nor revoke anything when the service no longer knows them", async ({
     world,
   }) => {
     await world.start();
@@ -216,7 +216,7 @@ describe.concurrent("delegations in a folder", () => {
     await world.reaches("Delegation", "bot", "AwaitingApproval");
   });
 
-  test("notice a revocation in the console in the next reconciliation", async ({ world }) => {
+  test("show a revocation in the console after the next reconciliation", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -260,7 +260,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("belongs to Platform shop");
   });
 
-  test("stay active and report it when the ceiling shrinks below the approved scopes", async ({ world }) => {
+  test("stay active and report a ceiling that shrinks below the approved scopes", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read", "payments:send"]);

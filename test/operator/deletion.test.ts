@@ -4,7 +4,7 @@ import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, platform, folderTest as test } from "./operator_folder.ts";
 
 describe.concurrent("deletion in a folder", () => {
-  test("waits until dependent objects are gone, and then completes", async ({ world }) => {
+  test("waits until dependent objects are gone, then completes", async ({ world }) => {
     await world.start();
     await world.folders.write("all.yaml", tenants(), platform({ deletionPolicy: "Delete" }));
     await world.folders.write("agent.yaml", agent({ deletionPolicy: "Delete" }));
@@ -42,7 +42,7 @@ describe.concurrent("deletion in a folder", () => {
     expect(await world.credentials()).toBeDefined();
   });
 
-  test("lets new objects of the same names take over the retained platform, agent, key and Secret", async ({
+  test("lets new objects of the same names adopt the retained platform, agent, key and Secret", async ({
     world,
   }) => {
     await world.start();
@@ -71,7 +71,7 @@ describe.concurrent("deletion in a folder", () => {
     await world.gone("Platform", "shop");
   });
 
-  test("waits for the API, even while suspended, and revokes when the API is back", async ({ world }) => {
+  test("waits while the API is unavailable, even if suspended, and then revokes", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);

@@ -95,7 +95,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       return get() as AnyObject;
     }
 
-    test("list objects that existed before the start, and report each", async () => {
+    test("list objects that existed before the start, and report each of them", async () => {
       const object = await existing();
       expect(object.metadata).toMatchObject({
         name: NAME,
@@ -110,7 +110,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    test("list objects that are created later", async () => {
+    test("list objects that are created after the start", async () => {
       await resources.start();
       expect(get()).toBeUndefined();
       await harness.apply(platform());
@@ -118,7 +118,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    test("check whether an object is current, and update the copy if it is not", async () => {
+    test("tell whether an object is current, and update the copy if it is not", async () => {
       const first = await existing();
       expect(await resources.isCurrent(first)).toBe(true);
       expect(await resources.isCurrent({ ...first, metadata: { ...first.metadata, uid: "another" } })).toBe(
@@ -148,14 +148,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.spec).toMatchObject({ displayName: "New shop" });
     });
 
-    test("do not count a new label as a new generation", async () => {
+    test("do not count a changed label as a new generation", async () => {
       await existing();
       await harness.apply(platform({}, { labels: { team: "a" } }));
       await until("the label is there", () => get()?.metadata.labels?.team === "a");
       expect(get()?.metadata.generation).toBe(1);
     });
 
-    test("keep the former object when a change is refused", async () => {
+    test("keep the former version of an object when a change is refused", async () => {
       await existing();
       await harness.apply(platform({ defaultAllowedScopes: ["data:read", "data:share"] }));
       await harness.apply(platform({ displayName: "Told after" }, { name: "marker" }));
@@ -180,7 +180,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.status).toEqual(status("all is well"));
     });
 
-    test("contain their own writes as soon as these resolve", async () => {
+    test("contain their own writes as soon as the writes resolve", async () => {
       const object = await existing();
       await resources.writeStatus(object, status("all is well"));
       expect(get()?.status).toEqual(status("all is well"));
@@ -200,7 +200,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await until("the field is gone", () => get() !== undefined && !("platformID" in (get()?.status ?? {})));
     });
 
-    test("write no status to an object that replaced the intended one", async () => {
+    test("do not write a status to a recreated object", async () => {
       const before = await existing();
       await harness.remove(key);
       await until("it is gone", () => get() === undefined);
@@ -234,7 +234,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await until("it is gone", () => get() === undefined);
     });
 
-    test("treat an object that is declared again as a new one", async () => {
+    test("treat a recreated object as a new one", async () => {
       const object = await finalized();
       await harness.remove(key);
       await until("it is being deleted", () => get()?.metadata.deletionTimestamp !== undefined);
@@ -247,7 +247,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.status.conditions ?? []).toEqual([]);
     });
 
-    test("return objects that nobody can change in place", async () => {
+    test("return objects that callers cannot modify", async () => {
       const object = await existing();
       expect(() => Object.assign(object.spec, { displayName: "Changed" })).toThrow(TypeError);
       expect(() => Object.assign(object.metadata, { uid: "other" })).toThrow(TypeError);
@@ -271,7 +271,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Tenants")).toBe(true);
     });
 
-    test("create a Secret once and never replace another one", async () => {
+    test("create a Secret once, and never replace a different Secret", async () => {
       await resources.start();
       expect(await resources.readSecret("default", "shop-credentials")).toBeUndefined();
       expect(await resources.writeSecret(secret())).toBe(true);
@@ -280,7 +280,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual({ api_key: "first" });
     });
 
-    test("replace only the version of a Secret that was read", async () => {
+    test("replace only the version of a Secret that the caller read", async () => {
       await resources.start();
       await resources.writeSecret(secret());
       const read = await resources.readSecret("default", "shop-credentials");
@@ -291,14 +291,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       });
     });
 
-    test("keep any text in a Secret", async () => {
+    test("store any string in a Secret", async () => {
       await resources.start();
       const data = { api_key: "ünï: {}\n'\"\u0001 ", empty: "" };
       await resources.writeSecret(secret(data));
       expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual(data);
     });
 
-    test("remove only the version of a Secret that was read", async () => {
+    test("remove only the version of a Secret that the caller read", async () => {
       await resources.start();
       await resources.writeSecret(secret());
       const read = (await resources.readSecret("default", "shop-credentials")) as Secret;
@@ -328,7 +328,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(await resources.writeSecret(secret())).toBe(false);
     });
 
-    test("accept events without failing", async () => {
+    test("accept Events without failing", async () => {
       const object = await existing();
       resources.recordEvent(object, { type: "Normal", reason: "Active", message: "all is well" });
       await resources.stop();

@@ -12,7 +12,7 @@ function pathsOf(schema: StructuralSchema, path: string): string[] {
 }
 
 describe("docs/operator.md", () => {
-  test("names every property of the custom resource definitions", async () => {
+  test("names every property of the CustomResourceDefinitions", async () => {
     const page = await readFile(new URL("../../docs/operator.md", import.meta.url), "utf8");
     const code = [...page.matchAll(/```[\s\S]*?```|`[^`]+`/g)].flatMap(
       ([text]) => text.match(/[A-Za-z_]\w*/g) ?? [],

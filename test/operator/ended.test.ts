@@ -14,16 +14,16 @@ const ended = (reason: string, conditions: Condition[], status: Partial<Delegati
   aDelegation({ status: { observedGeneration: 1, conditions: [ready(reason), ...conditions], ...status } });
 const marked = (metadata: Partial<Metadata>) => aDelegation({ metadata });
 
-describe("a delegation", () => {
+describe("a Delegation", () => {
   test.each([
     ["denied", ended("Denied", [since("Denied")])],
     ["revoked", ended("Revoked", [since("Revoked")])],
-    ["left undecided", ended("Expired", [since("Approved", { status: "False" })])],
+    ["left undecided until it expired", ended("Expired", [since("Approved", { status: "False" })])],
     [
-      "ended with its certificate",
+      "active until its certificate expired",
       ended("Expired", [truth("Approved")], { certStatus: "Expired", expiresAt: THEN }),
     ],
-  ])("ends when it was %s", (_, object) => {
+  ])("counts as ended if it was %s", (_, object) => {
     expect(endedAt(object)?.toISOString()).toBe(THEN);
   });
 
@@ -44,12 +44,12 @@ describe("a delegation", () => {
     ["Helm declares it", { annotations: { "meta.helm.sh/release-name": "x" } }],
     ["it has the annotation to keep it", { annotations: { "deputize.io/keep": "true" } }],
     ["it is being deleted", { deletionTimestamp: THEN }],
-  ])("remains after its end when %s", (_, metadata) => {
+  ])("remains after it ended if %s", (_, metadata) => {
     expect(isRemovable(marked(metadata))).toBe(false);
     expect(isRemovable(marked({ labels: { team: "shop" } }))).toBe(true);
   });
 
-  test("loses its object once its time is over, not before, and only through the leader", async () => {
+  test("disappears when its retention time is over, not before, and only through the leader", async () => {
     const named = (name: string, at: string) => {
       const object = ended("Denied", [since("Denied", { lastTransitionTime: at })]);
       return { ...object, metadata: { ...object.metadata, name } };

@@ -74,7 +74,7 @@ describe.skipIf(program.missing !== undefined)("the health of an object in other
     expect(written).toEqual(lines);
   });
 
-  test("shows no failure while a person decides, while paused, and after an end that was requested", async () => {
+  test("shows no failure while a decision is pending, while suspended, and after a requested end", async () => {
     const wanted: StatusReason[] = [
       { reason: "AwaitingApproval", message: "" },
       { reason: "Suspended", message: "" },
@@ -87,7 +87,7 @@ describe.skipIf(program.missing !== undefined)("the health of an object in other
     }
   });
 
-  test("shows progress until the operator has reconciled this version of the object", async () => {
+  test("shows progress until the operator has reconciled the current version of the object", async () => {
     const unseen = { ...objectOf({ reason: "Active", message: "" }), status: undefined };
     const active = objectOf({ reason: "Active", message: "" }, 1);
     expect(await healthOf([active, unseen])).toEqual([

@@ -33,7 +33,7 @@ describe("a killed operator", () => {
     running = await runScript(program, [JSON.stringify(world.config)]);
   };
 
-  test(`does everything once and loses nothing, over ${ROUNDS} kills at random moments of each stage`, {
+  test(`does everything exactly once, over ${ROUNDS} kills at random moments of each stage`, {
     timeout: 120_000,
   }, async () => {
     const seed = randomInt(1, 2_147_483_647);

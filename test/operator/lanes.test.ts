@@ -18,13 +18,13 @@ function drain(lanes: ReturnType<typeof createLanes>): string[] {
   return order;
 }
 
-describe("lanes", () => {
+describe("the queue's lanes", () => {
   test("return the keys of one namespace in their order", () => {
     const lanes = lanesOf([key("a", "1"), false], [key("a", "2"), false], [key("a", "3"), false]);
     expect(drain(lanes)).toEqual(["a/1", "a/2", "a/3"]);
   });
 
-  test("take turns between namespaces, however many keys one namespace adds", () => {
+  test("alternate between namespaces, however many keys one namespace adds", () => {
     const crowd = Array.from({ length: 100 }, (_, index): [Key, boolean] => [key("a", `${index}`), false]);
     const order = drain(lanesOf(...crowd, [key("b", "1"), false], [key("c", "1"), false]));
     expect(order.indexOf("b/1")).toBe(1);
@@ -48,7 +48,7 @@ describe("lanes", () => {
     ]);
   });
 
-  test("contain a key once", () => {
+  test("contain each key only once", () => {
     const lanes = lanesOf(
       [key("a", "1"), false],
       [key("a", "1"), false],
@@ -59,7 +59,7 @@ describe("lanes", () => {
     expect(drain(lanes)).toEqual(["a/1"]);
   });
 
-  test("move a waiting key to the urgent ones", () => {
+  test("move a waiting key to the urgent lane", () => {
     const lanes = lanesOf([key("a", "1"), false], [key("a", "2"), false], [key("a", "2"), true]);
     expect(drain(lanes)).toEqual(["a/2", "a/1"]);
   });

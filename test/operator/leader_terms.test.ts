@@ -83,7 +83,7 @@ describe("the leadership of a process", () => {
   const begun = (count = 1) =>
     until("it leads", () => stage.seen.filter((each) => each === "begin").length === count);
 
-  test("starts the work when it leads, and ends it before another process may lead", async () => {
+  test("starts the work when the process leads, and ends it before another process may lead", async () => {
     start();
     await begun();
     expect(leadership.isLeading()).toBe(true);
@@ -95,7 +95,7 @@ describe("the leadership of a process", () => {
   test.each([
     ["lost the lease", "LeaseLost", () => stage.lose()],
     ["was superseded", "Superseded", () => stage.supersede()],
-  ])("runs for leader again when it %s, and records an event", async (_, reason, fail) => {
+  ])("starts again after the process %s, and an event records the loss", async (_, reason, fail) => {
     start();
     await begun();
     fail();
@@ -108,7 +108,7 @@ describe("the leadership of a process", () => {
     ]);
   });
 
-  test("ends as soon as its work begins to end", async () => {
+  test("ends as soon as the process starts to stop its work", async () => {
     start({ slowly: true });
     await begun();
     stage.supersede();
@@ -119,7 +119,7 @@ describe("the leadership of a process", () => {
     await begun(2);
   });
 
-  test("returns less and less often when it is superseded repeatedly", async () => {
+  test("starts again after longer and longer waits if the process is superseded repeatedly", async () => {
     start({ wait: 40 });
     const times: number[] = [];
     for (let count = 1; count <= 4; count += 1) {
@@ -132,7 +132,7 @@ describe("the leadership of a process", () => {
     expect(gaps[2]).toBeGreaterThan(155);
   });
 
-  test("ends while it waits to run again", async () => {
+  test("does not start again if the process stops during such a wait", async () => {
     start({ wait: 60_000 });
     await begun();
     stage.supersede();

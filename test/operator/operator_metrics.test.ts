@@ -17,7 +17,7 @@ describe.concurrent("the operator's metrics", () => {
     `deputize_operator_objects{kind="${kind}",reason="${reason}"}`;
   const EXPIRY = 'deputize_delegation_expiry_timestamp_seconds{namespace="default",name="bot"}';
 
-  test("match the documented ones exactly", async () => {
+  test("match the documentation exactly", async () => {
     const registry = new Registry();
     operatorMetrics(registry).watches(() => []);
     const named = registry.getMetricsAsArray().map(({ name }) => name);

@@ -44,7 +44,7 @@ function input(gone: string[], changes: Partial<SweepInput> = {}): SweepInput {
   };
 }
 
-describe("a sweep", () => {
+describe("a sweep for orphans", () => {
   test("finds nothing if every delegation has its object", () => {
     expect(sweep(input([]))).toEqual({
       record: { checkedAt: NOW.toISOString(), epoch: 7, state: "ok", items: [] },
@@ -52,7 +52,7 @@ describe("a sweep", () => {
     });
   });
 
-  test("lists orphans with the time of the first sighting and of the revocation", () => {
+  test("lists orphans with the time of their first sighting and of their revocation", () => {
     const first = sweep(input(["d1"]));
     expect(first.record.items).toEqual([
       { ...orphan("d1", NOW.toISOString()), revokeAt: "2026-06-01T13:00:00.000Z" },
@@ -74,7 +74,7 @@ describe("a sweep", () => {
     expect(sweep(input(["d1"], { former })).revoke).toEqual(expected);
   });
 
-  test("revokes nothing without a grace period, and forgets delegations that have their object again", () => {
+  test("revokes nothing without a grace period, and drops orphans whose object is back", () => {
     const former = {
       record: record({ items: [orphan("d1", "2020-01-01T00:00:00.000Z")] }),
       confirmed: undefined,
@@ -85,16 +85,16 @@ describe("a sweep", () => {
     expect(sweep(input([], { former })).record.items).toEqual([]);
   });
 
-  describe("revokes nothing and holds", () => {
+  describe("without revoking anything, holds", () => {
     const old = "2020-01-01T00:00:00.000Z";
     const overdue = (changes: Partial<SweepRecord> = {}, confirmed?: number) => ({
       former: { record: record({ items: [orphan("d1", old)], ...changes }), confirmed },
     });
 
     test.each<[string, Partial<SweepInput>, string]>([
-      ["all orphans in a cluster that knows another last leader", overdue({ epoch: 3 }), "restored"],
-      ["all orphans in a cluster that knows no leader", { former: undefined }, "restored"],
-      ["all orphans in a cluster without any object", { ...overdue(), isEmpty: true }, "emptied"],
+      ["all orphans in a cluster whose last recorded leader is not the service's", overdue({ epoch: 3 }), "restored"],
+      ["all orphans in a cluster without a recorded leader", { former: undefined }, "restored"],
+      ["all orphans in a cluster without any objects", { ...overdue(), isEmpty: true }, "emptied"],
       ["all orphans if the last sweep held them", overdue({ state: "held" }), "nobody has confirmed"],
       [
         "all orphans if the confirmation was for another leader",
@@ -119,13 +119,13 @@ describe("a sweep", () => {
       expect([many(20), many(21)]).toEqual(["ok", "held"]);
     });
 
-    test("no orphan that an administrator has confirmed", () => {
+    test("no orphan whose revocation an administrator has confirmed", () => {
       const { record: next, revoke } = sweep(input(["d1"], overdue({ state: "held" }, 7)));
       expect([next.state, revoke]).toEqual(["ok", ["c1.d1"]]);
       expect(next.items[0]?.confirmed).toBe(true);
     });
 
-    test("orphans that appear after the confirmation", () => {
+    test("orphans that were found after the confirmation", () => {
       const names = Array.from({ length: 30 }, (_, n) => `d${n}`);
       const all = { live: names.map(live), present: new Set<string>() };
       const first = sweep(input([], { ...all, ...overdue({ state: "held" }, 7) }));
@@ -145,12 +145,12 @@ describe("a sweep", () => {
     });
   });
 
-  test("continues under the next leader, and under a cluster's first leader", () => {
+  test("continues under the next leader, and under the first leader of a cluster", () => {
     expect(sweep(input(["d1"], { epoch: 8, formerEpoch: 7 })).record.state).toBe("ok");
     expect(sweep(input(["d1"], { formerEpoch: null, former: undefined })).record.state).toBe("ok");
   });
 
-  test("records as many orphans as fit in a ConfigMap, and the number of the others", () => {
+  test("records as many orphans as fit into a ConfigMap, and the number of further orphans", () => {
     const names = Array.from({ length: 1_500 }, (_, n) => `d${n}`);
     const { record: next } = sweep({ ...input([]), live: names.map(live), present: new Set() });
     expect([next.items.length, next.more]).toEqual([1_000, 500]);

@@ -15,8 +15,8 @@ import {
 } from "./operator_folder.ts";
 
 describe.concurrent("the operator in an outage", () => {
-  describe("an outage", () => {
-    test("shows in the status, and ends as soon as the API answers", async ({ world }) => {
+  describe("an outage of the API", () => {
+    test("appears in the status, and ends as soon as the API answers", async ({ world }) => {
       await world.api.goAway();
       await world.folders.write("all.yaml", tenants(), platform(), agent());
       await world.start();
@@ -29,14 +29,14 @@ describe.concurrent("the operator in an outage", () => {
 
     test.for([
       ["an error without a code", { status: 502, body: "<html>bad gateway</html>" }],
-      ["an answer that is no JSON", { status: 200, body: "OK" }],
-      ["an answer of an unknown form", { status: 200, body: '{"platforms":{"x":{}}}' }],
-      ["unavailable", "unavailable"],
-      ["a fault", "internal"],
-      ["a rate limit", "rate_limited"],
-      ["a cut connection", "cut"],
+      ["a body that is not JSON", { status: 200, body: "OK" }],
+      ["a body of an unknown form", { status: 200, body: '{"platforms":{"x":{}}}' }],
+      ["the error unavailable", "unavailable"],
+      ["the error internal", "internal"],
+      ["the error rate_limited", "rate_limited"],
+      ["a broken connection", "cut"],
     ] as const)(
-      "shows in the status, and ends again, if the API's answer is %s",
+      "appears in the status until the API recovers, if the API responds with %s",
       async ([_, failure], { world }) => {
         world.api.fail("POST /internal/v1/state", failure);
         await world.folders.write("all.yaml", tenants(), platform());
@@ -47,7 +47,7 @@ describe.concurrent("the operator in an outage", () => {
       },
     );
 
-    test("leaves active objects as they are", async ({ world }) => {
+    test("does not change active objects", async ({ world }) => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -69,7 +69,7 @@ describe.concurrent("the operator in an outage", () => {
       expect(now).toEqual(kept);
     });
 
-    test("delays a revocation, which is retried urgently", async ({ world }) => {
+    test("delays a revocation, which the operator retries urgently", async ({ world }) => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -81,7 +81,7 @@ describe.concurrent("the operator in an outage", () => {
       await world.reaches("Delegation", "bot", "Revoked");
     });
 
-    test("shows in the status if the token is refused, and ends when the token is replaced", async ({
+    test("appears in the status if the API refuses the token, and ends when the token is replaced", async ({
       world,
     }) => {
       const file = join(world.folders.root, "token");
@@ -95,7 +95,7 @@ describe.concurrent("the operator in an outage", () => {
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("causes no write by a leader that was superseded", async ({ world }) => {
+    test("causes no write by a superseded leader", async ({ world }) => {
       await world.start();
       await world.declareAgent();
       world.api.fail("POST /internal/v1/state", "stale_epoch");
@@ -106,7 +106,7 @@ describe.concurrent("the operator in an outage", () => {
     });
   });
 
-  describe("the operator's credentials", () => {
+  describe("the credentials of a platform", () => {
     test("arrive again if the answer to the registration was lost", async ({ world }) => {
       world.api.loseAnswer("PUT /internal/v1/platforms");
       await world.folders.write("all.yaml", tenants(), platform());
@@ -124,7 +124,7 @@ describe.concurrent("the operator in an outage", () => {
       expect(only(world.api.platforms)).toMatchObject({ undelivered: false, retired: [] });
     });
 
-    test("change once if the answer to a rotation was lost", async ({ world }) => {
+    test("rotate only once if the answer to the rotation was lost", async ({ world }) => {
       await world.start();
       await world.declareAgent();
       world.api.loseAnswer("POST /internal/v1/platforms");
@@ -135,7 +135,7 @@ describe.concurrent("the operator in an outage", () => {
       expect((await world.credentials())?.api_key).toBe(only(world.api.platforms).api_key);
     });
 
-    test("remain unacknowledged until they are stored", async ({ world }) => {
+    test("stay unacknowledged until they are stored", async ({ world }) => {
       world.api.fail("POST /internal/v1/platforms", "unavailable");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();

@@ -72,13 +72,13 @@ function differingCharacters(
 describe.each(texts)("a %s's %s", (kind, path, isTaken) => {
   const start = path.endsWith("path_prefix") ? "/" : "";
 
-  test("allows the same characters in the definition as in the API", () => {
+  test("allows the same characters in the CustomResourceDefinition as in the API", () => {
     const pattern = patternOf(kind, path);
     const isSingleLine = path.endsWith("revokeReason");
     expect(differingCharacters(pattern, isTaken, { start, isSingleLine })).toEqual([]);
   });
 
-  test("allows the same combining marks in the definition as in the API", () => {
+  test("allows the same combining marks in the CustomResourceDefinition as in the API", () => {
     const pattern = patternOf(kind, path);
     const marks = (count: number) => "\u0301".repeat(count);
     for (const text of [

@@ -48,7 +48,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(JSON.stringify(state)).not.toContain(registered.api_key);
   });
 
-  test("follow changes of their manifest, and remove a callback that is no longer declared", async ({
+  test("follow changes of their manifest, and remove a callback URL that is no longer declared", async ({
     world,
   }) => {
     await world.start();
@@ -85,7 +85,7 @@ describe.concurrent("platforms in a folder", () => {
     await until("they are taken back", () => accepted().length === 0);
   });
 
-  test("wait until the namespace is bound, the account exists and its onboarding is complete", async ({
+  test("wait until their namespace is bound, the account exists and its onboarding is complete", async ({
     world,
   }) => {
     world.api.accounts.clear();
@@ -106,7 +106,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("report immediately that their namespace is bound to another account, or to none", async ({
+  test("report immediately that their namespace is now bound to another account, or no longer bound", async ({
     world,
   }) => {
     await world.start();
@@ -123,7 +123,7 @@ describe.concurrent("platforms in a folder", () => {
     expect((await world.credentials())?.api_key).toBe(registered.api_key);
   });
 
-  test("stay within the namespace's ceiling and the account's limit", async ({ world }) => {
+  test("stay within the ceiling of the namespace and the platform limit of the account", async ({ world }) => {
     await world.folders.write(
       "tenants.yaml",
       tenants({ default: `accountEmail: ${OWNER}\nceiling: ["data:*", "payments:send"]` }),
@@ -142,7 +142,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
-  test("accept principals only within the namespace's ceiling, and otherwise keep the former acceptances", async ({
+  test("accept principals only within the namespace's ceiling, and keep earlier acceptances otherwise", async ({
     world,
   }) => {
     const ceiling = (scopes: string) => tenants({ default: `accountEmail: ${OWNER}\nceiling: [${scopes}]` });
@@ -173,7 +173,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(0);
   });
 
-  test("report that the API refuses the spec", async ({ world }) => {
+  test("report that the API refuses their spec", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ callbackUrl: "http://shop.example.test" }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "InvalidSpec");
@@ -189,7 +189,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "ExternalConflict");
   });
 
-  test("neither replace a Secret of another owner, nor register in that case", async ({ world }) => {
+  test("neither replace another owner's Secret nor register while that Secret exists", async ({ world }) => {
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     const foreign =
@@ -204,7 +204,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("replace their key, but do not register again, when their Secret is gone or damaged", async ({
+  test("replace their key without registering again if their Secret is missing or damaged", async ({
     world,
   }) => {
     await world.start();
@@ -240,7 +240,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(only(world.api.platforms).retired[0]?.graceSeconds).toBe(0);
   });
 
-  test("move their credentials to a Secret of another name without a new key", async ({ world }) => {
+  test("move their credentials to a renamed Secret without a new key", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const before = await world.credentials();
@@ -251,7 +251,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
-  test("publish a key that a person replaced in the console", async ({ world }) => {
+  test("publish a key that was rotated in the console", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     world.api.rotateKey([...world.api.platforms.keys()][0] as string);
@@ -293,7 +293,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("report that they were removed in the account, and do not register again", async ({ world }) => {
+  test("report their removal in the account, and are not registered again", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     only(world.api.platforms).removed = true;

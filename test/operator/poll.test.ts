@@ -14,7 +14,7 @@ const named = (name: string, reason: Reason): AnyObject =>
     status: { requestID: "req-1", conditions: [truth("Ready", { status: "False", reason })] },
   });
 
-describe("the poll", () => {
+describe("the operator's poll", () => {
   let objects: AnyObject[];
   let delegations: StateAnswer["delegations"];
   let away: boolean;
@@ -52,7 +52,7 @@ describe("the poll", () => {
     vi.useRealTimers();
   });
 
-  test("asks for nothing while nothing waits, but for everything once in ten minutes", async () => {
+  test("reads no state while no object waits, but every state once in ten minutes", async () => {
     objects = [named("a", "Denied")];
     delegations = { a: aState({ status: "denied" }) };
     await vi.advanceTimersByTimeAsync(599_000);
@@ -62,7 +62,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual([]);
   });
 
-  test("asks every second about objects that await a decision, and enqueues decided ones urgently", async () => {
+  test("reads the state of undecided objects every second, and enqueues decided objects urgently", async () => {
     objects = [named("a", "AwaitingApproval"), named("b", "AwaitingApproval"), named("c", "Denied")];
     delegations = { a: aState(), b: aState() };
     await vi.advanceTimersByTimeAsync(3000);
@@ -77,7 +77,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Delegation/default/a!"]);
   });
 
-  test("takes turns between objects if they exceed the calls of one round", async () => {
+  test("takes turns between objects if more wait than one round can read", async () => {
     objects = Array.from({ length: 2500 }, (_, index) => named(`n${index}`, "AwaitingApproval"));
     delegations = Object.fromEntries(objects.map(({ metadata }) => [metadata.uid, aState()]));
     await vi.advanceTimersByTimeAsync(2000);
@@ -85,7 +85,7 @@ describe("the poll", () => {
     expect(new Set(asked.flat()).size).toBe(2500);
   });
 
-  test("asks less often while the API is unavailable, and retries everything once it is back", async () => {
+  test("slows down while the API is unavailable, and retries every object once the API is back", async () => {
     objects = [named("a", "ApiUnavailable")];
     delegations = { a: aState() };
     away = true;
@@ -108,7 +108,7 @@ describe("the poll", () => {
     expect(enqueued.length).toBeLessThanOrEqual(5);
   });
 
-  test("enqueues every ten minutes the objects that may wait for something other than the API", async () => {
+  test("every ten minutes, enqueues the objects that may wait for something other than the API", async () => {
     objects = [
       aPlatform({
         metadata: { name: "bound" },
@@ -121,7 +121,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Platform/default/bound"]);
   });
 
-  test("stops", async () => {
+  test("makes no calls after it is stopped", async () => {
     objects = [named("a", "AwaitingApproval")];
     poll.stop();
     await vi.advanceTimersByTimeAsync(3_600_000);

@@ -34,11 +34,11 @@ async function end(run: Run | undefined, visit: Visit = {}): Promise<void> {
   await vi.advanceTimersByTimeAsync(0);
 }
 
-describe("the queue", () => {
+describe("the operator's queue", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  test("runs a key immediately", async () => {
+  test("runs a new key immediately", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     expect((await next())?.key).toBe("a");
@@ -54,7 +54,7 @@ describe("the queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  test("runs a key exactly once more if it was added during its run", async () => {
+  test("runs a key exactly once more if the key was added during its run", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     const first = await next();
@@ -74,7 +74,7 @@ describe("the queue", () => {
     expect(queue.depth()).toEqual({ waiting: 7, running: 3 });
   });
 
-  test("runs a key again at the time that its run returned, not before", async () => {
+  test("runs a key again at the time that the previous run returned, not before", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 5000 });
@@ -84,7 +84,7 @@ describe("the queue", () => {
     expect((await next())?.failures).toBe(0);
   });
 
-  test("forgets an earlier time if the key runs before", async () => {
+  test("discards the scheduled time of a key that runs earlier", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 5000 });
@@ -94,7 +94,7 @@ describe("the queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  test("runs a key once on the way to a time beyond the longest timer", async () => {
+  test("runs a key once in between if it is scheduled beyond the longest timer", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 60 * 24 * 3600 * 1000 });
@@ -102,7 +102,7 @@ describe("the queue", () => {
     expect(await next()).toBeDefined();
   });
 
-  test("retries after 1 s, 2 s, 4 s … 5 min", async () => {
+  test("retries ordinary work after 1 s, 2 s, 4 s … 5 min", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     for (const [failures, delay] of [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].entries()) {
@@ -146,7 +146,7 @@ describe("the queue", () => {
     expect(await next()).toBeDefined();
   });
 
-  test("counts failures from the start after a success, and after `forget`", async () => {
+  test("resets the failure count after a success, and after `forget`", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { retry: true });
@@ -163,7 +163,7 @@ describe("the queue", () => {
     expect((await next())?.failures).toBe(0);
   });
 
-  test("reports a run that throws, and retries it", async () => {
+  test("reports a run that rejects, and retries the key", async () => {
     const { queue, next, errors } = controlled();
     queue.add(key("a"));
     const fault = new Error("disk full");
@@ -173,7 +173,7 @@ describe("the queue", () => {
     expect((await next())?.failures).toBe(1);
   });
 
-  test("stops after the runs under way have ended, and starts none afterwards", async () => {
+  test("stops after the current runs have finished, and starts no further runs", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     const run = await next();

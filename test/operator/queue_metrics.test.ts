@@ -48,7 +48,7 @@ describe("the queue's metrics", () => {
     ]);
   });
 
-  test("count waiting, running, successful, failed and repeated keys", async () => {
+  test("count waiting, running, successful, failed and requeued keys", async () => {
     const registry = new Registry();
     const ends: ((visit: Visit) => void)[] = [];
     const queue = createQueue({

@@ -45,7 +45,7 @@ describe("the operator with the real API", () => {
       headers: { "x-service-api-key": api_key ?? "" },
     });
 
-  test("accepts the principals that a Platform lists, refuses an unknown one, and ends acceptances", async () => {
+  test("accepts the principals that a Platform lists, refuses an unknown principal, and ends acceptances", async () => {
     const stranger = await api.person();
     await world.folders.write("tenants.yaml", bound());
     await world.folders.write("platform.yaml", platform());
@@ -69,7 +69,7 @@ describe("the operator with the real API", () => {
     await until("the acceptance has ended", async () => (await accepted()).length === 0);
   });
 
-  test("runs the quickstart: from YAML to a narrower approval, to a revocation, to no objects", async () => {
+  test("completes the quickstart: registration, a narrower approval, a revocation and the deletion", async () => {
     for (const file of await readdir(examples)) {
       await copyFile(join(examples, file), join(world.folders.manifests, file));
     }
@@ -106,7 +106,7 @@ describe("the operator with the real API", () => {
     expect((await agentsOf(last)).status).toBe(401);
   });
 
-  test("replaces a lost key once, and publishes one that a person replaced", async () => {
+  test("replaces a lost key once, and publishes a key that was rotated in the console", async () => {
     await world.folders.write("all.yaml", bound(), platform());
     await world.start();
     await world.reaches("Platform", "shop", "Active");
@@ -174,7 +174,7 @@ describe("the operator with the real API", () => {
     expect(condition(state, "Ready")?.message).toContain(message);
   });
 
-  test("registers one platform for a personal account", async () => {
+  test("registers only one platform for a personal account", async () => {
     const second = platform({}, { name: "second" });
     await world.folders.write("all.yaml", bound(), platform());
     await world.start();
@@ -183,7 +183,7 @@ describe("the operator with the real API", () => {
     await world.reaches("Platform", "second", "PlatformLimit");
   });
 
-  test("survives an unavailable vault", async () => {
+  test("continues after the vault was unavailable", async () => {
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     await world.folders.write("all.yaml", bound(), platform(), agent());
     await world.start();

@@ -9,7 +9,7 @@ import { tenants } from "./folder/folders.ts";
 import { condition, only, platform, statePath, folderTest as test } from "./operator_folder.ts";
 
 describe.concurrent("the operator after a restart", () => {
-  test("refuses to start without its identity if it has objects, and starts when the identity is back", async ({
+  test("refuses to start if objects exist without their identity file, and starts when the file is back", async ({
     world,
   }) => {
     const path = join(world.folders.status, "cluster.yaml");
@@ -26,7 +26,7 @@ describe.concurrent("the operator after a restart", () => {
     await world.start();
   });
 
-  test("becomes ready when every object was reconciled, even while the API is unavailable", async ({
+  test("becomes ready when every object has been reconciled, even while the API is unavailable", async ({
     world,
   }) => {
     await world.start();
@@ -45,7 +45,7 @@ describe.concurrent("the operator after a restart", () => {
     await world.api.comeBack();
   });
 
-  test("writes nothing if nothing changed, and requests nothing twice", async ({ world }) => {
+  test("writes nothing if nothing has changed, and requests nothing twice", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -90,7 +90,7 @@ describe.concurrent("the operator after a restart", () => {
     expect(events.map(({ reason }) => reason).every((reason) => Object.hasOwn(reasons, reason))).toBe(true);
   });
 
-  test("keeps secrets out of states, events and errors", async ({ world }) => {
+  test("keeps secrets out of status files, events and errors", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     await world.stop();

@@ -61,8 +61,8 @@ const cases: [string, AnyObject[], string][] = [
   ["a request", [aPlatform(), anAgent(), aDelegation()], "putDelegation"],
 ];
 
-describe("the operator's call for", () => {
-  test.each(cases)("%s is made while it leads and the object is current", async (_, objects, call) => {
+describe("the operator's API call for", () => {
+  test.each(cases)("%s is made while the operator leads and the object is current", async (_, objects, call) => {
     expect(await callsFor(objects, { isCurrent: true, isHeld: true })).toContain(call);
   });
 
@@ -70,7 +70,7 @@ describe("the operator's call for", () => {
     expect(await callsFor(objects, { isCurrent: false, isHeld: true })).not.toContain(call);
   });
 
-  test.each(cases)("%s is not made, nor any other, once it may no longer lead", async (_, objects) => {
+  test.each(cases)("%s and every other call are omitted once the operator may no longer lead", async (_, objects) => {
     expect(await callsFor(objects, { isCurrent: true, isHeld: false })).toEqual([]);
   });
 });

@@ -17,7 +17,7 @@ function reader(fail = false) {
 }
 
 describe("the state reader", () => {
-  test("combines concurrent reads into one call, and returns each its own state", async () => {
+  test("combines concurrent reads into one call, and returns each object's own state", async () => {
     const { states, batches } = reader();
     const answers = await Promise.all(["a", "b", "unknown"].map((id) => states.read(id)));
     expect(batches).toEqual([["a", "b", "unknown"]]);
@@ -29,7 +29,7 @@ describe("the state reader", () => {
     expect(answers[2]).toEqual({ value: {} });
   });
 
-  test("never asks for more than 500 in one call", async () => {
+  test("reads at most 500 states in one call", async () => {
     const { states, batches } = reader();
     const ids = Array.from({ length: 1001 }, (_, index) => `id-${index}`);
     const answers = await Promise.all(ids.map((id) => states.read(id)));
@@ -44,7 +44,7 @@ describe("the state reader", () => {
     expect(batches).toEqual([["a"], ["a"]]);
   });
 
-  test("returns a failure to all reads of the call", async () => {
+  test("returns a failure to all reads that share the call", async () => {
     const { states } = reader(true);
     const answers = await Promise.all(["a", "b"].map((id) => states.read(id)));
     expect(answers.map(({ failure }) => failure?.kind)).toEqual(["unavailable", "unavailable"]);

@@ -28,11 +28,11 @@ describe("namespace bindings", () => {
   });
 
   test.each([
-    ["no YAML", "accountEmail: [", "not YAML"],
-    ["text", "owner@example.test", "expected object"],
-    ["nothing", "", "expected object"],
+    ["a value that is not YAML", "accountEmail: [", "not YAML"],
+    ["a string as its value", "owner@example.test", "expected object"],
+    ["no value", "", "expected object"],
     ["no account", "ceiling: [data:read]", "accountEmail"],
-    ["no address", "accountEmail: nobody", "accountEmail"],
+    ["an invalid address", "accountEmail: nobody", "accountEmail"],
     ["an unknown field", "accountEmail: a@example.test\ncelling: [data:read]", "celling"],
     ["an empty ceiling", "accountEmail: a@example.test\nceiling: []", "ceiling"],
     ...["data:raed", "custom:refund", "custom:*", "custom:a:b:c:d:e", "custom:*:refund", "urn:x:y", ""].map(
@@ -49,7 +49,7 @@ describe("namespace bindings", () => {
     expect(bindings.get("good")?.tenant).toBeDefined();
   });
 
-  test("come from several ConfigMaps, and a namespace in two of them is bound by neither", () => {
+  test("come from several ConfigMaps; a namespace in two ConfigMaps is not bound", () => {
     const first = {
       name: "first",
       data: { a: "accountEmail: a@example.test", b: "accountEmail: b@example.test" },

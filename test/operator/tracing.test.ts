@@ -45,7 +45,7 @@ describe("OpenTelemetry spans", () => {
     collector.close();
   });
 
-  test("contain the object, the version and the result of a visit", async () => {
+  test("record the object, the version and the result of a visit", async () => {
     const tracing = await createTracing(`${url}/`, "1.2.3");
     await tracing.visit(key, async () => ({}));
     await tracing.visit(key, async () => ({ retry: true }));
@@ -72,7 +72,7 @@ describe("OpenTelemetry spans", () => {
     expect(JSON.stringify(batches)).not.toContain("secret");
   });
 
-  test("continue in calls made during a visit, and only there", async () => {
+  test("continue in calls made during a visit, and in no other calls", async () => {
     const tracing = await createTracing(url, "0");
     const inside: (string | undefined)[] = [];
     await Promise.all(
@@ -91,7 +91,7 @@ describe("OpenTelemetry spans", () => {
     expect(new Set(headers).size).toBe(2);
   });
 
-  test("disturb nothing while the collector is unavailable", async () => {
+  test("affect nothing else while the collector is unavailable", async () => {
     collector.closeAllConnections();
     collector.close();
     const tracing = await createTracing(url, "0");

@@ -6,7 +6,7 @@ import { aDelegation, aPlatform, truth } from "./objects.ts";
 
 const approval = { decision: "Denied", approver: { username: "jane" }, observedGeneration: 1 } as const;
 
-describe("the time that people wait", () => {
+describe("the measured duration of urgent work", () => {
   function seen(...objects: (Delegation | undefined)[]): string[] {
     const told: string[] = [];
     const times = createUrgentTimes((what, seconds) => {
@@ -22,7 +22,7 @@ describe("the time that people wait", () => {
 
   test.each<[string, (Delegation | undefined)[], string[]]>([
     [
-      "of a revocation until it is confirmed",
+      "a revocation until it is confirmed",
       [
         revoked,
         revoked,
@@ -30,24 +30,24 @@ describe("the time that people wait", () => {
       ],
       ["revoke"],
     ],
-    ["of a deletion until the object is gone", [aDelegation(), deleting, undefined], ["revoke"]],
+    ["a deletion until the object is gone", [aDelegation(), deleting, undefined], ["revoke"]],
     [
-      "of an approval until it is carried out",
+      "an approval until it is carried out",
       [decided, aDelegation({ status: { approval, conditions: [truth("Approved")] } })],
       ["decide"],
     ],
     [
-      "of a denial until it is carried out",
+      "a denial until it is carried out",
       [decided, aDelegation({ status: { approval, conditions: [truth("Denied")] } })],
       ["decide"],
     ],
-    ["for the deletion where a decision was not done before", [decided, deleting, undefined], ["revoke"]],
-    ["for nothing else", [aDelegation(), aDelegation({ spec: { suspend: true } }), undefined], []],
-  ])("counts the duration %s", (_, objects, told) => {
+    ["only the deletion if it precedes the effect of a decision", [decided, deleting, undefined], ["revoke"]],
+    ["no other change", [aDelegation(), aDelegation({ spec: { suspend: true } }), undefined], []],
+  ])("covers %s", (_, objects, told) => {
     expect(seen(...objects)).toEqual(told);
   });
 
-  test("starts when the work was first seen, however often the object changes meanwhile", async () => {
+  test("starts when the operator first saw the work, however often the object changes meanwhile", async () => {
     const told: number[] = [];
     const times = createUrgentTimes((_, seconds) => told.push(seconds));
     times.sees(keyOf(revoked), revoked);
@@ -57,7 +57,7 @@ describe("the time that people wait", () => {
     expect(told[0]).toBeGreaterThanOrEqual(0.05);
   });
 
-  test("excludes platforms, and work across terms", () => {
+  test("excludes platforms, and work that spans two terms", () => {
     const told: string[] = [];
     const times = createUrgentTimes((what) => told.push(what));
     const platform = aPlatform({ metadata: { deletionTimestamp: "2026-06-01T11:59:00.000Z" } });

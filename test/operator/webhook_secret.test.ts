@@ -21,7 +21,7 @@ afterEach(async () => {
   await api.stop();
 });
 
-test("the operator copies a promoted webhook secret into the Secret, with a working key", async () => {
+test("the operator copies a promoted webhook secret into the Secret, together with a working key", async () => {
   const person = await api.person();
   await world.folders.write("all.yaml", tenants({ default: `accountEmail: ${person.email}` }), platform());
   await world.start();

@@ -17,7 +17,7 @@ describe("the plugin", () => {
   const { run, calls } = kubectl;
   const me = { status: { userInfo: { username: "jane" } } };
 
-  test("prints its help, and the help of each command", async () => {
+  test("prints its help and the help of each command", async () => {
     expect(await run(["--help"])).toBe(0);
     expect(kubectl.out).toContain("kubectl deputize <command>");
     expect(await run([])).toBe(2);
@@ -35,19 +35,19 @@ describe("the plugin", () => {
     [["status", "-o", "yaml"], "--output must be json"],
     [["status", "--confirm"], "--confirm needs --orphans"],
     [["status", "bot", "--orphans"], "--orphans takes no name"],
-  ])("rejects %j with an explanation", async (args, message) => {
+  ])("rejects the command line %j with an explanation", async (args, message) => {
     expect(await run(args)).toBe(2);
     expect(kubectl.notes).toContain(message);
     expect(kubectl.out).toBe("");
   });
 
-  test("has every command in its documentation", async () => {
+  test("documents every command", async () => {
     const page = await readFile(new URL("../../docs/kubectl.md", import.meta.url), "utf8");
     const named = [...page.matchAll(/^\| `([a-z-]+)/gm)].map(([, name]) => name);
     expect(named.sort()).toEqual(Object.keys(commands).sort());
   });
 
-  test("passes the options for cluster, namespace and user to every call", async () => {
+  test("passes the options for cluster, namespace and user to every call of kubectl", async () => {
     await run(["status", "-n", "bank", "--context=prod", "--as", "jane", "--as-group", "a", "--as-group=b"], {
       "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io": { items: [] },
     });
@@ -64,7 +64,7 @@ describe("the plugin", () => {
     );
   });
 
-  test("decides nothing without a confirmation", async () => {
+  test("writes no decision unless the user confirms", async () => {
     kubectl.answer = false;
     expect(
       await run(["approve", "bot"], { "get delegations.deputize.io": delegation, "auth whoami": me }),
@@ -73,7 +73,7 @@ describe("the plugin", () => {
     expect((await calls()).map(([first]) => first)).not.toContain("patch");
   });
 
-  test("writes a decision for the version that was shown, in the user's name", async () => {
+  test("writes a decision in the user's name, for the version that the user saw", async () => {
     await run(["deny", "bot", "--no-wait", "-y", "-m", "no"], {
       "get delegations.deputize.io": delegation,
       "auth whoami": me,
@@ -105,7 +105,7 @@ describe("the plugin", () => {
       { deletionTimestamp: NOW.toISOString() },
       "It is being deleted",
     ],
-  ])("does not decide %s", async (_, spec, metadata, message) => {
+  ])("refuses to decide %s", async (_, spec, metadata, message) => {
     const object = {
       ...delegation,
       spec: { ...delegation.spec, ...spec },
@@ -124,7 +124,7 @@ describe("the plugin", () => {
     expect(kubectl.notes).toBe("no\\u{1b}[2J\n");
   });
 
-  test("reports that kubectl is missing", async () => {
+  test("reports that kubectl is not installed", async () => {
     kubectl.program = `${kubectl.program}-is-not-there`;
     expect(await run(["status"])).toBe(1);
     expect(kubectl.notes).toContain("was not found: install it");
@@ -135,11 +135,11 @@ describe("the plugin", () => {
     ["bot-2", [], "bot-3"],
     ["bot", ["bot-2", "bot-3"], "bot-4"],
     [`${"a".repeat(62)}b`, [], `${"a".repeat(61)}-2`],
-  ])("renews %s, next to %j, as %s", (name, taken, next) => {
+  ])("renews %s, if %j exist, as %s", (name, taken, next) => {
     expect(nextName(name, new Set(taken))).toBe(next);
   });
 
-  test("renews a request without its end, its owner marks and its requester", () => {
+  test("renews a request without its expiry, its owner marks and its former requester", () => {
     const old = {
       ...delegation,
       metadata: {

@@ -38,7 +38,7 @@ const patches = async () => (await calls()).filter(([verb]) => verb === "patch")
 const written = (patch: string[] = []) => JSON.parse(patch[patch.indexOf("-p") + 1] ?? "");
 
 describe("a decision", () => {
-  test("grants the chosen scopes, and refuses scopes that were not requested", async () => {
+  test("grants the selected scopes, and rejects scopes that were not requested", async () => {
     const answers = { [GET]: delegation, ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "-y", "--no-wait", "--scopes", "data:read"], answers)).toBe(0);
     const [patch] = await patches();
@@ -48,7 +48,7 @@ describe("a decision", () => {
     expect(await patches()).toHaveLength(1);
   });
 
-  test("becomes a server-side dry run with --dry-run, without a question", async () => {
+  test("becomes a server-side dry run, without a question, if --dry-run is given", async () => {
     kubectl.answer = false;
     const answers = { [GET]: delegation, ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "--dry-run"], answers)).toBe(0);
@@ -56,7 +56,7 @@ describe("a decision", () => {
     expect(kubectl.out).toContain("would be approved (dry run)");
   });
 
-  test("repeats the write if the operator wrote in between", async () => {
+  test("makes another attempt if the operator wrote to the object in between", async () => {
     const answers = { [GET]: [delegation, changed({})], ...who, [PATCH]: [CONFLICT, {}] };
     expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(0);
     const versions = (await patches()).map((patch) => written(patch).metadata.resourceVersion);
@@ -66,7 +66,7 @@ describe("a decision", () => {
   test.each([
     ["created again", { uid: "2" }],
     ["changed", { generation: 2 }],
-  ])("fails if the object was %s since it was shown", async (_, metadata) => {
+  ])("fails if the object was %s after the user saw it", async (_, metadata) => {
     const answers = { [GET]: [delegation, changed(metadata)], ...who, [PATCH]: [CONFLICT, {}] };
     expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(1);
     expect(kubectl.notes).toContain("It has changed since it was read");
@@ -80,7 +80,7 @@ describe("a decision", () => {
     ["ApproverNotLinked", "Approved", 1],
     ["FourEyesRequired", "Approved", 1],
     ["ExternalMissing", "Approved", 1],
-  ])("with result %s after %s ends with exit status %i", async (reason, decision, status) => {
+  ])("ends with result %s after %s, and the plugin exits with status %i", async (reason, decision, status) => {
     const answers = { [GET]: [delegation, decided(reason, decision)], ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "-y"], answers)).toBe(status);
     expect(kubectl.out).toContain(`delegation/bot is ${reason}: because`);

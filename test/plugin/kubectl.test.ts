@@ -26,7 +26,7 @@ async function failureAfter(err: string): Promise<string> {
 
 const LOG = 'E1125 12:41:54.802031    1107 memcache.go:265] "Unhandled Error" err="connection refused"\n';
 
-test("an error contains kubectl's message without its log lines", async () => {
+test("a kubectl error contains kubectl's message without log lines", async () => {
   const refusal = "The connection to the server localhost:8080 was refused";
   expect(await failureAfter(`${LOG}${LOG}${refusal}\n`)).toBe(refusal);
   expect(await failureAfter(`${refusal}\nE1 is no line of a log\n`)).toBe(
@@ -34,7 +34,7 @@ test("an error contains kubectl's message without its log lines", async () => {
   );
 });
 
-test("an error contains kubectl's log if there is no message, and the exit status if there is no output", async () => {
+test("a kubectl error contains the log if there is no message, and the exit status if there is no output", async () => {
   expect(await failureAfter(LOG)).toBe(LOG.trim());
   expect(await failureAfter("")).toMatch(/kubectl ended with status 1$/);
 });

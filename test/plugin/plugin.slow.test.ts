@@ -93,7 +93,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     return { world, person, cluster, plugin, as, call, link, allow, approvers, editors, declare };
   });
 
-  test("approves some requested scopes, once, and waits for the result", async ({
+  test("approves some of the requested scopes, once, and waits for the result", async ({
     shop: { world, as, link, approvers, declare },
   }) => {
     await approvers();
@@ -126,7 +126,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(shown.out).toContain(`Approved       data:read by ${JANE}: for March`);
   });
 
-  test("denies with a reason for people", async ({ shop: { as, link, approvers, declare } }) => {
+  test("denies a delegation, with a reason", async ({ shop: { as, link, approvers, declare } }) => {
     await approvers();
     await link();
     await declare();
@@ -137,7 +137,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     });
   });
 
-  test("explains why a decision does not count, and what the cluster refuses", async ({
+  test("explains why a decision does not count, and what the cluster refused", async ({
     shop: { world, as, approvers, editors, declare },
   }) => {
     await approvers();
@@ -155,7 +155,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(missing).toMatchObject({ status: 1, err: "There is no delegation nothing in the namespace\n" });
   });
 
-  test("shows the user's name, and the call by which the account's owner links it", async ({
+  test("shows the user's name, and the call by which the account's owner links the user", async ({
     shop: { person, cluster, as, call },
   }) => {
     const { out, status } = await as("jane", "link", "--cluster-id", cluster, "-o", "json");
@@ -171,7 +171,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(link.status).toBe(201);
   });
 
-  test("shows who may approve according to RBAC, and what others lack", async ({
+  test("shows which users RBAC allows to approve, and what the others lack", async ({
     shop: { as, allow, approvers, declare },
   }) => {
     await approvers();
@@ -190,7 +190,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect((await as("jane", "who-can-approve", "bot")).err).toContain("Forbidden");
   });
 
-  test("revokes and waits for the result, and renews the request in the name of the current user", async ({
+  test("revokes a delegation, waits for the result, and renews the request for the current user", async ({
     shop: { world, as, editors, declare },
   }) => {
     await editors();
@@ -216,7 +216,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     });
   });
 
-  test("replaces a platform's key, and prints the name of its Secret", async ({
+  test("replaces a platform's key, and prints the name of the Secret", async ({
     shop: { world, as, editors, declare },
   }) => {
     await editors();
@@ -230,7 +230,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect((await world.secret("shop-credentials"))?.api_key).not.toBe(before?.api_key);
   });
 
-  test("lists all objects, and shows one in detail", async ({ shop: { world, as, editors, declare } }) => {
+  test("lists all objects, and shows one object in detail", async ({ shop: { world, as, editors, declare } }) => {
     await editors();
     await declare();
     const { out } = await as("ed", "status");
@@ -249,7 +249,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(JSON.parse((await as("ed", "status", "bot", "-o", "json")).out).metadata.name).toBe("bot");
   });
 
-  test("lists orphans, and confirms them", async ({ shop: { world, as, call } }) => {
+  test("lists orphans and confirms their revocation", async ({ shop: { world, as, call } }) => {
     const record = {
       checkedAt: new Date().toISOString(),
       epoch: 7,

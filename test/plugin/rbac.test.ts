@@ -40,7 +40,7 @@ describe("the subjects that RBAC allows", () => {
     ["the name", rule({ resourceNames: ["shop"] }), true],
     ["another name", rule({ resourceNames: ["bank"] }), false],
     ["the subresource only", rule({ resources: ["platforms/status"] }), false],
-  ])("include a subject if its rule matches %s, and otherwise not", (_, given, isAllowed) => {
+  ])("include a subject only if its rule matches: %s", (_, given, isAllowed) => {
     expect(names(of(given), approve)).toEqual(isAllowed ? ["User jane"] : []);
   });
 
@@ -60,7 +60,7 @@ describe("the subjects that RBAC allows", () => {
     expect(names(of(...rules), write)).toEqual(isAllowed ? ["User jane"] : []);
   });
 
-  test("appear once each, with all bindings of every kind", () => {
+  test("appear once each, with all of their bindings", () => {
     const jane = { kind: "User", name: "jane" };
     const pipeline = { kind: "ServiceAccount", name: "ci", namespace: "shop" };
     const rbac: Rbac = {

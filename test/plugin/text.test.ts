@@ -28,7 +28,7 @@ describe("the plugin's output", () => {
     expect(duration(ms)).toBe(text);
   });
 
-  test("formats a time relative to now, and nothing without a time", () => {
+  test("formats a time relative to now, and prints nothing if there is no time", () => {
     expect(relative("2026-06-04T12:00:00Z", NOW)).toBe("in 3d");
     expect(relative("2026-06-01T07:00:00Z", NOW)).toBe("5h ago");
     expect(relative(undefined, NOW)).toBe("");
@@ -44,7 +44,7 @@ describe("the plugin's output", () => {
     { heading: "REASON", of: ({ reason }: (typeof rows)[number]) => reason, dropsAt: 2 },
     { heading: "GRANTED", of: ({ granted }: (typeof rows)[number]) => granted, dropsAt: 1 },
   ];
-  test("drops columns, the highest first, until a table fits, and then cuts lines", () => {
+  test("drops the columns with the highest number until a table fits, then cuts lines", () => {
     expect(table(rows, columns, 80)).toBe(
       [
         "NAME                 REASON             GRANTED",
@@ -58,12 +58,12 @@ describe("the plugin's output", () => {
     expect(table(rows, columns, 10).split("\n")[2]).toBe("a-much-lo…");
   });
 
-  test("wraps words, and keeps a long word whole", () => {
+  test("wraps words, and does not break a long word", () => {
     expect(wrapped("one two three", 7)).toBe("one two\nthree");
     expect(wrapped("a https://console.example.test/x b", 10)).toBe("a\nhttps://console.example.test/x\nb");
   });
 
-  test("aligns texts beside their labels", () => {
+  test("aligns texts in a column next to their labels", () => {
     const long = `${"word ".repeat(12)}end`;
     const lines = [["Asked", "data:read"] as const, ["Says", long] as const];
     expect(labelled(lines, 60, "  ").split("\n")).toEqual([

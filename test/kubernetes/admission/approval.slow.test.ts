@@ -30,7 +30,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
 
   const approvalOf = async (name = "help") => (await world.get("delegations", name)).status?.approval;
 
-  test("can be written with the verb approve on the Platform, and for some scopes only", async () => {
+  test("succeeds with the verb approve on the Platform, also for some scopes only", async () => {
     expect((await world.approve("approver", "help")).status).toBe(200);
     expect(await approvalOf()).toMatchObject({ decision: "Approved", approvedScopes: ["data:read"] });
   });
@@ -41,7 +41,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     expect(await approvalOf()).toMatchObject({ decision: "Denied", message: "not this month" });
   });
 
-  test("contains the approver's own uid or none", async () => {
+  test("contains the approver's own uid or no uid", async () => {
     const wrong = { approver: { username: PEOPLE.approver.name, uid: "uid-of-bob" } };
     expect(refused(await world.approve("approver", "help", wrong))).toEqual(
       forbidden("must be your own uid"),
@@ -50,18 +50,18 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     expect((await world.approve("approver", "help", right)).status).toBe(200);
   });
 
-  test("can come from system:admin, a person in a small cluster", async () => {
+  test("succeeds for system:admin, a person in a small cluster", async () => {
     const admin = { name: "system:admin", group: "system:masters" };
     expect((await world.approve(admin, "help")).status).toBe(200);
   });
 
-  test("passes the policies if the approver left out spec.requestedBy, which only the API checks", async () => {
+  test("succeeds if the approver omitted spec.requestedBy, which only the API checks", async () => {
     await world.declare("both", "own");
     expect((await world.approve("both", "own")).status).toBe(200);
   });
 
-  describe("causes a refusal", () => {
-    test("with a spoofed approver name", async () => {
+  describe("fails", () => {
+    test("with another user as approver", async () => {
       const spoofed = { approver: { username: PEOPLE.both.name } };
       expect(refused(await world.approve("approver", "help", spoofed))).toEqual(
         forbidden(`must be your own user name, ${PEOPLE.approver.name}`),
@@ -143,12 +143,12 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       ).toEqual(invalid("approvedScopes must lie within spec.scopes"));
     });
 
-    test("without a scope, and as a denial with one", async () => {
+    test("without a scope, and with one if it is a denial", async () => {
       expect((await world.approve("approver", "help", { approvedScopes: [] })).status).toBe(422);
       expect((await world.approve("approver", "help", { decision: "Denied" })).status).toBe(422);
     });
 
-    test("with a generation other than the Delegation's current one", async () => {
+    test("with another generation than the Delegation's current one", async () => {
       await world.patch("editor", "delegations", "help", { spec: { suspend: true } });
       expect(refused(await world.approve("approver", "help"))).toEqual(
         forbidden("must be the Delegation's metadata.generation"),
@@ -156,7 +156,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect((await world.approve("approver", "help", { observedGeneration: 2 })).status).toBe(200);
     });
 
-    test("for a Delegation that is under deletion or revoked", async () => {
+    test("for a Delegation that is revoked or being deleted", async () => {
       await world.call("editor", "DELETE", world.path("delegations", "help"));
       const leaving = { observedGeneration: 2 };
       expect(refused(await world.approve("approver", "help", leaving))).toEqual(
@@ -180,7 +180,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toEqual(before);
     });
 
-    test("if anybody tries to remove it", async () => {
+    test("as an attempt to remove an earlier approval", async () => {
       await world.approve("approver", "help");
       for (const who of ["approver", "wildcard", "admin"] as const) {
         const gone = { status: { approval: null } };
@@ -200,7 +200,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     });
   });
 
-  test("does not apply to a Delegation that is created again, and cannot be part of a creation", async () => {
+  test("does not apply to a recreated Delegation, and cannot be part of a new Delegation", async () => {
     await world.approve("approver", "help");
     await world.call("operator", "PATCH", world.path("delegations", "help"), {
       metadata: { finalizers: null },
@@ -253,7 +253,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
   });
 
   test.each<Somebody>(["approver", "wildcard", "admin"])(
-    "gives %s no right to remove anything from a status",
+    "does not let %s remove anything from a status",
     async (who) => {
       const status = { certID: "cert-1", certStatus: "Active" };
       await world.patch("operator", "delegations", "help", { status }, "status");
@@ -265,7 +265,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     },
   );
 
-  test("gives no right to write the status of a Platform or an Agent", async () => {
+  test("does not let the approver write the status of a Platform or an Agent", async () => {
     for (const [resource, name] of [
       ["platforms", "shop"],
       ["agents", "bot"],

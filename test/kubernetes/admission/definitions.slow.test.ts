@@ -60,7 +60,7 @@ describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () =
     await setVersions([version]);
   };
 
-  test("survives a deletion of all definitions", async () => {
+  test("survives an unconfirmed deletion of all definitions", async () => {
     const answer = await kubernetes.call("DELETE", FOLDER);
     expect(answer.status).toBe(403);
     expect(String(answer.body.message)).toContain("deleting this definition deletes all its objects");
@@ -69,7 +69,7 @@ describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () =
     }
   });
 
-  test("without its status subresource still does not allow a forged approval", async () => {
+  test("allows no forged approval even without its status subresource", async () => {
     const { subresources: _, ...version } = whole.spec.versions[0];
     await changeDefinition(version);
     const status = {
@@ -104,7 +104,7 @@ describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () =
     expect(created.status).toBe(403);
   });
 
-  test("without its rules still does not allow a second decision, or an approval without scopes", async () => {
+  test("allows no second decision and no approval without scopes, even without its rules", async () => {
     const version = structuredClone(whole.spec.versions[0]) as Version;
     const { openAPIV3Schema } = version.schema;
     delete openAPIV3Schema["x-kubernetes-validations"];
@@ -136,7 +136,7 @@ describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () =
     expect([vanish.status, String(vanish.body.message)]).toEqual(twice);
   });
 
-  test("waits in a confirmed deletion until the operator has released every object", async () => {
+  test("remains during a confirmed deletion until the operator has released every object", async () => {
     const annotations = { "deputize.io/delete-all": "delegations.deputize.io" };
     await kubernetes.call("PATCH", DELEGATIONS, { metadata: { annotations } }, MERGE_PATCH);
     expect((await kubernetes.call("DELETE", DELEGATIONS)).status).toBe(200);

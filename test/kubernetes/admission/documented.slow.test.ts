@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)("the documentation of approvals in Kubern
       env: { PATH: process.env.PATH, HOME: folder, KUBECONFIG: join(folder, "config") },
     });
 
-  test("contains a working role and working commands, and the messages of refusals", async () => {
+  test("contains a role and commands that work, and the actual messages of refusals", async () => {
     await expect(shell(block(section, "sh"))).rejects.toMatchObject({
       stderr: expect.stringContaining("Forbidden"),
     });

@@ -15,7 +15,7 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 const refused = (answer: KubernetesAnswer) => [answer.status, String(answer.body.message)];
 const forbidden = (text: string) => [403, expect.stringContaining(text)];
 
-describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => {
+describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster", () => {
   let kubernetes: Kubernetes;
   let world: AdmissionWorld;
 
@@ -33,13 +33,13 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
     (await world.get(resource, name)).metadata as { uid: string; finalizers?: string[] };
 
   describe("the requester of a Delegation", () => {
-    test("must be its creator, or absent", async () => {
+    test("must be the creator of the Delegation, or absent", async () => {
       expect((await world.declare("editor", "a", { requestedBy: PEOPLE.editor.name })).status).toBe(201);
       expect((await world.declare("editor", "b")).status).toBe(201);
     });
 
     test.each<Somebody>(["editor", "wildcard", "admin"])(
-      "cannot be somebody else, whatever rights %s has",
+      "cannot be another user, whatever rights %s has",
       async (who) => {
         expect(refused(await world.declare(who, "c", { requestedBy: "somebody@example.test" }))).toEqual(
           forbidden(`spec.requestedBy must be your own user name, ${PEOPLE[who].name}`),
@@ -47,7 +47,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       },
     );
 
-    test("cannot be somebody else with server-side apply", async () => {
+    test("cannot be another user with server-side apply", async () => {
       const apply = (requestedBy: string) =>
         kubernetes.as(PEOPLE.editor)(
           "PATCH",
@@ -84,7 +84,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
     });
   });
 
-  describe("the finalizer", () => {
+  describe("the operator's finalizer", () => {
     test.each(["platforms", "agents", "delegations"])(
       "can be removed from %s only by the operator",
       async (resource) => {
@@ -100,7 +100,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       },
     );
 
-    test("remains during the deletion, and together with other finalizers", async () => {
+    test("remains during a deletion, also together with other finalizers", async () => {
       await world.patch("editor", "delegations", "help", {
         metadata: { finalizers: [FINALIZER, "example.test/other"] },
       });
@@ -111,7 +111,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await world.patch("editor", "delegations", "help", own)).status).toBe(200);
     });
 
-    test("cannot be removed through the status", async () => {
+    test("cannot be removed through the status subresource", async () => {
       const none = { metadata: { finalizers: null, annotations: { any: "thing" } } };
       await world.patch("wildcard", "delegations", "help", none, "status");
       const { finalizers, annotations } = (await world.get("delegations", "help")).metadata as {
@@ -122,7 +122,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect(annotations).toBeUndefined();
     });
 
-    test("can be removed by force only with the verb force-delete and the object's uid in an annotation", async () => {
+    test("can be removed by force only with the verb force-delete and an annotation with the object's uid", async () => {
       const { uid } = await metadataOf("delegations", "help");
       const strip = (annotation: string) => ({
         metadata: { finalizers: null, annotations: { "deputize.io/force-delete": annotation } },
@@ -146,7 +146,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
   });
 
   describe("the operator", () => {
-    test("cannot create objects or change a spec", async () => {
+    test("cannot create objects or change the spec of one", async () => {
       expect(refused(await world.declare("operator", "own"))).toEqual(
         forbidden("the operator creates no objects"),
       );
@@ -182,14 +182,14 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await world.call("operator", "DELETE", `${folder}/d`)).status).toBe(200);
     });
 
-    test("cannot delete Secrets of another type with a collection delete", async () => {
+    test("cannot delete Secrets of other types by deleting a collection", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       await world.call("wildcard", "POST", folder, { metadata: { name: "f" }, type: "Opaque" });
       expect((await world.call("operator", "DELETE", folder)).status).toBe(403);
       expect((await world.call("admin", "GET", `${folder}/f`)).status).toBe(200);
     });
 
-    test("does not limit the Secrets of other users", async () => {
+    test("does not restrict how other users use Secrets", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       const answer = await world.call("wildcard", "POST", folder, {
         metadata: { name: "e" },
@@ -199,7 +199,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
     });
   });
 
-  test("show a trustworthy creation time, unlike the times in their managed fields", async () => {
+  test("have a trustworthy creation time, unlike the times in their managed fields", async () => {
     await world.approve("approver", "help");
     type Metadata = { creationTimestamp: string; managedFields: { subresource?: string; time: string }[] };
     const read = async () => (await world.get("delegations", "help")).metadata as Metadata;
@@ -226,7 +226,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
     expect((created.body.metadata as Metadata).creationTimestamp).not.toBe(time);
   });
 
-  test("cannot refer to another namespace, because there is no field for it", async () => {
+  test("cannot refer to another namespace, because no field allows it", async () => {
     const spec = { platformRef: { name: "shop", namespace: "other" } };
     const strict = `${world.path("delegations")}?fieldValidation=Strict`;
     const answer = await world.call("editor", "POST", strict, {

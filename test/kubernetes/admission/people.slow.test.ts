@@ -41,7 +41,7 @@ type AuditLine = KubernetesObject & {
   annotations: Record<string, string>;
 };
 
-describe.skipIf(binary.missing !== undefined)("people with tokens of their own", () => {
+describe.skipIf(binary.missing !== undefined)("users with their own tokens", () => {
   let kubernetes: Kubernetes;
   let world: AdmissionWorld;
   let statusPath: string;
@@ -101,7 +101,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
     expect((await ann("PATCH", statusPath, own, MERGE)).status).toBe(200);
   });
 
-  test("cannot be replaced by a service account, even with all rights", async () => {
+  test("cannot be replaced as approvers by a service account, even with all rights", async () => {
     const folder = `/api/v1/namespaces/${world.namespace}/serviceaccounts`;
     await kubernetes.call("POST", folder, { metadata: { name: "robot" } });
     const name = `system:serviceaccount:${world.namespace}:robot`;
@@ -116,8 +116,8 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
     ]);
   });
 
-  describe("impersonating others", () => {
-    test("need a role for it, which all rights in a namespace do not include", async () => {
+  describe("impersonating other users", () => {
+    test("need a separate right, which all rights in a namespace do not include", async () => {
       const asAnn = kubernetes.withToken("token-of-wil", { name: PEOPLE.approver.name });
       const answer = await asAnn("PATCH", statusPath, approvalBy(PEOPLE.approver.name), MERGE);
       expect([answer.status, String(answer.body.message)]).toEqual([
@@ -127,7 +127,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       expect(await approval()).toBeUndefined();
     });
 
-    test("approve as the impersonated approver if they may, and the audit log names both", async () => {
+    test("approve as the impersonated approver if permitted, and the audit log names both users", async () => {
       const asAnn = kubernetes.withToken("token-of-ivy", { name: PEOPLE.approver.name });
       expect((await asAnn("PATCH", statusPath, approvalBy(PEOPLE.approver.name), MERGE)).status).toBe(200);
       await expect
@@ -140,7 +140,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
         );
     });
 
-    test("do not receive the approver's uid", async () => {
+    test("do not get the approver's uid", async () => {
       const { name, uid } = PEOPLE.approver;
       const asAnn = kubernetes.withToken("token-of-ivy", { name });
       expect((await asAnn("PATCH", statusPath, approvalBy(name, uid), MERGE)).status).toBe(403);
@@ -149,7 +149,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       expect(await approval()).toBeUndefined();
     });
 
-    test("may become the operator with all rights in its namespace, but cannot approve as the operator", async () => {
+    test("can impersonate the operator with all rights in its namespace, but cannot approve as the operator", async () => {
       const asOperator = kubernetes.withToken("token-of-sam", OPERATOR);
       const status = { status: { certID: "forged" } };
       expect((await asOperator("PATCH", statusPath, status, MERGE)).status).toBe(200);
@@ -158,7 +158,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       expect(await approval()).toBeUndefined();
     });
 
-    test("may become the operator with the role edit or admin in its namespace", async () => {
+    test("can impersonate the operator with the role edit or admin in its namespace", async () => {
       const { rules } = (await kubernetes.call("GET", `${RBAC}/clusterroles/system:aggregate-to-edit`)).body;
       for (const [resource, verb] of [
         ["serviceaccounts", "impersonate"],
@@ -173,7 +173,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       }
     });
 
-    test("need all rights in the operator's namespace, not in another", async () => {
+    test("need all rights in the operator's namespace, not in another namespace", async () => {
       const asOperator = kubernetes.withToken("token-of-wil", OPERATOR);
       const status = { status: { certID: "forged" } };
       expect((await asOperator("PATCH", statusPath, status, MERGE)).status).toBe(403);
@@ -196,7 +196,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       );
     });
 
-    test("appear when a policy refuses their call, with its message", async () => {
+    test("appear when a policy refuses their call, together with the policy's message", async () => {
       const wil = kubernetes.withToken("token-of-wil");
       await wil("PATCH", statusPath, { status: { certID: "forged" } }, MERGE);
       const failures = async () =>

@@ -19,7 +19,7 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
 
 /** A malicious tenant has every right in its namespace. Some tests also remove the admission policies. */
-describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout: 60_000 }, () => {
+describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster", { timeout: 60_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
   let api: PlatformApi;
@@ -81,7 +81,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(statusOf(await world.find("Delegation", "mine")).certID).toBe(mine.certID);
   });
 
-  test("gains nothing by forging conditions, which the operator corrects", async () => {
+  test("gains nothing by forging conditions, because the operator corrects them", async () => {
     await world.apply(platform(), agent(), delegation());
     const waiting = statusOf(await world.reaches("Delegation", "bot", "AwaitingApproval"));
     const conditions = (waiting.conditions ?? []).map((each) =>
@@ -172,7 +172,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(decided.body).toMatchObject({ status: "pending", cert_id: null });
   });
 
-  test("still revokes if it suspends and revokes in one change", async () => {
+  test("cannot prevent a revocation by suspending in the same change", async () => {
     await world.apply(platform(), agent());
     const status = await active("bot");
     await world.apply(delegation({ suspend: true, revoked: true }));
@@ -193,7 +193,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
   });
 
-  test("receives no new key once the owner no longer accepts the namespace, but can still delete and revoke", async () => {
+  test("receives no new key after the owner withdrew the acceptance, but can still delete and revoke", async () => {
     await world.apply(platform({ deletionPolicy: "Delete" }), agent());
     const status = await active("bot");
     const key = await world.secret("shop-credentials");
@@ -214,7 +214,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(shown.body.api_key_prefix).toBe(key?.api_key_prefix);
   });
 
-  describe("at the operator's API", () => {
+  describe("a caller of the operator's API", () => {
     const claim = (token: string, of = cluster) =>
       api
         .operatorClient()
@@ -224,7 +224,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
           { headers: { authorization: `Bearer ${token}`, "x-deputize-cluster": of } },
         );
 
-    test("gains access with the token of the cluster's operator", async () => {
+    test("gains access with a token of the cluster's operator", async () => {
       expect((await claim(await real.tokenOf("deputize-operator", "deputize-api"))).status).toBe(200);
     });
 
@@ -243,7 +243,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
       expect((await claim("x".repeat(40))).status).toBe(401);
     });
 
-    test("loses access when the service account of its token is deleted", async () => {
+    test("loses access when the service account of the token is deleted", async () => {
       await kubernetes.call("POST", ACCOUNT, { metadata: { name: "short" } });
       const token = await real.tokenOf("short", "deputize-api");
       await kubernetes.call("DELETE", `${ACCOUNT}/short`);

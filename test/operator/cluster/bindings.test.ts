@@ -6,7 +6,7 @@ const found = (name: string, ...faults: string[]): BindingFaults => ({
   faults,
 });
 
-describe("the faults of ConfigMaps", () => {
+describe("faults of ConfigMaps", () => {
   test("appear in one Event each while they remain the same", () => {
     const told: string[] = [];
     const { report } = createFaultReporter(({ metadata }, message) =>

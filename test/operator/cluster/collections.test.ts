@@ -48,7 +48,7 @@ describe("a collection", () => {
       "/api/v1/namespaces/shop/configmaps",
       named,
     ],
-  ])("%s lists and watches the same objects", async (_, create, path, selector) => {
+  ])("%s lists and watches the same set of objects", async (_, create, path, selector) => {
     const collection = create(client);
     const { signal } = new AbortController();
     await collection.list({ limit: 5, continue: "token" }, signal);

@@ -174,7 +174,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
   }
 
   test.each(Object.entries(scenarios))(
-    "leaves a state that the next operator completes, after a cut before or after any write while %s",
+    "leaves a state that the next operator completes, whichever write it is cut off at while %s",
     async (_, scenario) => {
       const count = await play(scenario, undefined);
       expect(count).toBeGreaterThan(0);

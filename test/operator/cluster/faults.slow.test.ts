@@ -34,7 +34,7 @@ const platform = (name: string, displayName = "Shop") => ({
 const isWatch = (url: URL) => url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
 const isList = (url: URL) => !url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
 
-describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", () => {
+describe.skipIf(binary.missing !== undefined)("the local copy of a failing cluster", () => {
   let kubernetes: Kubernetes;
   let gateway: FaultyGateway;
   let harness: ResourcesHarness;
@@ -95,7 +95,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     await upToDate();
   });
 
-  test("misses nothing while every call is answered with 500", async () => {
+  test("misses nothing while the cluster answers every call with 500", async () => {
     underRule(() => ({ status: 500 }));
     await change();
     await sleep(1000);
@@ -104,7 +104,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     await upToDate();
   });
 
-  test("learns of deletions by a new list after a 410 status", async () => {
+  test("finds deletions in a new list after a 410 status", async () => {
     let lists = 0;
     underRule((url) => {
       if (isList(url)) lists += 1;
@@ -114,7 +114,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     await upToDate();
   });
 
-  test("learns of deletions by a new list after a 410 event", async () => {
+  test("finds deletions in a new list after a 410 event", async () => {
     const event = JSON.stringify({ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } });
     let lists = 0;
     underRule((url) => {
@@ -125,7 +125,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     await upToDate();
   });
 
-  test("keeps all objects when a list breaks in the middle", async () => {
+  test("keeps all objects when a list is cut off in the middle", async () => {
     let breaks = 0;
     underRule((url) => {
       if (isWatch(url)) return breaks < 2 ? { status: 410 } : undefined;
@@ -137,7 +137,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     await upToDate();
   });
 
-  test("continues during a slow or delayed list, and lists again", async () => {
+  test("remains available during a slow or delayed list, and lists again", async () => {
     const faults: GatewayFault[] = [{ delayMs: 3500 }, { status: 429, headers: { "retry-after": "1" } }];
     let lists = 0;
     underRule((url) => {
@@ -151,7 +151,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     expect(lists).toBeGreaterThanOrEqual(3);
   });
 
-  test("reads the rest after a watch breaks within a line", async () => {
+  test("receives the remaining events after a watch is cut off within a line", async () => {
     let breaks = 0;
     underRule((url) => (isWatch(url) && breaks++ < 3 ? { breakAfter: 300 } : undefined));
     await change();
@@ -159,7 +159,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     expect(breaks).toBeGreaterThan(1);
   });
 
-  test("notices a silent watch", async () => {
+  test("detects a silent watch", async () => {
     underRule((url) => (isWatch(url) ? { line: () => undefined } : undefined));
     await sleep(500);
     await change();
@@ -185,7 +185,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     expect(get("kept")?.status).toEqual({ observedGeneration: 1 });
   });
 
-  test("gives up a write without an answer, and continues", async () => {
+  test("gives up a write that gets no answer, and continues", async () => {
     gateway.setRule((method) => (method === "PATCH" ? "silence" : undefined));
     const write = resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
     await expect(write).rejects.toMatchObject({
@@ -199,7 +199,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     await resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
   });
 
-  test("calls and watches through the kubeconfig's proxy", async () => {
+  test("sends calls and watches through the kubeconfig's proxy", async () => {
     const tunnels: string[] = [];
     const proxy = createServer().on("connect", ({ url = "" }, socket: Socket) => {
       tunnels.push(url);
@@ -226,7 +226,7 @@ describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", (
     proxy.close();
   });
 
-  test("notices a network that drops all packets, over TLS, and one that is cut", async () => {
+  test("detects a network that drops all packets, over TLS, and a network that is cut", async () => {
     const proxy = await startTcpProxy(kubernetes.url);
     await harness.close();
     harness = await clusterHarness(

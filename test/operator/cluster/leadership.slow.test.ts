@@ -30,7 +30,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     return world.reaches("Delegation", "bot", "AwaitingApproval");
   };
 
-  test("carry out a Platform, an Agent and a Delegation, up to their end", async () => {
+  test("carry out a Platform, an Agent and a Delegation, from creation to deletion", async () => {
     const operator = await world.start();
     const requested = await declare();
     expect(await operator.isReady()).toBe(true);
@@ -72,7 +72,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(after).toEqual(before);
   });
 
-  test("have one leader, and the other takes over when it stops", async () => {
+  test("have one leader, and the other operator takes over when the leader stops", async () => {
     const [first, second] = [await world.start(), await world.start()];
     await until("one leads", () => first.isLeading() || second.isLeading());
     await sleep(3000);
@@ -86,7 +86,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(world.api.leader.epoch).toBe(2);
   });
 
-  test("take over from a killed leader after the lease has expired", async () => {
+  test("take over from a killed leader after its lease has expired", async () => {
     const { child } = await world.spawn();
     await until("it leads", async () => (await world.holder()) !== undefined);
     await declare();
@@ -101,7 +101,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     await world.reaches("Delegation", "bot", "Revoked");
   });
 
-  test("survive the deletion of the Lease, under the same epoch", async () => {
+  test("keep the leader and its epoch when the Lease is deleted", async () => {
     const operator = await world.start();
     await declare();
     await world.lease("DELETE");
@@ -112,7 +112,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(world.api.leader.epoch).toBe(1);
   });
 
-  test("stop when another process takes the Lease, and wait for their turn", async () => {
+  test("stop leading when another process takes the Lease, and wait for their turn", async () => {
     const operator = await world.start();
     await declare();
     await world.lease("PATCH", { spec: { holderIdentity: "somebody" } });
@@ -148,7 +148,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(operator.isAlive()).toBe(true);
   });
 
-  test("do nothing after a pause during which another became leader", async () => {
+  test("write nothing after a pause during which another operator became leader", async () => {
     const { child } = await world.spawn();
     await until("it leads", async () => (await world.holder()) !== undefined);
     await declare();

@@ -55,7 +55,7 @@ function fakeCluster() {
 
 const TIMES = { renewMs: 800, retryMs: 20 };
 
-describe("a lease of the cluster", () => {
+describe("a lease in the cluster", () => {
   let cluster: ReturnType<typeof fakeCluster>;
   let leads: Lead[];
   let stopping: AbortController;
@@ -97,12 +97,12 @@ describe("a lease of the cluster", () => {
     expect(cluster.spec).toMatchObject({ holderIdentity: "b", leaseTransitions: 2 });
   });
 
-  test("cannot be taken while its holder renews it, whatever its times say", async () => {
+  test("cannot be acquired while its holder renews it, whatever its times say", async () => {
     cluster.put({ holderIdentity: "a", renewTime: "2001-01-01T00:00:00.000000Z" });
     expect(await leaseOf("b").hold()).toBe("taken");
   });
 
-  test("ends immediately when another process holds it, and leaves the other's lease alone", async () => {
+  test("ends the leadership immediately when another process takes it, and keeps the new holder", async () => {
     const lead = await acquire("a");
     cluster.put({ holderIdentity: "b" });
     await until("it is lost", () => lead.lost.aborted);
@@ -111,7 +111,7 @@ describe("a lease of the cluster", () => {
     expect(cluster.spec?.holderIdentity).toBe("b");
   });
 
-  test("ends when it cannot be renewed in time, not earlier", async () => {
+  test("ends the leadership when it cannot be renewed in time, not earlier", async () => {
     const lead = await acquire("a");
     cluster.failure = new ClusterError({ verb: "get", resource: "leases", reason: "ECONNREFUSED" });
     await new Promise((resolve) => setTimeout(resolve, TIMES.renewMs / 2));
@@ -124,7 +124,7 @@ describe("a lease of the cluster", () => {
     expect(lead.isHeld()).toBe(false);
   });
 
-  test("survives a deletion, and a write by someone else", async () => {
+  test("survives its deletion, and a write by someone else", async () => {
     const lead = await acquire("a");
     cluster.put(undefined);
     await until("it exists again", () => cluster.spec?.holderIdentity === "a");
@@ -135,13 +135,13 @@ describe("a lease of the cluster", () => {
     expect(lead.isHeld()).toBe(true);
   });
 
-  test("has one winner if two processes want it at the same time", async () => {
+  test("has one winner if two processes try to acquire it at the same time", async () => {
     cluster.meanwhile = () => cluster.put({ holderIdentity: "b" });
     expect(await leaseOf("a").hold()).toBe("contended");
     expect(await leaseOf("a").hold()).toBe("taken");
   });
 
-  test("lets a process wait until the wait is aborted", async () => {
+  test("makes a process wait until the wait is aborted", async () => {
     cluster.put({ holderIdentity: "a" });
     const waiting = electorOf("b").acquire(stopping.signal);
     stopping.abort();

@@ -55,7 +55,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
   });
   const approved = { decision: "Approved", approvedScopes: ["data:read"] };
 
-  describe.concurrent("in parallel tests", () => {
+  describe.concurrent("in concurrent tests", () => {
     test("begins when the account's owner accepts the namespace", async ({
       life: { world, person, cluster, accept },
     }) => {
@@ -72,7 +72,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("continues when the owner approves some scopes in the console, and ends when the spec is revoked", async ({
+    test("includes an approval of some scopes in the console, until the spec revokes the delegation", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(body).toMatchObject({ status: "revoked" });
     });
 
-    test("ends when a linked approver denies the request", async ({
+    test("includes a denial by a linked approver", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept();
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
     });
 
-    test("waits if the approver is not linked, and the owner can still decide", async ({
+    test("waits if the approver is not linked, and lets the owner still decide", async ({
       life: { world, person, accept, declare, decide },
     }) => {
       await accept();
@@ -113,7 +113,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
     });
 
-    test("waits if two people are required and the requester is unknown", async ({
+    test("waits if the requester is unknown but two people are required", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept({ four_eyes: true });
@@ -145,7 +145,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(platforms).toHaveLength(1);
     });
 
-    test("adopts a registered platform once the owner confirms, and the former key stays valid for its grace period", async ({
+    test("includes the adoption of a platform after its owner's confirmation, with a grace period for the former key", async ({
       life: { world, person, cluster, accept },
     }) => {
       await accept();
@@ -184,7 +184,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       }
     });
 
-    test("restores a deleted Secret with a new key that works", async ({
+    test("includes a new working key if the Secret is deleted", async ({
       life: { world, accept, declare },
     }) => {
       await accept();
@@ -203,7 +203,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await until("the lost key ends", async () => (await agents(before?.api_key)).status === 401);
     });
 
-    test("ends with its deletion, even while suspended", async ({
+    test("ends on deletion, even while suspended", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -218,7 +218,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(body).toMatchObject({ status: "revoked" });
     });
 
-    test("reports that the service no longer knows the request, and requests nothing again", async ({
+    test("includes a report that the service no longer knows the request, without another request", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -232,7 +232,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
   });
 
   describe("in sequential tests", () => {
-    test("continues within two seconds when a linked approver approves in Kubernetes", async ({
+    test("includes an approval in Kubernetes by a linked approver, which takes effect within two seconds", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept();
@@ -248,7 +248,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       });
     });
 
-    test("continues when the vault is back, with a certificate that the vault's key has signed", async ({
+    test("continues when the vault is back, with a certificate signed by the vault's key", async ({
       life: { world, person, accept, link, declare, decide },
     }) => {
       await accept();
@@ -272,7 +272,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
     });
 
     test.skipIf(isShared)(
-      "waits while the policies are missing, and a decision made meanwhile never counts",
+      "waits while the policies are missing, and never counts a decision made meanwhile",
       async ({ life: { world, person, accept, link, declare, decide } }) => {
         await accept();
         await link(ANN.name);

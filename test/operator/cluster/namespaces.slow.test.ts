@@ -14,7 +14,7 @@ const missing = binary.missing ?? (await missingControllers());
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 describe.skipIf(missing !== undefined)(
-  "a namespace with the cluster's own controllers",
+  "a namespace in a cluster with Kubernetes' own controllers",
   {
     timeout: 90_000,
   },
@@ -47,7 +47,7 @@ describe.skipIf(missing !== undefined)(
       await world.reaches("Delegation", "bot", "Active");
     }
 
-    test("disappears with all its objects, whose authority ended before", async () => {
+    test("disappears with all its objects after their authority has ended", async () => {
       await declareActive();
       await kubernetes.call("DELETE", path());
       await until("it is gone", isGone, 60_000);
@@ -55,7 +55,7 @@ describe.skipIf(missing !== undefined)(
       expect(only(world.api.platforms).removed).toBe(true);
     });
 
-    test("remains and reports the reason while the API is unavailable, and disappears when it is back", async () => {
+    test("remains and reports why while the API is unavailable, and disappears when the API is back", async () => {
       await declareActive();
       await world.api.goAway();
       await kubernetes.call("DELETE", path());
@@ -71,7 +71,7 @@ describe.skipIf(missing !== undefined)(
       expect(only(world.api.delegations).status).toBe("revoked");
     });
 
-    test("refuses objects beyond a quota for our kinds", async () => {
+    test("rejects objects beyond a quota for Deputize's kinds", async () => {
       const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
       const hard = { "count/delegations.deputize.io": "2" };
       await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard } });

@@ -104,7 +104,7 @@ describe("a reflector", () => {
     await soon();
   }
 
-  test("lists in pages of 500, and watches from there with bookmarks", async () => {
+  test("lists in pages of 500, and watches from the list's version with bookmarks", async () => {
     pages.push({ version: 7, items: [listed("a", 3)], continue: "more" });
     await started(7, listed("b", 5));
     expect(lists.map(({ query }) => query)).toEqual([{ limit: 500 }, { limit: 500, continue: "more" }]);
@@ -127,7 +127,7 @@ describe("a reflector", () => {
     expect(changes).toEqual(["default/a", "default/b", "default/a", "default/a"]);
   });
 
-  test("continues from its last version, bookmarks included, after a watch ends", async () => {
+  test("continues from its last version after a watch ends, also from a bookmark", async () => {
     await started(7);
     await last().send("ADDED", listed("a", 8));
     await last().send("BOOKMARK", { metadata: { resourceVersion: "12" } });
@@ -151,7 +151,7 @@ describe("a reflector", () => {
   test.each([
     ["a status", () => last().end(error(410))],
     ["an event", () => last().send("ERROR", { kind: "Status", code: 410, reason: "Expired" })],
-  ])("lists again after 410 as %s, and notices deletions in between", async (_, expire) => {
+  ])("lists again after 410 as %s, and finds deletions that happened in between", async (_, expire) => {
     await started(7, listed("a", 3), listed("b", 4));
     pages.push({ version: 20, items: [listed("b", 4), listed("c", 15)] });
     changes = [];
@@ -174,7 +174,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@3"]);
   });
 
-  test("lists without pages if the cluster discards a list between two pages", async () => {
+  test("lists without pages if the cluster discards the list's version between two pages", async () => {
     pages.push({ version: 7, items: [listed("a", 3)], continue: "more" }, error(410));
     void reflector.start();
     await soon();
@@ -184,7 +184,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@3", "b@4"]);
   });
 
-  test("waits longer after each failure, from 0.2 to 30 s, and briefly again after a success", async () => {
+  test("waits longer after each failure, from 0.2 to 30 s, and only briefly after a success", async () => {
     await started(7);
     const fail = async () => {
       const before = systemClock.now().getTime();
@@ -201,7 +201,7 @@ describe("a reflector", () => {
     expect(lists.length).toBe(1);
   });
 
-  test("waits for the time that the cluster asks for", async () => {
+  test("waits for the time that the cluster requests", async () => {
     await started(7);
     await last().end(error(429, 5000));
     await vi.advanceTimersByTimeAsync(4999);
@@ -239,7 +239,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@25"]);
   });
 
-  test("contains its owner's writes immediately, and never returns to a state before them", async () => {
+  test("contains its owner's writes immediately, and never returns to an earlier state", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 9));
     expect(names()).toEqual(["a@9"]);
@@ -251,7 +251,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@9"]);
   });
 
-  test("keeps an object that its owner wrote after the list that lacks it", async () => {
+  test("keeps an object that its owner wrote after a list without that object", async () => {
     await started(7);
     reflector.note(listed("a", 9));
     pages.push({ version: 8, items: [] });
@@ -260,7 +260,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@9"]);
   });
 
-  test("does not restore an object that its owner ended, but accepts a new one of that name", async () => {
+  test("does not restore an object that its owner removed, but accepts a new object of that name", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z" }));
     expect(names()).toEqual([]);
@@ -271,13 +271,13 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@11"]);
   });
 
-  test("keeps an object under deletion while it has finalizers", async () => {
+  test("keeps an object that is being deleted while it has finalizers", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: ["other"] }));
     expect(names()).toEqual(["a@8"]);
   });
 
-  test("accepts older versions from a cluster that was restored", async () => {
+  test("accepts older versions from a restored cluster", async () => {
     await started(70, listed("a", 30), listed("b", 40));
     reflector.noteEnd({ namespace: "default", name: "b", uid: "b" });
     pages.push({ version: 20, items: [listed("a", 10), listed("b", 15)] });
@@ -289,7 +289,7 @@ describe("a reflector", () => {
     expect(last().query.resourceVersion).toBe("20");
   });
 
-  test("starts only when the copy is complete, and rejects when it is stopped before", async () => {
+  test("resolves its start when the copy is complete, and rejects it if stopped before", async () => {
     const result = reflector.start().then(
       () => "started",
       (failure: Error) => failure.message,

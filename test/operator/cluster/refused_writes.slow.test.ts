@@ -54,7 +54,7 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
     return object.status.conditions?.find(({ type }) => type === "Ready")?.message;
   };
 
-  test("shows in the object's status if the operator's role lacks a verb, until the role has it", {
+  test("appears in the object's status while the operator's role lacks a verb", {
     timeout: 60_000,
   }, async () => {
     world = await operatorCluster(kubernetes, {
@@ -72,7 +72,7 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
     expect((await world.secret("shop-credentials"))?.api_key).toBe(registered.api_key);
   });
 
-  test("shows in the object's status with the name of a used-up quota", async () => {
+  test("appears in the object's status with the name of the used-up quota", async () => {
     world = await operatorCluster(kubernetes);
     const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
     await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard: { secrets: "0" } } });
@@ -89,7 +89,7 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
     expect(await ready()).toContain("The quota few is used up: raise it");
   });
 
-  test("shows in the object's status if the Secret is immutable", async () => {
+  test("appears in the object's status if the Secret is immutable", async () => {
     world = await operatorCluster(kubernetes);
     await world.start();
     await world.apply(platform());
@@ -102,7 +102,7 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
     expect(await ready()).toContain("The cluster refuses to patch secrets: 422 Invalid");
   });
 
-  test("causes an Event if the operator may not write the status either", async () => {
+  test("appears in an Event if the operator may not write the status either", async () => {
     const as = await userWithout("no-status", ["patch"], ["platforms/status"]);
     world = await operatorCluster(kubernetes, { as });
     await world.start();

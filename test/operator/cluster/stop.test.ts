@@ -15,7 +15,7 @@ const emptyList = { metadata: { resourceVersion: "7" }, items: [] };
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-describe("the stop of a cluster's resources", () => {
+describe("stopping the resources of a cluster", () => {
   const server = createServer((request, response) => handler(request, response));
   const isWatch = ({ url = "" }: IncomingMessage) => url.includes("watch=true");
   let handler: Handler;
@@ -73,14 +73,14 @@ describe("the stop of a cluster's resources", () => {
 
   const faults: [string, Handler][] = [
     ["no call is answered", () => undefined],
-    ["lists break in the middle", (_, response) => void response.writeHead(200).write('{"items":[')],
+    ["lists are cut off in the middle", (_, response) => void response.writeHead(200).write('{"items":[')],
     [
       "the cluster asks to wait",
       (_, response) => void response.writeHead(429, { "retry-after": "20" }).end("{}"),
     ],
     ["every call fails", (_, response) => void response.writeHead(500).end("{}")],
   ];
-  test.each(faults)("ends a start while %s", async (_, given) => {
+  test.each(faults)("aborts startup while %s", async (_, given) => {
     const calls = arrived(5, given);
     const start = failure(resources.start());
     await calls;
@@ -88,7 +88,7 @@ describe("the stop of a cluster's resources", () => {
     expect((await start).message).toBe("it was stopped before everything was read");
   });
 
-  test("ends a start while the credentials do not arrive or cannot be read", async () => {
+  test("aborts startup while the credentials do not arrive or cannot be read", async () => {
     for (const given of [new Promise<never>(() => undefined), Promise.reject(new Error("no token file"))]) {
       given.catch(() => undefined);
       credentials = () => given;
@@ -98,7 +98,7 @@ describe("the stop of a cluster's resources", () => {
     }
   });
 
-  test("ends watches without an answer, and watches within a line", async () => {
+  test("aborts watches that have no answer, or only part of a line", async () => {
     const watches = arrived(10, (request, response) => {
       if (!isWatch(request)) {
         response.writeHead(200).end(JSON.stringify(emptyList));
@@ -113,7 +113,7 @@ describe("the stop of a cluster's resources", () => {
     expect(await stopMs()).toBeLessThan(STOP_MS);
   });
 
-  test("finishes writes and Events under way", async () => {
+  test("finishes Events and writes in progress", async () => {
     const bodies: string[] = [];
     const read = arrived(1, (request, response) => {
       if (request.method !== "GET") bodies.push(request.method ?? "");

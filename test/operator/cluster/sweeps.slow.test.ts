@@ -73,7 +73,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     await until("the list is empty", async () => (await record())?.items.length === 0);
   });
 
-  test("end if all objects are created again with new uids, and nothing exists twice", async () => {
+  test("end if all objects are recreated with new uids, and nothing exists twice", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");
@@ -111,7 +111,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     expect(metadata).not.toHaveProperty("annotations");
   });
 
-  test("remain in force in a restored cluster, which knows an older leader than the service", async () => {
+  test("remain in force in a restored cluster whose last known leader is older than the service's", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");

@@ -56,7 +56,7 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
   const pathOf = (resource: string, name: string) =>
     `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/${resource}/${name}`;
 
-  test("carries out and deletes objects of every kind with exactly its role", async () => {
+  test("carries out and deletes objects of every kind with exactly the rights of its role", async () => {
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const { requestID } = waiting.status as { requestID: string };
     world.api.approve(requestID, ["data:read"]);
@@ -74,7 +74,7 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
     }
   });
 
-  test("revokes on deletion, moves a Secret, and removes the former Secret", async () => {
+  test("revokes on deletion, and moves a Secret to its new name", async () => {
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const { requestID } = waiting.status as { requestID: string };
     world.api.approve(requestID, ["data:read"]);
@@ -93,7 +93,7 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
     await until("the Secret exists again", async () => (await world.secret("elsewhere")) !== undefined);
   });
 
-  test("keeps a person's approval while it writes the rest of the status", async () => {
+  test("keeps a user's approval while it writes the rest of the status", async () => {
     await world.reaches("Delegation", "bot", "AwaitingApproval");
     const approval = {
       decision: "Approved",

@@ -28,7 +28,7 @@ const SYSTEM = [
   { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "patch"] },
 ];
 
-describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { timeout: 60_000 }, () => {
+describe.skipIf(binary.missing !== undefined)("an operator that watches some namespaces of a cluster", { timeout: 60_000 }, () => {
   let kubernetes: Kubernetes;
   let world: OperatorCluster;
 
@@ -72,7 +72,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     }
   }
 
-  test("needs a role only in each namespace that it watches, and leaves the others alone", async () => {
+  test("needs a role only in each watched namespace, and ignores other namespaces", async () => {
     await withRoles();
     const other = `other-${randomUUID().slice(0, 8)}`;
     await must("POST", "/api/v1/namespaces", { metadata: { name: other } });
@@ -98,7 +98,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     expect(answer.body.metadata).not.toHaveProperty("finalizers");
   });
 
-  test("reads bindings from every ConfigMap with the label, and reports faults at each as an Event", async () => {
+  test("reads bindings from every ConfigMap with the label, and records faults as Events of each", async () => {
     world = await operatorCluster(kubernetes);
     const labels = { "deputize.io/tenants": "true" };
     await must("DELETE", `${configMaps()}/deputize-tenants`);
@@ -132,7 +132,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     expect((await events("shop-team")).length).toBe(3);
   });
 
-  test("deletes a delegation some time after its end, and keeps those in force", async () => {
+  test("deletes a delegation some time after it ended, and keeps those in force", async () => {
     const settings = { ENDED_TTL: "2s" };
     world = await operatorCluster(kubernetes, {
       settings,

@@ -88,7 +88,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     return error.message;
   }
 
-  test("report a forbidden verb and resource", async () => {
+  test("report a forbidden verb and its resource", async () => {
     const rules = [{ apiGroups: ["*"], resources: ["*"], verbs: ["get", "list", "watch"] }];
     await create(`${RBAC}/clusterroles`, { metadata: { name: "reader" }, rules });
     await create(`${RBAC}/clusterrolebindings`, {
@@ -157,7 +157,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     expect(shop().status).toEqual({});
   });
 
-  test("keep a person's approval, whatever the operator writes", async () => {
+  test("keep a user's approval, whatever the operator writes", async () => {
     const approval: Approval = {
       decision: "Approved",
       approvedScopes: ["data:read"],

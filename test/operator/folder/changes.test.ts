@@ -7,8 +7,8 @@ import { until } from "../../support/process.ts";
 import { QUICK } from "./folders.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
-describe("a folder of manifests that change", () => {
-  test("refuses an object that is declared twice, in both places, and keeps the former one", async ({
+describe("a folder of changing manifests", () => {
+  test("refuses both declarations of an object that is declared twice, and keeps its former version", async ({
     world,
   }) => {
     await world.started("a.yaml", platform());
@@ -22,7 +22,7 @@ describe("a folder of manifests that change", () => {
     await until("the only declaration is accepted", () => world.shop()?.spec.displayName === "Third shop");
   });
 
-  test("accepts neither of two declarations of a new object", async ({ world }) => {
+  test("accepts neither declaration of a new object that is declared twice", async ({ world }) => {
     await world.started("a.yaml", platform(), platform("shop", { displayName: "Other" }));
     expect(world.names()).toEqual([]);
     expect((await world.folders.errors()).map(({ document }) => document)).toEqual([1, 2]);
@@ -40,7 +40,7 @@ describe("a folder of manifests that change", () => {
     expect(world.shop()?.metadata.uid).toBe(uid);
   });
 
-  test("does not treat the replacement of a file by an editor as a deletion", async ({ world }) => {
+  test("does not count a file that an editor replaces as deleted", async ({ world }) => {
     await world.started("shop.yaml", platform());
     const uid = world.shop()?.metadata.uid;
     for (let round = 0; round < 5; round += 1) {
@@ -57,7 +57,7 @@ describe("a folder of manifests that change", () => {
     expect(world.shop()?.metadata.uid).toBe(uid);
   });
 
-  test("never accepts a half-written file, even if it would be valid", async ({ world }) => {
+  test("never accepts a half-written file, even if its content is valid", async ({ world }) => {
     const text = stringify(platform("shop", { defaultAllowedScopes: ["data:read", "data:share"] }));
     await world.started("shop.yaml", text);
     const cut = text.lastIndexOf("    - data:share");

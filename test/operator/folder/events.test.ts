@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openEventFile } from "../../../src/operator/folder/reports.ts";
 import { aDelegation, NOW } from "../objects.ts";
 
-describe("the file of events", () => {
+describe("the event file", () => {
   let folder: string;
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), "deputize-events-"));
@@ -40,7 +40,7 @@ describe("the file of events", () => {
     expect(await readFile(path, "utf8")).toContain("after");
   });
 
-  test("loses a line that cannot be written, and nothing else", async () => {
+  test("loses only the line that cannot be written", async () => {
     const events = open(join(folder, "events.jsonl", "impossible"));
     await writeFile(join(folder, "events.jsonl"), "");
     events.record(aDelegation(), event("lost"));

@@ -4,7 +4,7 @@ import { MAX_FILE_BYTES } from "../../../src/operator/folder/documents.ts";
 import { until } from "../../support/process.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
-describe.concurrent("a folder of manifests with faults", () => {
+describe.concurrent("a folder with faulty manifests", () => {
   test.for([
     ["an unknown field", { colour: "red" }, "spec.colour: unknown field"],
     ["a wrong type", { suspend: "perhaps" }, "spec.suspend: must be boolean"],
@@ -25,7 +25,7 @@ describe.concurrent("a folder of manifests with faults", () => {
     },
   );
 
-  test("accepts the object once its manifest is corrected", async ({ world }) => {
+  test("accepts an object once its manifest is corrected", async ({ world }) => {
     await world.started("shop.yaml", platform("shop", { colour: "red" }));
     await world.folders.write("shop.yaml", platform());
     await until("it is accepted", () => world.shop() !== undefined);
@@ -33,13 +33,13 @@ describe.concurrent("a folder of manifests with faults", () => {
     await until("the error is gone", async () => (await world.folders.errors()).length === 0);
   });
 
-  test("forgets the refusal of a manifest that is removed", async ({ world }) => {
+  test("removes the report of a refused manifest when the manifest is removed", async ({ world }) => {
     await world.started("shop.yaml", platform("shop", { colour: "red" }));
     await world.folders.remove("shop.yaml");
     await until("it is forgotten", async () => (await world.folders.state("Platform", "shop")) === undefined);
   });
 
-  test("keeps an object whose manifest is refused, and reports it until the manifest is corrected", async ({
+  test("keeps an object whose manifest is refused, and reports the fault until it is corrected", async ({
     world,
   }) => {
     await world.started("shop.yaml", platform());
@@ -72,7 +72,7 @@ describe.concurrent("a folder of manifests with faults", () => {
     expect(world.shop()?.spec.defaultAllowedScopes).toEqual(["data:read"]);
   });
 
-  test("adds a refusal to the operator's conditions, and keeps these", async ({ world }) => {
+  test("adds the refusal to the operator's conditions, and keeps those conditions", async ({ world }) => {
     await world.started("shop.yaml", platform());
     const ready = {
       type: "Ready",
@@ -100,7 +100,7 @@ describe.concurrent("a folder of manifests with faults", () => {
     expect(types()).toEqual(["Accepted", "Ready"]);
   });
 
-  describe("a faulty document", () => {
+  describe("a faulty document in a folder", () => {
     test.for([
       ["an open bracket", "kind: [Platform\n"],
       ["a key twice", "kind: Platform\nkind: Platform\n"],
@@ -110,7 +110,7 @@ describe.concurrent("a folder of manifests with faults", () => {
         `a: &a [x,x,x,x,x,x,x,x,x,x]\n${[..."bcdefgh"].map((name, index) => `${name}: &${name} [${Array(10).fill(`*${"abcdefgh"[index]}`).join(",")}]`).join("\n")}\n`,
       ],
       ["too many bytes", `# ${"x".repeat(MAX_FILE_BYTES)}\n`],
-    ] as const)("makes the whole file faulty, but keeps its objects: %s", async ([_, text], { world }) => {
+    ] as const)("makes the whole file faulty, but does not delete its objects: %s", async ([_, text], { world }) => {
       await world.started("shop.yaml", platform());
       await world.folders.write("shop.yaml", text);
       await until("the error is reported", async () => (await world.folders.errors()).length === 1);
@@ -129,7 +129,7 @@ describe.concurrent("a folder of manifests with faults", () => {
       ["a namespace with ../", { ...platform(), metadata: { name: "shop", namespace: ".." } }, "namespace"],
       ["a list", [platform()], "not an object"],
     ] as const)(
-      "causes an error, but keeps the object that may have been meant: %s",
+      "causes an error, but does not delete the object that it may declare: %s",
       async ([_, document, fault], { world }) => {
         await world.started("shop.yaml", platform());
         await world.folders.write("shop.yaml", document);
@@ -142,7 +142,7 @@ describe.concurrent("a folder of manifests with faults", () => {
       },
     );
 
-    test("does not prevent the deletion of another object of the file", async ({ world }) => {
+    test("does not prevent the deletion of another object in the same file", async ({ world }) => {
       const foreign = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "other" } };
       await world.started("shop.yaml", platform(), foreign);
       await world.folders.write("shop.yaml", foreign);

@@ -17,7 +17,7 @@ async function releaseReaders(pipe: string): Promise<void> {
 }
 
 describe.concurrent("a folder of manifests", () => {
-  test("reads several documents of a file, and files in subfolders, with either extension", async ({
+  test("reads files with several documents, files in subfolders, and both extensions", async ({
     world,
   }) => {
     await world.folders.write("team/more.yml", platform("c"));
@@ -26,7 +26,7 @@ describe.concurrent("a folder of manifests", () => {
     expect(await world.folders.errors()).toEqual([]);
   });
 
-  test("skips hidden files and files that are not YAML", async ({ world }) => {
+  test("skips hidden files and other files than YAML", async ({ world }) => {
     await world.folders.write(".hidden.yaml", platform("a"));
     await world.folders.write(".git/b.yaml", platform("b"));
     await world.folders.write("notes.txt", "not: [yaml");
@@ -35,7 +35,7 @@ describe.concurrent("a folder of manifests", () => {
     expect(world.names()).toEqual(["d"]);
   });
 
-  test("follows links, which mounted ConfigMaps consist of", async ({ world }) => {
+  test("follows links, because mounted ConfigMaps consist of links", async ({ world }) => {
     await mkdir(join(world.folders.manifests, "..data"));
     await world.folders.write("..data/shop.yaml", platform());
     await symlink("..data/shop.yaml", join(world.folders.manifests, "shop.yaml"));
@@ -43,14 +43,14 @@ describe.concurrent("a folder of manifests", () => {
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("reports a broken link and reads the rest", async ({ world }) => {
+  test("reports a broken link and reads the other files", async ({ world }) => {
     await symlink("nowhere.yaml", join(world.folders.manifests, "gone.yaml"));
     await world.started("shop.yaml", platform());
     expect(world.names()).toEqual(["shop"]);
     expect((await world.folders.errors()).map(({ file }) => file)).toEqual(["gone.yaml"]);
   });
 
-  test("reports a pipe and a link to a device, reads neither, and continues", async ({ world }) => {
+  test("reports a pipe and a link to a device without reading them, and continues", async ({ world }) => {
     const pipe = join(world.folders.manifests, "pipe.yaml");
     await promisify(execFile)("mkfifo", [pipe]);
     await symlink("/dev/null", join(world.folders.manifests, "device.yaml"));
@@ -83,7 +83,7 @@ describe.concurrent("a folder of manifests", () => {
     }
   });
 
-  test("reads folders 16 levels deep, and with 17 levels reports the folder as unreadable and keeps everything", async ({
+  test("reads folders 16 levels deep; with 17 levels, it reports an unreadable folder and keeps all objects", async ({
     world,
   }) => {
     const deep = (depth: number) => `${"d/".repeat(depth)}deep.yaml`;
@@ -97,7 +97,7 @@ describe.concurrent("a folder of manifests", () => {
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("keeps everything while the folder is missing, and continues when it is back", async ({ world }) => {
+  test("keeps all objects while the folder is missing, and continues when it is back", async ({ world }) => {
     await world.started("shop.yaml", platform());
     const uid = world.shop()?.metadata.uid;
     await rename(world.folders.manifests, `${world.folders.manifests}.away`);
@@ -114,7 +114,7 @@ describe.concurrent("a folder of manifests", () => {
     await until("the error is gone", async () => (await world.folders.errors()).length === 0);
   });
 
-  test("deletes objects whose manifest was removed while it was not running", async ({ world }) => {
+  test("deletes objects whose manifest was removed while the operator was stopped", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await world.resources.stop();
     await world.folders.remove("shop.yaml");
@@ -124,7 +124,7 @@ describe.concurrent("a folder of manifests", () => {
     expect(await world.folders.state("Platform", "shop")).toBeUndefined();
   });
 
-  test("keeps the last binding while its file is unreadable, even after a restart", async ({ world }) => {
+  test("keeps the last binding while the binding's file is unreadable, even after a restart", async ({ world }) => {
     await world.started("tenants.yaml", tenants());
     expect(world.resources.binding("default")?.tenant).toBeDefined();
     await world.folders.write("tenants.yaml", "data: [");
@@ -136,7 +136,7 @@ describe.concurrent("a folder of manifests", () => {
     await until("the binding is gone", () => world.resources.binding("default") === undefined);
   });
 
-  test("keeps the last binding while it is declared twice", async ({ world }) => {
+  test("keeps the last binding of a namespace while two bindings are declared", async ({ world }) => {
     await world.started("tenants.yaml", tenants());
     await world.folders.write("other.yaml", tenants({ default: "accountEmail: other@example.test" }));
     await until("both errors are reported", async () => (await world.folders.errors()).length === 2);

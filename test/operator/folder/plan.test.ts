@@ -40,7 +40,7 @@ function known(manifest: string, metadata: object = {}): Known {
   return { object: object as unknown as AnyObject, manifest };
 }
 
-describe("a plan", () => {
+describe("the plan for a folder", () => {
   let schemas: Schemas;
   beforeAll(async () => {
     schemas = await loadSchemas();
@@ -55,7 +55,7 @@ describe("a plan", () => {
 
   test.each<[string, () => Plan, string]>([
     ["accepts a new object", () => plan([file("a", platform())]), "1 0 0 0 0"],
-    ["leaves an unchanged object", () => plan([file("a", platform())], [known("a")]), "0 0 1 0 0"],
+    ["keeps an unchanged object", () => plan([file("a", platform())], [known("a")]), "0 0 1 0 0"],
     ["accepts a changed object", () => plan([file("a", platform("New"))], [known("a")]), "1 0 0 0 0"],
     ["removes an object that no file declares", () => plan([file("a")], [known("a")]), "0 0 0 1 0"],
     ["removes an object whose file is gone", () => plan([], [known("a")]), "0 0 0 1 0"],
@@ -66,22 +66,22 @@ describe("a plan", () => {
       "0 0 0 0 0",
     ],
     [
-      "removes an object whose file is not the broken one",
+      "removes an object if the broken file is another object's",
       () => plan([broken("b")], [known("a")]),
       "0 0 0 1 1",
     ],
     [
-      "keeps an object with the name of a foreign object",
+      "keeps an object if a document of an unknown kind has its name",
       () => plan([file("a", foreign("shop"))], [known("a")]),
       "0 0 0 0 1",
     ],
     [
-      "removes an object without the name of the foreign object",
+      "removes an object if the document of an unknown kind has another name",
       () => plan([file("a", foreign("x"))], [known("a")]),
       "0 0 0 1 1",
     ],
     [
-      "refuses both of two declarations",
+      "refuses both declarations of an object that is declared twice",
       () => plan([file("a", platform()), file("b", platform())]),
       "0 1 0 0 2",
     ],
@@ -91,12 +91,12 @@ describe("a plan", () => {
       "0 0 0 0 0",
     ],
     [
-      "accepts a move to another file",
+      "keeps an object that moves to another file",
       () => plan([file("a"), file("b", platform())], [known("a")]),
       "0 0 1 0 0",
     ],
     [
-      "leaves an object under deletion",
+      "does not change an object that is being deleted",
       () => plan([file("a", platform("New"))], [known("a", { deletionTimestamp: "2026-01-01T00:00:00Z" })]),
       "0 0 0 0 0",
     ],
@@ -108,9 +108,9 @@ describe("a plan", () => {
   test.each<[string, ManifestFile[], TenantsFound | undefined, TenantsFound | "none" | undefined]>([
     ["finds namespace bindings", [file("a", tenants())], undefined, bound],
     ["finds that there are no bindings", [], bound, "none"],
-    ["keeps the bindings of a broken file", [broken("a")], bound, undefined],
+    ["keeps the bindings while their file is broken", [broken("a")], bound, undefined],
     [
-      "keeps the bindings if there are two declarations",
+      "keeps the bindings while they are declared twice",
       [file("a", tenants()), file("b", tenants())],
       bound,
       undefined,
@@ -121,8 +121,8 @@ describe("a plan", () => {
       bound,
       undefined,
     ],
-    ["follows bindings to another file", [file("b", tenants())], bound, { ...bound, manifest: "b" }],
-    ["ignores other broken files for the bindings", [broken("b")], bound, "none"],
+    ["accepts bindings that move to another file", [file("b", tenants())], bound, { ...bound, manifest: "b" }],
+    ["removes the bindings even if another file is broken", [broken("b")], bound, "none"],
   ])("%s", (_, files, before, expected) => {
     expect(plan(files, [], before).tenants).toEqual(expected);
   });
@@ -133,7 +133,7 @@ describe("a plan", () => {
     expect(accepted.map(({ key }) => key.namespace)).toEqual(["default", "team"]);
   });
 
-  test("drops fields that only a server sets, so that an exported object can be a manifest", () => {
+  test("drops fields that only a server sets, so that an exported object is a valid manifest", () => {
     const exported = {
       ...platform(),
       metadata: {

@@ -8,7 +8,7 @@ import { tenants } from "./folders.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
 describe.concurrent("the records of a folder", () => {
-  test("give Secrets permissions for their owner only", async ({ world }) => {
+  test("let only their owner read Secrets", async ({ world }) => {
     await world.resources.start();
     await world.resources.writeSecret({
       namespace: "default",
@@ -39,7 +39,7 @@ describe.concurrent("the records of a folder", () => {
     expect(await world.resources.writeSecret(written)).toBe(false);
   });
 
-  test("remain unwritten if nothing changed", async ({ world }) => {
+  test("stay as they are if nothing changed", async ({ world }) => {
     await world.started("shop.yaml", platform(), tenants());
     await world.folders.write("broken.yaml", platform("broken", { colour: "red" }));
     await until("the broken manifest is reported", async () => (await world.folders.errors()).length === 1);
@@ -62,7 +62,7 @@ describe.concurrent("the records of a folder", () => {
     expect(await stamps()).toEqual(before);
   });
 
-  test("prevent the start if one is damaged, with its path in the error", async ({ world }) => {
+  test("prevent startup if one of them is damaged, with its path in the error", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await world.resources.stop();
     const path = join(world.folders.status, "default", "platform.shop.yaml");
@@ -77,7 +77,7 @@ describe.concurrent("the records of a folder", () => {
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("prevent the start if the record of bindings is damaged, until it is removed and read again from the manifests", async ({
+  test("prevent startup if the record of bindings is damaged, until the record is removed", async ({
     world,
   }) => {
     await world.started("tenants.yaml", tenants());
@@ -100,7 +100,7 @@ describe.concurrent("the records of a folder", () => {
     expect(world.resources.binding("default")).toEqual(before);
   });
 
-  test("lose half-written files of a crash at the next start", async ({ world }) => {
+  test("lose files that a crash left half-written at the next start", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await writeFile(join(world.folders.status, "default", ".platform.shop.yaml.abc.unfinished"), "kind: Pl");
     await world.restart();
@@ -108,7 +108,7 @@ describe.concurrent("the records of a folder", () => {
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("contain one id for a status folder, and no other is created", async ({ world }) => {
+  test("contain one id per status folder, which never changes", async ({ world }) => {
     const path = join(world.folders.status, "cluster.yaml");
     const idOf = () => clusterIdOf(path, { hasObjects: false });
     const ids = await Promise.all([idOf(), idOf()]);
@@ -123,7 +123,7 @@ describe.concurrent("the records of a folder", () => {
     }
   });
 
-  test("receive no new id if there are objects under another one", async ({ world }) => {
+  test("get no new id while they contain objects", async ({ world }) => {
     const path = join(world.folders.status, "cluster.yaml");
     const error: unknown = await clusterIdOf(path, { hasObjects: true }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(StartError);

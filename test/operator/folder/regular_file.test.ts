@@ -13,7 +13,7 @@ describe("reading a regular file", () => {
   });
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  test("returns at most the allowed number of bytes, and a fault beyond", async () => {
+  test("returns at most the allowed number of bytes, and a fault for a larger file", async () => {
     await writeFile(path(), "grün");
     expect(await readRegularFile(path(), 5)).toEqual({ text: "grün" });
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "has more than 4 bytes" });
@@ -24,7 +24,7 @@ describe("reading a regular file", () => {
     expect(await readRegularFile(path(), 4)).toEqual({ text: "" });
   });
 
-  test("refuses a pipe without waiting for its other end", async () => {
+  test("refuses a pipe without waiting for a writer", async () => {
     execFileSync("mkfifo", [path()]);
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "is not a regular file" });
   });
@@ -34,7 +34,7 @@ describe("reading a regular file", () => {
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "is not a regular file" });
   });
 
-  test("ignores the size that the system reports", async () => {
+  test("does not trust the size that the system reports", async () => {
     await symlink("/proc/self/maps", path());
     expect(await readRegularFile(path(), 16)).toEqual({ fault: "has more than 16 bytes" });
   });

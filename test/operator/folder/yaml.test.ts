@@ -15,7 +15,7 @@ describe("reading YAML", () => {
     expect((values[0] as { spec?: unknown } | undefined)?.spec).toEqual(yamlCase.spec);
   });
 
-  test("reads a state file that is used as a manifest", () => {
+  test("accepts a state file as a manifest", () => {
     const spec = { names: ["yes", "0100", "1_000", "0b11", "09:00", "~", "<<"], y: { on: 1 } };
     const metadata = { name: "a", namespace: "b", uid: "c", generation: 1, finalizers: [] };
     const object = { apiVersion: "v1", kind: "Platform", metadata, spec, status: {} } as unknown as AnyObject;
@@ -27,7 +27,7 @@ describe("reading YAML", () => {
     expect(readYaml("")).toEqual({ values: [] });
   });
 
-  test("refuses a directive, and reports the line of a fault", () => {
+  test("refuses a YAML directive, and reports the line of a fault", () => {
     expect(readYaml("%YAML 1.2\n---\na: 1\n").fault).toBe("line 1 has a directive: leave it out");
     expect(readYaml("a: 1\nb:\n  yes: 2\n").fault).toBe(
       "line 3 has the key yes, which is not text: put it in quotes",

@@ -26,8 +26,8 @@ describe("the next step of a delegation without a request", () => {
     ["requests approval if nothing is missing", {}, "request"],
     ["reports Revoked if it is revoked", spec({ revoked: true }), "Revoked"],
     ["reports Suspended while suspended", spec({ suspend: true }), "Suspended"],
-    ["reports Expired one second after its end", spec({ expiresAt: "2026-06-01T11:59:59Z" }), "Expired"],
-    ["requests approval in the second of its end", spec({ expiresAt: "2026-06-01T12:00:00Z" }), "request"],
+    ["reports Expired one second after its expiry", spec({ expiresAt: "2026-06-01T11:59:59Z" }), "Expired"],
+    ["requests approval in the second in which it expires", spec({ expiresAt: "2026-06-01T12:00:00Z" }), "request"],
     ["waits until the platform exists", { platform: undefined }, "PlatformNotReady"],
     ["waits until the platform is registered", { platform: unregistered }, "PlatformNotReady"],
     [
@@ -36,14 +36,14 @@ describe("the next step of a delegation without a request", () => {
       "PlatformNotReady",
     ],
     [
-      "waits for a new platform if the former one is under deletion",
+      "waits for a new platform if the former one is being deleted",
       { platform: aPlatform({ metadata: deleting }) },
       "PlatformNotReady",
     ],
     ["waits until the agent exists", { agent: undefined }, "AgentNotReady"],
     ["waits until the agent has a key", { agent: keyless }, "AgentNotReady"],
     [
-      "waits for a new agent if the former one is under deletion",
+      "waits for a new agent if the former one is being deleted",
       { agent: anAgent({ metadata: deleting }) },
       "AgentNotReady",
     ],
@@ -96,7 +96,7 @@ describe("the next step of a delegation with a request", () => {
       "Active",
     ],
     [
-      "reports Active for a certificate without an end",
+      "reports Active for a certificate that does not expire",
       { state: anApproval({ expires_at: null }) },
       "Active",
     ],
@@ -106,53 +106,53 @@ describe("the next step of a delegation with a request", () => {
       "Active",
     ],
     [
-      "reports Expired a second later",
+      "reports Expired one second after the certificate's expiry",
       { state: anApproval({ expires_at: "2026-06-01T11:59:59.000Z" }) },
       "Expired",
     ],
     ["reports Denied once denied", { state: aState({ status: "denied" }) }, "Denied"],
     ["reports Expired if nobody decided in time", { state: aState({ status: "expired" }) }, "Expired"],
     [
-      "waits for a decision in the last second before the requested end",
+      "waits for a decision in the second of the requested expiry",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T12:00:00Z" }) },
       "AwaitingApproval",
     ],
     [
-      "reports Expired if the requested end passed before a decision",
+      "reports Expired if the requested expiry passed before a decision",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
       "Expired",
     ],
     [
-      "reports Expired if the requested end passed while suspended",
+      "reports Expired if the requested expiry passed while suspended",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z", suspend: true }) },
       "Expired",
     ],
     [
-      "withdraws a request whose end has passed",
+      "withdraws a revoked request whose expiry has passed",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z", revoked: true }) },
       "revoke",
     ],
     [
-      "reports Active if the approval has another end than the spec",
+      "reports Active if the certificate expires later than the spec requests",
       { state: anApproval(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
       "Active",
     ],
     ["reports Revoked once withdrawn", { state: aState({ status: "withdrawn" }) }, "Revoked"],
     ["reports Revoked once revoked", { state: anApproval({ status: "revoked" }) }, "Revoked"],
-    ["withdraws the request", { state: aState(), ...spec({ revoked: true }) }, "revoke"],
-    ["revokes the certificate", { state: anApproval(), ...spec({ revoked: true }) }, "revoke"],
+    ["withdraws a pending request when revoked", { state: aState(), ...spec({ revoked: true }) }, "revoke"],
+    ["revokes the certificate when revoked", { state: anApproval(), ...spec({ revoked: true }) }, "revoke"],
     [
       "revokes even while suspended",
       { state: anApproval(), ...spec({ revoked: true, suspend: true }) },
       "revoke",
     ],
     [
-      "reports Denied if denied and then revoked",
+      "reports Denied if the spec is revoked after the denial",
       { state: aState({ status: "denied" }), ...spec({ revoked: true }) },
       "Denied",
     ],
     [
-      "reports Revoked if revoked already",
+      "reports Revoked if the certificate is already revoked",
       { state: anApproval({ status: "revoked" }), ...spec({ revoked: true }) },
       "Revoked",
     ],
@@ -160,7 +160,7 @@ describe("the next step of a delegation with a request", () => {
     expect(outcome(changes)).toBe(expected);
   });
 
-  test("ignores a slash at the end of the console's URL", () => {
+  test("links to the console correctly if the console's URL ends with a slash", () => {
     const messages = ["https://c.example.test", "https://c.example.test/"].map((consoleUrl) => {
       const next = nextStep(input({ state: aState(), consoleUrl }));
       return next.step === "report" ? next.verdict.message : "";
@@ -170,8 +170,8 @@ describe("the next step of a delegation with a request", () => {
   });
 });
 
-describe("the end of a certificate", () => {
-  test("comes after its last second, regardless of fractions", () => {
+describe("the expiry of a certificate", () => {
+  test("passes after the certificate's last second, regardless of fractions", () => {
     expect(hasEnded("2026-06-01T12:00:00.000Z", new Date("2026-06-01T12:00:00.999Z"))).toBe(false);
     expect(hasEnded("2026-06-01T12:00:00.999Z", new Date("2026-06-01T12:00:01.000Z"))).toBe(true);
   });
@@ -214,7 +214,7 @@ describe("the status of a delegation", () => {
       "Requested True, Approved False, Denied False, Issued False, Revoked False",
     ],
     [
-      "pending although its end has passed",
+      "pending although its expiry has passed",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
       "Requested True, Approved False, Denied False, Issued False, Revoked False",
     ],
@@ -295,7 +295,7 @@ describe("the next step after a decision in the cluster", () => {
       "ApproverNotLinked",
     ],
     [
-      "asks the API to decide if another person approves than requests",
+      "asks the API to decide if approver and requester are different people",
       decided("ed", { fourEyes: true }),
       "decide",
     ],

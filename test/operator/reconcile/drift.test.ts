@@ -18,7 +18,7 @@ const ended = (reason: Reason) => {
 };
 const issued = { requestID: "req-1", certID: "cert-1" };
 
-describe("drift", () => {
+describe("drift from the API's state", () => {
   test.each<[string, boolean, Parameters<typeof hasDrifted>[0], ExternalState]>([
     ["an unchanged platform", false, platform, { platform: platformState }],
     [
@@ -34,17 +34,17 @@ describe("drift", () => {
       { platform: { ...platformState, api_key_prefix: null, removed: true } },
     ],
     ["a platform that is unknown", true, platform, {}],
-    ["a platform that never was registered", false, aPlatform({ status: { conditions: [] } }), {}],
-    ["an agent as it is", false, agent, { agent: agentState }],
+    ["a platform that was never registered", false, aPlatform({ status: { conditions: [] } }), {}],
+    ["an unchanged agent", false, agent, { agent: agentState }],
     ["an agent that was disabled", true, agent, { agent: { ...agentState, disabled: true } }],
     [
-      "an agent known to be disabled",
+      "an agent already reported as disabled",
       false,
       anAgent({ status: { conditions: [] } }),
       { agent: { ...agentState, disabled: true } },
     ],
     ["an agent that is unknown", true, agent, {}],
-    ["an agent that the status lacks", true, anAgent({ status: { agentID: "b" } }), { agent: agentState }],
+    ["an agent that is not in the status", true, anAgent({ status: { agentID: "b" } }), { agent: agentState }],
     ["a request that is pending", false, delegation("AwaitingApproval"), { delegation: aState() }],
     ["a request that was approved", true, delegation("AwaitingApproval"), { delegation: anApproval() }],
     [
@@ -61,10 +61,10 @@ describe("drift", () => {
     ],
     ["a request that is unknown", true, delegation("AwaitingApproval"), {}],
     ["a request that was never made", false, delegation("CeilingExceeded", {}), {}],
-    ["a request that the status lacks", true, delegation("ApiUnavailable", {}), { delegation: aState() }],
-    ["a request whose end has passed", true, ended("AwaitingApproval"), { delegation: aState() }],
-    ["a suspended request whose end has passed", true, ended("Suspended"), { delegation: aState() }],
-    ["a request known to have ended", false, ended("Expired"), { delegation: aState() }],
+    ["a request that is not in the status", true, delegation("ApiUnavailable", {}), { delegation: aState() }],
+    ["a request whose expiry has passed", true, ended("AwaitingApproval"), { delegation: aState() }],
+    ["a suspended request whose expiry has passed", true, ended("Suspended"), { delegation: aState() }],
+    ["a request already reported as expired", false, ended("Expired"), { delegation: aState() }],
     ["a suspended request", false, delegation("Suspended"), { delegation: aState() }],
     ["an active certificate", false, delegation("Active", issued), { delegation: anApproval() }],
     [
@@ -74,30 +74,30 @@ describe("drift", () => {
       { delegation: anApproval({ status: "revoked" }) },
     ],
     [
-      "a certificate that ended",
+      "a certificate that expired",
       true,
       delegation("Active", issued),
       { delegation: anApproval({ expires_at: "2026-06-01T11:00:00.000Z" }) },
     ],
     [
-      "a certificate known to have ended",
+      "a certificate already reported as expired",
       false,
       delegation("Expired", issued),
       { delegation: anApproval({ expires_at: "2026-06-01T11:00:00.000Z" }) },
     ],
     [
-      "a certificate known to be revoked",
+      "a certificate already reported as revoked",
       false,
       delegation("Revoked", issued),
       { delegation: anApproval({ status: "revoked" }) },
     ],
     [
-      "a request known to be denied",
+      "a request already reported as denied",
       false,
       delegation("Denied"),
       { delegation: aState({ status: "denied" }) },
     ],
-  ])("shows for %s: %s", (_, expected, object, state) => {
+  ])("exists for %s: %s", (_, expected, object, state) => {
     expect(hasDrifted(object, state, NOW)).toBe(expected);
   });
 });

@@ -14,17 +14,17 @@ const lasting = (seconds: number) =>
 const verdict = { reason: "Active", message: "" } as const;
 const DAY = 86_400;
 
-describe("the end of a certificate", () => {
+describe("the expiry of a certificate", () => {
   test.each([
     ["an hour", 3600, 3240],
     ["a minute", 60, 54],
     ["70 days", 70 * DAY, 63 * DAY],
     ["a year", 365 * DAY, 358 * DAY],
-  ])("comes near in the last tenth of %s, at most seven days before", (_, life, from) => {
+  ])("counts as near in the last tenth of %s, at most seven days before", (_, life, from) => {
     expect(soonFrom(lasting(life))?.toISOString()).toBe(inSeconds(from));
   });
 
-  test("never counts as near without an end, before the approval, or after the end", () => {
+  test("never counts as near without an expiry, before the approval, or after the expiry", () => {
     expect(soonFrom(anApproval({ expires_at: null }))).toBeUndefined();
     expect(soonFrom(aState({ expires_at: inSeconds(1) }))).toBeUndefined();
     expect(soonFrom(anApproval({ status: "revoked" }))).toBeUndefined();
@@ -36,7 +36,7 @@ describe("the end of a certificate", () => {
     const input = { object, state: lasting(3600), now, consoleUrl: "" };
     return delegationStatus(input, verdict).conditions.find(({ type }) => type === "ExpiresSoon")?.status;
   };
-  test("has a condition while the certificate is in force, and none afterwards", () => {
+  test("has a condition only while the certificate is in force", () => {
     expect(found(3239)).toBe("False");
     expect(found(3240)).toBe("True");
     expect(found(3600)).toBe("True");

@@ -14,8 +14,8 @@ const CLUSTER_ONLY = [
 ];
 const names = Object.keys(reasons) as Reason[];
 
-describe("reasons", () => {
-  test("occur in a test with a folder, except those that only a cluster has", async () => {
+describe("reasons of the condition Ready", () => {
+  test("each occur in a test with a folder, except those that only a cluster has", async () => {
     const folder = join(import.meta.dirname, "..");
     const files = (await readdir(folder)).filter((file) => file.endsWith(".test.ts"));
     const texts = await Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));
@@ -24,7 +24,7 @@ describe("reasons", () => {
     expect(names.filter((reason) => !found.has(reason)).sort()).toEqual(CLUSTER_ONLY.sort());
   });
 
-  test("have their meaning in the documentation", async () => {
+  test("have the same meaning in the documentation", async () => {
     const docs = await readFile(join(import.meta.dirname, "../../../docs/operator.md"), "utf8");
     for (const reason of names) expect(docs).toContain(`| \`${reason}\` | ${reasons[reason].meaning} |`);
   });

@@ -33,7 +33,7 @@ describe.concurrent("the Secret of a platform", () => {
     return { declare, status, rotations, path, secret, begin };
   });
 
-  test("names its manager and the version of its key, which grows with each new key", async ({
+  test("names its manager and its key's version, which grows with each new key", async ({
     world,
     shop,
   }) => {
@@ -51,14 +51,14 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.secret()).data.api_key).not.toBe(api_key);
   });
 
-  test("continues the versions after the Secret was lost", async ({ shop }) => {
+  test("continues the version numbers after the Secret was lost", async ({ shop }) => {
     await shop.begin();
     await rm(shop.path());
     await until("there is a new key", async () => (await shop.status()).credentialsVersion === 2);
     expect((await shop.secret()).annotations["deputize.io/credentials-version"]).toBe("2");
   });
 
-  test("receives a new key once for each request, and the status repeats the request", async ({
+  test("gets one new key for each rotation request, and the status repeats the request", async ({
     world,
     shop,
   }) => {
@@ -81,7 +81,7 @@ describe.concurrent("the Secret of a platform", () => {
     expect(shop.rotations()).toBe(1);
   });
 
-  test("does not count a request as handled by a key from before the request", async ({ world, shop }) => {
+  test("keeps a rotation request open if its key is older than the request", async ({ world, shop }) => {
     await shop.begin();
     const registered = only(world.api.platforms);
     registered.undelivered = true;
@@ -92,7 +92,7 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.secret()).data.api_key).toBe(only(world.api.platforms).api_key);
   });
 
-  test("carries the template's labels and annotations, and drops those of a former template", async ({
+  test("has the template's labels and annotations, and drops those of a former template", async ({
     shop,
   }) => {
     await shop.begin({
@@ -113,7 +113,7 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.secret()).annotations).not.toHaveProperty("deputize.io/template");
   });
 
-  test("keeps labels and annotations of other owners", async ({ shop }) => {
+  test("keeps labels and annotations that others set", async ({ shop }) => {
     await shop.begin({ secretTemplate: { labels: { team: "shop" } } });
     const file = parse(await readFile(shop.path(), "utf8"));
     Object.assign(file.metadata.labels, { theirs: "1" });
@@ -125,7 +125,7 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.secret()).annotations["theirs.example.test/x"]).toBe("2");
   });
 
-  test("follows a reconciliation request, which the status then repeats", async ({ world, shop }) => {
+  test("follows a reconciliation request, which the status repeats", async ({ world, shop }) => {
     await shop.begin();
     const before = world.api.callsTo("PUT", "/platforms").length;
     await shop.declare({}, { [RECONCILE]: "now" });

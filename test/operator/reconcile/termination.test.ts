@@ -35,13 +35,13 @@ async function end(failure: ApiFailure | undefined, failures = 0, ended = object
 
 const outage: ApiFailure = { kind: "unavailable", message: "away" };
 
-describe("termination", () => {
-  test("revokes nothing for an object that is no longer current", async () => {
+describe("the termination of an object", () => {
+  test("revokes nothing if the object is no longer current", async () => {
     const { released, finalizerRemoved, written } = await end(undefined, 0, object, false);
     expect([released, finalizerRemoved, written]).toEqual([0, false, []]);
   });
 
-  test("removes the finalizer once the API has confirmed, and not before", async () => {
+  test("removes the finalizer only after the API has confirmed", async () => {
     expect(await end(undefined)).toMatchObject({ finalizerRemoved: true, released: 1, visit: {} });
     expect(await end(outage)).toMatchObject({
       finalizerRemoved: false,
@@ -52,19 +52,19 @@ describe("termination", () => {
     });
   });
 
-  test("counts as confirmed if the API does not know the object", async () => {
+  test("completes if the API does not know the object", async () => {
     expect(await end({ kind: "refused", code: "not_found", message: "" })).toMatchObject({
       finalizerRemoved: true,
     });
   });
 
-  test("counts as stalled after many failures, and continues to retry", async () => {
+  test("counts as stalled after many failures, but continues to retry", async () => {
     expect(await end(outage, STALLED_AFTER_FAILURES - 2)).toMatchObject({ stalled: "False" });
     const late = await end(outage, STALLED_AFTER_FAILURES - 1);
     expect(late).toMatchObject({ stalled: "True", finalizerRemoved: false, visit: { retry: true } });
   });
 
-  test("waits for the time that the API asks for", async () => {
+  test("waits for the time that the API requests", async () => {
     expect((await end({ ...outage, retryAfterMs: 7000 })).visit).toMatchObject({ notBeforeMs: 7000 });
   });
 
@@ -73,11 +73,11 @@ describe("termination", () => {
     expect(await end(undefined, 0, other)).toMatchObject({ released: 0, finalizerRemoved: false });
   });
 
-  test("writes nothing after a newer leader took over", async () => {
+  test("writes nothing after a newer leader has taken over", async () => {
     expect((await end({ kind: "superseded", message: "" })).written).toEqual([]);
   });
 
-  test("writes the same failure only once", async () => {
+  test("writes the same failure to the status only once", async () => {
     const [status] = (await end(outage)).written;
     const again = aDelegation({ metadata: object.metadata, status: { ...status } });
     expect((await end(outage, 1, again)).written).toEqual([]);

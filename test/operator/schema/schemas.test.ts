@@ -18,7 +18,7 @@ const BUNDLE_BYTES = 12_800;
 /** The API server describes metadata itself, and definitions cannot do so. */
 const METADATA = /^[A-Za-z]+\.metadata$/;
 
-describe("schemas", () => {
+describe("the schemas of Deputize's kinds", () => {
   let schemas: Schemas;
   beforeAll(async () => {
     schemas = await loadSchemas();
@@ -29,7 +29,7 @@ describe("schemas", () => {
     expect(schemas.validate(object, previous).violations === undefined).toBe(accepted);
   });
 
-  test("report the place and the fault", () => {
+  test("report the field and the fault of a violation", () => {
     const object = {
       apiVersion: "deputize.io/v1alpha1",
       kind: "Delegation",
@@ -45,7 +45,7 @@ describe("schemas", () => {
   test.each([
     ["Platform", "defaultAllowedScopes", { displayName: "Shop", surfaceType: "agentic_api" }],
     ["Delegation", "scopes", { platformRef: { name: "shop" }, agentRef: { name: "bot" } }],
-  ])("explain the form of a scope of a %s without showing its pattern", (kind, field, rest) => {
+  ])("explain the form of a scope of a %s instead of showing the pattern", (kind, field, rest) => {
     const spec = { ...rest, [field]: ["data:read", "no scope"] };
     const object = { apiVersion: "deputize.io/v1alpha1", kind, metadata: { name: "example" }, spec };
     expect(schemas.validate(object).violations).toEqual([
@@ -53,7 +53,7 @@ describe("schemas", () => {
     ]);
   });
 
-  test("report the field that a rule of the whole spec concerns", () => {
+  test("report the right field for a rule of the whole spec", () => {
     const spec = {
       platformRef: { name: "shop" },
       agentRef: { name: "bot" },
@@ -67,7 +67,7 @@ describe("schemas", () => {
     ]);
   });
 
-  test("explain the form of a text for people without showing its pattern or the text", () => {
+  test("explain the form of a human-readable text without showing the pattern or the text", () => {
     const spec = {
       displayName: "Sh\u202eop",
       surfaceType: "agentic_api",
@@ -111,7 +111,7 @@ describe("schemas", () => {
     expect(schemas.validate([]).violations).toHaveLength(1);
   });
 
-  test("contain the same sensitive scopes as the vocabulary", async () => {
+  test("contain the same sensitive scopes as the API's vocabulary", async () => {
     const groups = [...WILDCARDS.keys()].map((wildcard) => wildcard.slice(0, -1));
     const reachable = [...SENSITIVE_SCOPES].filter((scope) =>
       groups.some((group) => scope.startsWith(group)),
