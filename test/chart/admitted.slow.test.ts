@@ -25,7 +25,7 @@ describe.skipIf(missing !== undefined)("an API server", () => {
     return refused;
   };
 
-  test.each(Object.entries(VALUES))("accepts all objects of %s, and their pods", async (_, values) => {
+  test.each(Object.entries(VALUES))("accepts all objects of the chart with %s, and their pods", async (_, values) => {
     for (const isUpgrade of [false, true]) {
       const objects = await render(program.path ?? "", values, { isUpgrade });
       expect(objects.length).toBeGreaterThan(10);
@@ -36,7 +36,7 @@ describe.skipIf(missing !== undefined)("an API server", () => {
     }
   });
 
-  test("refuses pods that violate restricted Pod Security, and unknown fields", async () => {
+  test("rejects pods that violate restricted Pod Security, and unknown fields", async () => {
     const [object] = await render(program.path ?? "", VALUES.trial ?? {});
     const container = { name: "open", image: "open" };
     const pod = { ...object, apiVersion: "v1", kind: "Pod", spec: { containers: [container] } } as Rendered;

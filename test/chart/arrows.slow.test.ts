@@ -127,7 +127,7 @@ const INSIDE: [string, Values, End, string[]][] = [
   ],
 ];
 
-describe.skipIf(program.missing !== undefined)("network policies", () => {
+describe.skipIf(program.missing !== undefined)("the chart's network policies", () => {
   const world = async (values: Values) => {
     const install = await render(program.path ?? "", values);
     const upgrade = await render(program.path ?? "", values, { isUpgrade: true });
@@ -141,7 +141,7 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
     return { policies, ends };
   };
 
-  test.each(CASES)("allow exactly these connections between the parts of %s", async (_, values, wanted) => {
+  test.each(CASES)("allow exactly the expected connections between the components of %s", async (_, values, wanted) => {
     const { policies, ends } = await world(values);
     const found = ends.flatMap(([from, source]) =>
       ends.flatMap(([to, target]) =>
@@ -154,7 +154,7 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
   });
 
   test.each(OUTSIDE)(
-    "allow exactly these outside addresses to the parts of %s",
+    "allow exactly the expected outside addresses to the components of %s",
     async (_, values, wanted) => {
       const { policies, ends } = await world(values);
       for (const [component, reached] of Object.entries(wanted)) {
@@ -181,7 +181,7 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
     }
   });
 
-  test.each(INSIDE)("allow %s only to its permitted ports", async (_, values, source, wanted) => {
+  test.each(INSIDE)("allow %s to reach only the permitted ports", async (_, values, source, wanted) => {
     const { policies, ends } = await world(values);
     const found = ends.flatMap(([component, target]) =>
       PORTS.filter((port) => takes(policies, source, target, port)).map((port) => `${component} ${port}`),

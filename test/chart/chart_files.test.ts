@@ -27,7 +27,7 @@ test("the chart's generated files match the output of npm run chart", async () =
   expect(await staleChartFiles(ROOT), "run `npm run chart`").toEqual([]);
 });
 
-test("definitions of the chart equal those of crds/, and no tool deletes them", async () => {
+test("the chart's definitions equal those in crds/, and no tool deletes them", async () => {
   for (const resource of ["platforms", "agents", "delegations"]) {
     const read = async (path: string) => parse(await readFile(join(ROOT, path), "utf8"));
     const [ours, source] = [
@@ -42,7 +42,7 @@ test("definitions of the chart equal those of crds/, and no tool deletes them", 
   }
 });
 
-test("package, workspaces and chart name the same version and license", async () => {
+test("package, workspaces and chart have the same version and license", async () => {
   const chart = parse(await readFile(join(ROOT, "charts/deputize/Chart.yaml"), "utf8"));
   const { version, annotations } = chart;
   expect({ version, license: annotations["artifacthub.io/license"] }).toEqual(LICENSED);
@@ -52,7 +52,7 @@ test("package, workspaces and chart name the same version and license", async ()
   }
 });
 
-test("the README of the chart lists each value with its default and its comment", async () => {
+test("the chart's README lists each value with its default and comment", async () => {
   const readme = await readFile(join(ROOT, "charts/deputize/README.md"), "utf8");
   expect(readme).toContain("| `api.replicas` | `2` |");
   expect(readme).toMatch(/\| `smtp\.existingSecret\.key` \| `url` \|/);
@@ -64,7 +64,7 @@ test("the README of the chart lists each value with its default and its comment"
 });
 
 test.each(["crds/platforms.yaml", "crds/policies.yaml", "charts/deputize/values.yaml"])(
-  "npm run chart detects a change of %s and writes its copy",
+  "npm run chart detects a change to %s and updates the chart's copy",
   async (path) => {
     await writeFile(join(copy, path), `${await readFile(join(copy, path), "utf8")}\nchanged: true\n`);
     const stale = await staleChartFiles(copy);
@@ -74,7 +74,7 @@ test.each(["crds/platforms.yaml", "crds/policies.yaml", "charts/deputize/values.
   },
 );
 
-test("npm run chart detects a definition without a source", async () => {
+test("npm run chart detects a definition in the chart that has no source", async () => {
   const stranger = "charts/deputize/crds/stranger.yaml";
   await writeFile(join(copy, stranger), "kind: CustomResourceDefinition\n");
   expect(await staleChartFiles(copy)).toEqual([stranger]);

@@ -10,7 +10,7 @@ if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.mi
 const ENOUGH = 500;
 const NAMES = ["SEND_CODE_PER_ADDRESS", "SEND_CODE_PER_DAY", "SEND_CODE_PER_IP", "VERIFY_CODE_PER_IP"];
 
-describe.skipIf(program.missing !== undefined)("limits on sign-in codes", () => {
+describe.skipIf(program.missing !== undefined)("the limits on sign-in codes", () => {
   const limitsOf = async (values: Values) => {
     const pods = podsOf(await render(program.path ?? "", values));
     const settings = pods.flatMap((pod) => containersOf(pod).flatMap(({ env = [] }) => env));
@@ -18,13 +18,13 @@ describe.skipIf(program.missing !== undefined)("limits on sign-in codes", () => 
     return Object.fromEntries(found.map(({ name, value }) => [name, Number(value)]));
   };
 
-  test("leave room for many tours in a trial", async () => {
+  test("allow many tours in a trial", async () => {
     const limits = await limitsOf(VALUES.trial ?? {});
     expect(Object.keys(limits).sort()).toEqual(NAMES);
     for (const name of NAMES) expect(limits[name], name).toBeGreaterThan(ENOUGH);
   });
 
-  test("follow the values in a trial", async () => {
+  test("follow the chart's values in a trial", async () => {
     const given: Values = { api: { settings: { SEND_CODE_PER_IP: "7" } } };
     const limits = await limitsOf(mergeValues(VALUES.trial ?? {}, given));
     expect(limits.SEND_CODE_PER_IP).toBe(7);
@@ -32,7 +32,7 @@ describe.skipIf(program.missing !== undefined)("limits on sign-in codes", () => 
   });
 
   test.each(Object.entries(VALUES).filter(([name]) => !name.startsWith("trial")))(
-    "equal the API's own in %s",
+    "equal the API's defaults in %s",
     async (_, values) => expect(await limitsOf(values)).toEqual({}),
   );
 });

@@ -26,7 +26,7 @@ const isOurs = ({ kind, metadata }: Rendered) =>
   ["ServiceMonitor", "PodMonitor", "PrometheusRule"].includes(kind) || metadata.name.endsWith("-dashboard");
 
 describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
-  describe.skipIf(missing !== undefined)("monitoring", () => {
+  describe.skipIf(missing !== undefined)("the chart's monitoring", () => {
     test("creates no objects unless it is enabled", async () => {
       expect((await render(path, PRODUCTION)).filter(isOurs).map(nameOf)).toEqual([]);
       const off = { serviceMonitor: { enabled: false }, prometheusRule: { enabled: false } };
@@ -34,7 +34,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       expect(none.filter(isOurs).map(nameOf)).toEqual([]);
     });
 
-    test("has a monitor for each role, which selects one Service and its health port", async () => {
+    test("has one monitor per role, which selects one Service and its health port", async () => {
       const objects = await render(path, monitoring({ serviceMonitor: { interval: "15s" } }));
       const chosen = ofKind(objects, "ServiceMonitor").map(({ metadata, spec }) => {
         expect(spec.namespaceSelector).toEqual({ matchNames: [NAMESPACE] });
@@ -77,7 +77,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       );
     });
 
-    test("contains the documented rules unchanged, with the Job's name of this release", async () => {
+    test("contains the documented rules unchanged, with this release's Job name", async () => {
       for (const fullname of ["deputize", "lend"]) {
         const values = monitoring({}, mergeValues(PRODUCTION, { fullnameOverride: fullname }));
         const rules = ofKind(await render(path, values), "PrometheusRule");
@@ -94,7 +94,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       }
     });
 
-    test("gives each alert the URL of its page if the base is set", async () => {
+    test("gives each alert the URL of its runbook page if the base URL is set", async () => {
       const base = "https://example.test/deputize";
       const rules = ofKind(
         await render(path, monitoring({ prometheusRule: { runbookBase: `${base}/` } })),
@@ -109,7 +109,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       }
     });
 
-    test.skipIf(tool.missing !== undefined)("renders rules that promtool accepts", async () => {
+    test.skipIf(tool.missing !== undefined)("has rules that promtool accepts", async () => {
       const rules = ofKind(await render(path, monitoring()), "PrometheusRule");
       const folder = await mkdtemp(join(tmpdir(), "deputize-rules-"));
       try {
@@ -123,7 +123,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       }
     });
 
-    test("contains the dashboard unchanged, in a ConfigMap for the sidecar", async () => {
+    test("contains the unchanged dashboard, in a ConfigMap for the sidecar", async () => {
       const objects = await render(
         path,
         monitoring({ namespace: "monitoring", dashboard: { annotations: { folder: "Platform" } } }),
@@ -138,7 +138,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       });
     });
 
-    test("uses the configured namespace, and the labels by which Prometheus finds it", async () => {
+    test("uses the configured namespace, and labels by which Prometheus finds its objects", async () => {
       const labels = { release: "kube-prometheus-stack" };
       const objects = (await render(path, monitoring({ namespace: "monitoring", labels }))).filter(isOurs);
       expect(objects).toHaveLength(4 + PARTS.length + 1);
@@ -153,7 +153,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       ["an interval without a unit", { serviceMonitor: { interval: "30" } }],
       ["labels that are not text", { labels: { release: 1 } }],
       ["a base that is not a URL", { prometheusRule: { runbookBase: "docs" } }],
-    ])("refuses %s", async (_, more) => {
+    ])("rejects %s", async (_, more) => {
       const { isGood, err } = await template(path, monitoring(more));
       expect(isGood).toBe(false);
       expect(err).toMatch(/monitoring/);

@@ -202,20 +202,20 @@ const MISTYPED: [string, Values, RegExp][] = [
   ["a peer of no form", production({ network: { peers: { callers: [{}] } } }), /callers/],
 ];
 
-describe.each(programs)("helm $version", ({ path = "", missing }) => {
-  test.skipIf(missing !== undefined).each(REFUSED)("refuses %s", async (_, values, sentence) => {
+describe.each(programs)("the chart with helm $version", ({ path = "", missing }) => {
+  test.skipIf(missing !== undefined).each(REFUSED)("fails to render with %s", async (_, values, sentence) => {
     const { isGood, err } = await template(path, values);
     expect(err).toContain(sentence);
     expect(isGood).toBe(false);
   });
 
-  test.skipIf(missing !== undefined).each(MISTYPED)("rejects %s by the schema", async (_, values, where) => {
+  test.skipIf(missing !== undefined).each(MISTYPED)("has a schema that rejects %s", async (_, values, where) => {
     const { isGood, err } = await template(path, values);
     expect(err).toMatch(where);
     expect(isGood).toBe(false);
   });
 
-  test.skipIf(missing !== undefined)("never prints a secret that was put into the settings", async () => {
+  test.skipIf(missing !== undefined)("never prints a secret that a user put into the settings", async () => {
     const { out, err } = await template(
       path,
       production({ api: { settings: { SMTP_URL: "smtp://u:hush@h" } } }),

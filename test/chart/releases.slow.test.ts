@@ -31,7 +31,7 @@ function commandsOf(text: string): string[] {
 }
 
 /** Hooks need running pods, which this cluster does not have. */
-describe.skipIf(missing !== undefined).each(programs)("releases of helm $version", ({ path = "" }) => {
+describe.skipIf(missing !== undefined).each(programs)("releases with helm $version", ({ path = "" }) => {
   let cluster: ChartCluster;
   beforeAll(async () => {
     cluster = await startChartCluster();
@@ -90,7 +90,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(await secrets()).toEqual(first);
   });
 
-  test("create a trial's tables beside its Postgres at first, and in a hook once Postgres exists", async () => {
+  test("create a trial's tables next to Postgres at the first installation, and later in a hook", async () => {
     const job = `/apis/batch/v1/namespaces/${NAMESPACE}/jobs/deputize-trial-migrate`;
     const postgres = `/apis/apps/v1/namespaces/${NAMESPACE}/statefulsets/deputize-postgres`;
     expect(await statusOf(job)).toBe(200);
@@ -105,7 +105,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(await statusOf(postgres)).toBe(200);
   });
 
-  test("refuse a second release in the cluster", async () => {
+  test("refuse a second release in the same cluster", async () => {
     const { isGood, err } = await run("install", { release: "second", namespace: "desk" });
     expect(err).toContain(
       "A cluster has one release of this chart: ValidatingAdmissionPolicy deputize-status is there",
@@ -114,7 +114,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(isGood).toBe(false);
   });
 
-  test("refuse a second release without policies and roles, unless it has no operator", async () => {
+  test("refuse a second release without policies and roles, unless that release has no operator", async () => {
     const args = ["install", "second", CHART, "--namespace", "apart", "--no-hooks", "--dry-run=server"];
     const second = (operator: Values) => {
       const bare = { admissionPolicies: { enabled: false }, rbac: { roles: false }, operator };
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect((await second({ enabled: false })).isGood).toBe(true);
   });
 
-  test("leave policies, definitions and trial secrets behind, but nothing that runs", async () => {
+  test("leave policies, definitions and trial secrets behind when uninstalled, but nothing that runs", async () => {
     await succeeds("uninstall");
     expect(await statusOf(POLICY)).toBe(200);
     expect(
@@ -134,7 +134,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(await statusOf("/apis/rbac.authorization.k8s.io/v1/clusterroles/deputize-editor")).toBe(404);
   });
 
-  test("never create new secrets for existing data of a trial", async () => {
+  test("never create new secrets for a trial's existing data", async () => {
     await cluster.create(CLAIM);
     for (const name of ["deputize-trial-postgres", "deputize-trial-sealing-key"]) {
       const { body } = await cluster.call("GET", `${SECRETS}/${name}`);

@@ -38,14 +38,14 @@ const SELECTING = ["Service", "NetworkPolicy", "PodDisruptionBudget"];
 const OF_PEOPLE = "keyvault-init";
 const TABLE = Object.entries(VALUES);
 
-describe.skipIf(missing !== undefined).each(programs)("helm $version", ({ path = "" }) => {
-  test.each(TABLE)("lints %s strictly", async (_, values) => {
+describe.skipIf(missing !== undefined).each(programs)("the chart with helm $version", ({ path = "" }) => {
+  test.each(TABLE)("passes strict linting with %s", async (_, values) => {
     const { isGood, out, err } = await helmWithValues(path, ["lint", "--strict", CHART], values);
     expect(`${out}${err}`).not.toMatch(/\[(WARNING|ERROR)\]/);
     expect(isGood).toBe(true);
   });
 
-  test("renders its package like the folder", async () => {
+  test("renders the same objects from its package and from its folder", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deputize-package-"));
     try {
       const { isGood, err } = await runHelm(path, ["package", CHART, "--destination", folder]);
@@ -60,7 +60,7 @@ describe.skipIf(missing !== undefined).each(programs)("helm $version", ({ path =
   });
 });
 
-describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => {
+describe.skipIf(missing !== undefined).each(TABLE)("the chart rendered with %s", (_, values: Values) => {
   let kept: Promise<{ install: Rendered[]; upgrade: Rendered[] }> | undefined;
   const rendered = () => {
     kept ??= Promise.all([render(four, values), render(four, values, { isUpgrade: true })]).then(
@@ -79,7 +79,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
   const containers = async () =>
     (await pods()).flatMap((pod) => containersOf(pod).map((container) => ({ pod, container })));
 
-  test("renders the same in both versions of Helm", async () => {
+  test("has the same output in both versions of Helm", async () => {
     const [ours, theirs] = [await render(four, values), await render(three, values)];
     const sorted = (all: Rendered[]) => all.map(withoutRandom).sort((one, other) => (one < other ? -1 : 1));
     expect(sorted(theirs)).toEqual(sorted(ours));
@@ -122,7 +122,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("selects pods by labels that no upgrade changes", async () => {
+  test("selects pods by labels that upgrades never change", async () => {
     const all = await pods();
     for (const { of, template } of all) {
       if (of.kind === "Pod") continue;
@@ -146,7 +146,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("has a port for each Service and probe", async () => {
+  test("has a container port for each Service and probe", async () => {
     const all = await pods();
     for (const service of (await objects()).filter(({ kind }) => kind === "Service")) {
       const chosen = all.filter(({ template }) =>
@@ -162,7 +162,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("has a network policy for every pod, in both directions", async () => {
+  test("has network policies in both directions for every pod", async () => {
     const { install, upgrade } = await rendered();
     for (const all of [install, upgrade]) {
       const policies = all.filter(({ kind }) => kind === "NetworkPolicy");
@@ -203,7 +203,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("has a volume for each mount, and each file that a setting or an argument names", async () => {
+  test("mounts a volume for each mount, and each file that a setting or an argument names", async () => {
     for (const { pod, container } of await containers()) {
       const where = `${nameOf(pod.of)} ${container.name}`;
       const volumes = [...(pod.template.spec.volumes ?? []), ...claimsOf(pod)].map(({ name }) => name);
@@ -217,7 +217,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("has secrets only in Secrets, and Secrets only in a trial", async () => {
+  test("has secret values only in Secrets, and Secrets only in a trial", async () => {
     const all = await objects();
     const secrets = all.filter(({ kind }) => kind === "Secret");
     const isTrial = (values.trial as { enabled?: boolean } | undefined)?.enabled === true;
@@ -234,7 +234,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("gives a role only settings that docs/settings.md describes for it", async () => {
+  test("gives each role only settings that docs/settings.md describes for it", async () => {
     const described = await settings();
     for (const { container } of await containers()) {
       const [role = ""] = container.args ?? [];
@@ -247,7 +247,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("gives a token of the API server only to its callers", async () => {
+  test("gives an API server token only to pods that call the API server", async () => {
     const tokens = (await pods()).filter(
       ({ template }) => template.spec.automountServiceAccountToken !== false,
     );

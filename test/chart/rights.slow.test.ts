@@ -179,7 +179,7 @@ describe.skipIf(missing !== undefined)("the chart's roles", () => {
     expect(sorted(found)).toEqual(sorted(wanted));
   });
 
-  test("give people the rights in the table", async () => {
+  test("give users the rights in the table", async () => {
     const table = await withRoles(VALUES.production ?? {}, async () => {
       const people = ["viewer", "editor", "approver"];
       for (const role of people) await cluster.create(bindingOf(role));
@@ -203,7 +203,7 @@ describe.skipIf(missing !== undefined)("the chart's roles", () => {
     return (body.status as { allowed: boolean }).allowed;
   }
 
-  test("extend view and edit for people, but never with approvals", async () => {
+  test("extend the roles view and edit for users, but never with approvals", async () => {
     const labels = async (values: Values) => {
       const objects = await render(program.path ?? "", values);
       const roles = objects.filter(

@@ -135,7 +135,7 @@ test("the tour succeeds on the cluster", async () => {
   expect(steps).toEqual(expect.arrayContaining(tourSteps.map(({ name }) => name)));
 });
 
-test("network policies allow exactly the connections that the parts need", async () => {
+test("network policies allow exactly the connections that the components need", async () => {
   const receiver = await startReceiver(Date.now, "", cluster.receiverHost);
   try {
     const machine = { host: cluster.receiverHost, port: Number(new URL(receiver.url).port) };
@@ -147,7 +147,7 @@ test("network policies allow exactly the connections that the parts need", async
   }
 });
 
-test("a calm load receives only allow decisions, and every event in order", async () => {
+test("a moderate load gets only allow decisions, and every event in order", async () => {
   say(...usageLines("idle", await measureUsage(tools, 30)));
   const { result, report } = await underLoad("calm", CALM, () => measureUsage(tools, 20));
   say(...usageLines("loaded", result));
@@ -156,7 +156,7 @@ test("a calm load receives only allow decisions, and every event in order", asyn
   expect(report.ordered).toBe(4);
 });
 
-test("a kill of any pod under load loses nothing", async () => {
+test("killing any pod under load loses nothing", async () => {
   const counts = await countPods(tools);
   const { result } = await underLoad("kills", FAULTS, (load) => killEach(tools, load, counts));
   say(...result);
@@ -171,7 +171,7 @@ test("a rolling restart under load loses no decision", async () => {
   expect(report.verifies.cut).toBe(0);
 });
 
-test("a drain evicts one pod of a part at a time", async () => {
+test("a drain evicts only one pod of each component at a time", async () => {
   for (const component of ["api", "worker", "operator"]) {
     const answers = await evictEach(tools, component);
     say(`${component}: ${Object.values(answers).join(", then ")}`);
@@ -179,7 +179,7 @@ test("a drain evicts one pod of a part at a time", async () => {
   }
 });
 
-test("an upgrade with a migration, and the rollback, lose no decision under load", async () => {
+test("an upgrade with a migration, and its rollback, lose no decision under load", async () => {
   await importNextImages(cluster, join(folder, "next"), TAG);
   const chart = await packageNextChart(tools, folder);
   const account = await withReach(openSampleAccount);
@@ -224,7 +224,7 @@ async function withRecoveryKey(): Promise<string> {
   return recoveryKey;
 }
 
-test("a lost vault recovers from its backup, and reports what was created after the backup", async () => {
+test("a lost vault recovers from its backup, and reports what was created after that backup", async () => {
   const names = { image: vaultImageOf(TAG), database: `${RELEASE}-trial-keyvault-database` };
   const [recoveryKey, pin] = [await withRecoveryKey(), await pinOf(tools)];
   const account = await withReach(openSampleAccount);
@@ -267,7 +267,7 @@ test("a lost vault recovers from its backup, and reports what was created after 
   await firstBackup(tools);
 });
 
-test("data of a release survives its uninstallation, and the next release finds it", async () => {
+test("a release's data survives its uninstallation, and the next release uses it", async () => {
   const account = await withReach(openSampleAccount);
   const before = await remainingObjects(tools);
   say(`helm uninstall: ${await helmUninstall(tools)} s`);
@@ -277,7 +277,7 @@ test("data of a release survives its uninstallation, and the next release finds 
   expect(await atApi(account.verify)).toBe("allow authorized");
 });
 
-test("a vault without a PIN starts sealed, delays no installation, and remains sealed in an upgrade", async () => {
+test("a vault without a PIN starts sealed, does not delay installation, and stays sealed during an upgrade", async () => {
   const apart = toolsOf(cluster, APART);
   await makeNamespace(apart);
   await makeRecoveryKey(apart, folder);

@@ -25,7 +25,7 @@ async function show(shop: Application, stranger: Application, scope: string) {
   return shop.verify(body.proof_bundle, { required_scope: scope });
 }
 
-describe("the holder of another account", () => {
+describe("a user of another account", () => {
   test("cannot act at a shop on their own authority with any scope, and sees the attempt in the history", async () => {
     const shop = await world.application(["data:read"]);
     const stranger = await world.application(["data:read", REFUND]);
@@ -56,7 +56,7 @@ describe("the holder of another account", () => {
     expect(newest?.details).not.toHaveProperty("receipt_id");
   });
 
-  test("sees the names that the verifier had at the time of the decision", async () => {
+  test("sees the verifier's names as of the time of the decision", async () => {
     const owner = await world.api.person({ organization_name: "Shops" });
     const shop = await world.application(["data:read"], owner);
     const stranger = await world.application(["data:read"]);
@@ -76,7 +76,7 @@ describe("the holder of another account", () => {
     expect(await verifierOf()).toEqual({ platform_name: "Bank", organization_name: "Banks" });
   });
 
-  test("cannot read the receipt of a decision on their authority, which belongs to the verifier", async () => {
+  test("cannot read the receipt of a decision on their authority, because the receipt belongs to the verifier", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const { body } = await show(shop, stranger, "data:read");
     const { receipt_id: id } = body.receipt as { receipt_id: string };
@@ -84,7 +84,7 @@ describe("the holder of another account", () => {
     expect(errorOf(await stranger.person.client.get(`/v1/service/receipts/${id}`))).toBe("404 not_found");
   });
 
-  test("gets an allow as soon as the shop accepts them, and a denial as soon as it stops", async () => {
+  test("gets an allow as soon as the shop accepts them, and a denial as soon as the acceptance ends", async () => {
     const [shop, stranger] = [await world.application(), await world.application(["data:read", REFUND])];
     const { humanId } = stranger.person;
     expect((await accept(shop, humanId, { scopes: [REFUND] })).status).toBe(200);
@@ -96,7 +96,7 @@ describe("the holder of another account", () => {
     expect((await show(shop, stranger, REFUND)).body.decision_reason).toBe("principal_not_accepted");
   });
 
-  test("cannot accept themselves at the shop or read its accepted principals, and an API key cannot either", async () => {
+  test("cannot accept themselves at the shop or read its accepted principals, not even with an API key", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const { client, humanId } = stranger.person;
     const body = { scopes: ["data:read"] };
@@ -127,8 +127,8 @@ describe("agents of one account", () => {
   });
 });
 
-describe("the routes of accepted principals", () => {
-  test("list principals newest first, page by page, with their scopes and end", async () => {
+describe("the routes for accepted principals", () => {
+  test("list principals newest first, in pages, with their scopes and expiry", async () => {
     const [shop, one, other] = [
       await world.application([]),
       await world.api.person(),
@@ -150,7 +150,7 @@ describe("the routes of accepted principals", () => {
     expect(rest).toMatchObject({ items: [{ human_id: one.humanId }], next_cursor: null });
   });
 
-  test("change one principal in place, and replace all principals or none", async () => {
+  test("change one principal in place, and replace either all principals or none", async () => {
     const [shop, one, other] = [
       await world.application([]),
       await world.api.person(),
@@ -196,7 +196,7 @@ describe("the routes of accepted principals", () => {
     expect((await listed(shop)).items).toEqual([]);
   });
 
-  test("accept only roots of the registry, each named once, and never the account's own", async () => {
+  test("accept only roots in the registry, each listed once, and never the account's own root", async () => {
     const [shop, stranger] = [await world.application([]), await world.api.person()];
     const scopes = ["data:read"];
     expect(errorOf(await accept(shop, "0".repeat(32)))).toBe("404 not_found");

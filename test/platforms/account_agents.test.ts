@@ -11,7 +11,7 @@ import {
 const api = platformApi();
 
 describe("GET /v1/service/agents", () => {
-  test("lists and searches the agents of all connections, with platform, key and active delegations", async () => {
+  test("lists and filters the agents of all connections, with platform, key and active delegations", async () => {
     const person = await api.person({ organization_name: "Bank" });
     const path = "/v1/service/platforms";
     const shop = await registerPlatform(person, { name: "Shop" }, path);

@@ -16,7 +16,7 @@ const { api, call } = agentsWorld();
 const wish = { name: "shop-bot", agent_type: "api_agent" };
 
 describe("creating an agent", () => {
-  test("returns the agent as specified, with the id of its key", async () => {
+  test("returns the agent as specified; its id is the id of its key", async () => {
     const platform = await registerPlatform(await api.person());
     const { status, body } = await call(platform, "POST", "", wish);
     expect(status).toBe(201);
@@ -32,7 +32,7 @@ describe("creating an agent", () => {
     });
   });
 
-  test("stores its key in the vault, for the account and under the platform's ceiling", async () => {
+  test("stores the agent's key in the vault, for the account and under the platform's ceiling", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person, { default_allowed_scopes: ["data:*"] });
     const agentId = await createAgent(api.client(), platform);
@@ -53,7 +53,7 @@ describe("creating an agent", () => {
     },
   );
 
-  test("accepts an explicit custodial mode without a key", async () => {
+  test("accepts the custodial mode without a key", async () => {
     const platform = await registerPlatform(await api.person());
     const named = { ...wish, custody_mode: "custodial", public_key_json: null };
     const { status, body } = await call(platform, "POST", "", named);
@@ -72,7 +72,7 @@ describe("creating an agent", () => {
       "invalid_request",
       400,
     ],
-  ])("refuses %s instead of creating another key", async (_, more, code, status) => {
+  ])("refuses %s and creates no key", async (_, more, code, status) => {
     const platform = await registerPlatform(await api.person());
     const keys = api.vault.keys.size;
     const answer = await call(platform, "POST", "", { ...wish, ...more });
@@ -86,7 +86,7 @@ describe("creating an agent", () => {
     ["no name", { name: undefined }],
     ["an empty name", { name: "" }],
     ["a name of 257 bytes", { name: `${"é".repeat(128)}a` }],
-  ])("refuses %s without calling the vault", async (_, change) => {
+  ])("refuses %s without a call to the vault", async (_, change) => {
     const platform = await registerPlatform(await api.person());
     const before = api.vault.calls.length;
     const answer = await call(platform, "POST", "", { ...wish, ...change });
@@ -107,7 +107,7 @@ describe("creating an agent", () => {
     expect(await api.db("agents").where({ connection_id: platform.connectionId })).toEqual([]);
   });
 
-  test("creates one agent for one idempotency key, and another for every other call", async () => {
+  test("creates one agent per idempotency key, and a new agent for a call without one", async () => {
     const platform = await registerPlatform(await api.person());
     const once = () => call(platform, "POST", "", wish, { "idempotency-key": "k" });
     const [first, again] = [await once(), await once()];
@@ -116,7 +116,7 @@ describe("creating an agent", () => {
     expect(new Set([first, ...others].map(({ body }) => body.agent_id)).size).toBe(3);
   });
 
-  test("finds its key again after a crash between vault and database, or after both", async () => {
+  test("finds the key again after a crash between vault and database, or after both", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const order = {
@@ -145,7 +145,7 @@ describe("creating an agent", () => {
     expect(await api.db("agents").where({ connection_id: platform.connectionId })).toHaveLength(1);
   });
 
-  test("sends the vault a ceiling that shrank while the vault created the key", async () => {
+  test("sends the vault the new ceiling if the ceiling shrank while the vault created the key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
@@ -205,7 +205,7 @@ describe("an API key", () => {
     expect((await call(theirs, "GET", `/${agentId}`)).body.disabled_at).toBeNull();
   });
 
-  test("cannot be replaced by a session when an agent is created", async () => {
+  test("cannot be replaced by a session to create an agent", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const path = `/v1/service/connections/${connectionId}/agents`;
@@ -216,7 +216,7 @@ describe("an API key", () => {
 });
 
 describe("listing agents", () => {
-  test("pages through the agents that are not deleted, newest first", async () => {
+  test("returns the agents that are not deleted in pages, newest first", async () => {
     const platform = await registerPlatform(await api.person());
     const ids: string[] = [];
     for (let n = 0; n < 5; n += 1) {
@@ -231,7 +231,7 @@ describe("listing agents", () => {
     expect(second.body.next_cursor).toBeNull();
   });
 
-  test("finds no agent under text that is no id", async () => {
+  test("returns not_found for text that is not an agent id", async () => {
     const platform = await registerPlatform(await api.person());
     for (const id of ["nope", "0".repeat(32), "%00"]) {
       expect(errorCode(await call(platform, "GET", `/${id}`))).toBe("not_found");
@@ -240,7 +240,7 @@ describe("listing agents", () => {
 });
 
 describe("deleting an agent", () => {
-  test("disables its key, revokes its certificates and withdraws its requests, and reports each once", async () => {
+  test("disables the key, revokes the certificates and withdraws the requests, and reports each once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const pending = await selfRequest(person, platform.connectionId);
     const deleted = await call(platform, "DELETE", `/${agentId}`);
@@ -270,7 +270,7 @@ describe("deleting an agent", () => {
     ]);
   });
 
-  test("leaves the connection's other agents unchanged", async () => {
+  test("does not change the connection's other agents", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const other = await createAgent(api.client(), platform);
     const kept = await selfRequest(person, platform.connectionId, { agent_id: agentId });

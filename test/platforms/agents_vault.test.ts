@@ -8,7 +8,7 @@ import { agentsWorld } from "./agents_world.ts";
 const { api, call } = agentsWorld();
 
 describe("syncing the vault", () => {
-  test("continues after a key that the vault refuses, and tries that key once", async () => {
+  test("continues after the vault refuses a key, and tries that key only once", async () => {
     const gone = await delegated(api);
     const well = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
@@ -20,7 +20,7 @@ describe("syncing the vault", () => {
     expect(await syncVault(api)).toBe(0);
   });
 
-  test("keeps agents due if the vault is too busy or broken for them, and syncs the others", async () => {
+  test("keeps agents due if the vault is too busy or fails for them, and syncs the others", async () => {
     const { platform, agentId } = await delegated(api);
     const other = await createAgent(api.client(), platform);
     const busy = new VaultRefused("rate_limited", "busy", 429);
@@ -40,7 +40,7 @@ describe("syncing the vault", () => {
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
 
-  test("calls an unreachable vault once, not once per agent", async () => {
+  test("makes one call to an unreachable vault, not one per agent", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     for (let n = 0; n < 3; n += 1) await createAgent(api.client(), platform);
@@ -52,7 +52,7 @@ describe("syncing the vault", () => {
     expect(await syncVault(api, platform.connectionId)).toBe(3);
   });
 
-  test("repeats automatically until it is stopped", async () => {
+  test("repeats automatically until stopped", async () => {
     const { platform, agentId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     await call(platform, "DELETE", `/${agentId}`);
@@ -72,7 +72,7 @@ describe("syncing the vault", () => {
     expect(await syncVault(api)).toBe(1);
   });
 
-  test("logs what remains to be done, without secrets", async () => {
+  test("logs the remaining work without secrets", async () => {
     const { platform, agentId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("sealed", "The vault is sealed");
     await call(platform, "DELETE", `/${agentId}`);

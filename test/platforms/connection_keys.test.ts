@@ -25,8 +25,8 @@ const isGood = async (platform: TestPlatform, key: string): Promise<boolean> => 
   return (await api.client().get(`${path(platform)}/agents`, { headers })).status === 200;
 };
 
-describe("the routes of a connection", () => {
-  test("show until when each key is valid, for a week after its end, but no key", async () => {
+describe("the routes for the keys of a connection", () => {
+  test("show each key's expiry, until a week after it expired, but not the key itself", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const read = async () => (await person.client.get(path(platform))).body;
@@ -56,7 +56,7 @@ describe("the routes of a connection", () => {
     expect(JSON.stringify(await read())).not.toContain(key.slice(13, 40));
   });
 
-  test("end the former keys before their time, but no other key", async () => {
+  test("end the former keys before they expire, and no other key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const second = await rotated(person, platform, 7_200);
@@ -73,7 +73,7 @@ describe("the routes of a connection", () => {
     expect((await end()).body).toMatchObject({ ended: [] });
   });
 
-  test("answer not_found to other accounts, and after the connection was removed", async () => {
+  test("return not_found to other accounts, and after the connection was removed", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const other = await api.person();
@@ -87,7 +87,7 @@ describe("the routes of a connection", () => {
     expect(errorCode(await person.client.get(path(platform)))).toBe("not_found");
   });
 
-  test("show which object declares the connection, as its platform does", async () => {
+  test("show which object declares the connection, as the platform's routes do", async () => {
     const person = await api.person();
     const object = { namespace: "default", name: "shop" };
     const { body } = await put(newUid(), declaration(person, { object }));

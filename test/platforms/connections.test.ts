@@ -27,7 +27,7 @@ describe("the callback URL", () => {
     }
   });
 
-  test("stays unchanged when a new one is refused", async () => {
+  test("stays unchanged when a new URL is refused", async () => {
     const person = await api.person();
     const { connectionId, platformId } = await registerPlatform(person, {
       callback_url: "https://a.example/",
@@ -51,7 +51,7 @@ describe("the callback URL", () => {
     expect(shown.body.callback_url).toBe("https://a.example/");
   });
 
-  test("must be https and no loopback address outside development", async () => {
+  test("must be https and must not be a loopback address outside development", async () => {
     const production = await startPlatformApi({ shares: api, development: false });
     try {
       const person = await production.person();
@@ -69,7 +69,7 @@ describe("the callback URL", () => {
 });
 
 describe("rotating an API key", () => {
-  test("returns a new key that works, ends the old one, and reports that once", async () => {
+  test("returns a new working key, ends the old key, and emits one event", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
@@ -97,7 +97,7 @@ describe("rotating an API key", () => {
     expect(JSON.stringify(events)).not.toContain(body.api_key);
   });
 
-  test("accepts a grace of 0 and 86400 seconds and nothing beyond", async () => {
+  test("accepts a grace period from 0 to 86400 seconds only", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const rotate = (grace_seconds: unknown) =>
@@ -108,7 +108,7 @@ describe("rotating an API key", () => {
     }
   });
 
-  test("leaves one current key when 8 rotations race", async () => {
+  test("leaves exactly one current key when 8 rotations race", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const path = `/v1/service/connections/${connectionId}/rotate-key`;
@@ -124,7 +124,7 @@ describe("rotating an API key", () => {
 });
 
 describe("removing a connection", () => {
-  test("ends its keys, certificates, requests and agents, and reports that once", async () => {
+  test("ends keys, certificates, requests and agents, and reports this once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const pending = await selfRequest(person, platform.connectionId);
     const path = `/v1/service/connections/${platform.connectionId}`;
@@ -209,14 +209,14 @@ describe("removing a connection", () => {
     expect(ended).toHaveLength(3_000);
   }, 120_000);
 
-  test("lets a personal account register its next platform", async () => {
+  test("lets a personal account register another platform", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     await person.client.call("DELETE", `/v1/service/connections/${connectionId}`);
     expect((await registerPlatform(person)).answer.status).toBe(201);
   });
 
-  test("reports the removal once when 8 calls race, and leaves no certificate of a racing approval", async () => {
+  test("reports the removal once when 8 calls race, and leaves no certificate from a concurrent approval", async () => {
     for (let round = 0; round < 3; round += 1) {
       const person = await api.person();
       const platform = await registerPlatform(person);

@@ -42,7 +42,7 @@ async function stopWorld({ vault, client, api }: World): Promise<void> {
 const keysOf = async ({ vault }: World, { accountId }: Person): Promise<number> =>
   (await vault.home.sql("select from keys where tenant = $1", [accountId])).length;
 
-describe("with a vault that creates one key a second", () => {
+describe("a vault that creates only one key per second", () => {
   let world: World;
   beforeAll(async () => {
     world = await startWorld({ KEYVAULT_CREATION_RATE_PER_TENANT: "1" });
@@ -52,7 +52,7 @@ describe("with a vault that creates one key a second", () => {
   });
   afterAll(() => stopWorld(world));
 
-  test("creating an agent above the rate gets 503 with Retry-After, and succeeds after that time", async () => {
+  test("makes agent creation above this rate fail with 503 and Retry-After, and succeed after that time", async () => {
     const { api } = world;
     const person = await api.person();
     const { connectionId, apiKey } = await registerPlatform(person);
@@ -79,7 +79,7 @@ describe("with a vault that creates one key a second", () => {
     expect(await keysOf(world, person)).toBe(1 + made);
   });
 
-  test("an onboarding above the rate stays at its step, and completes when it is tried again", async () => {
+  test("keeps an onboarding above this rate at its step, until a retry completes it", async () => {
     const { api } = world;
     api.vault.failure = new VaultRefused("rate_limited", "Too many calls", 429, 2);
     const client = api.client();
@@ -91,14 +91,14 @@ describe("with a vault that creates one key a second", () => {
   });
 });
 
-describe("with the vault's default rate", () => {
+describe("a vault with the default rate", () => {
   let world: World;
   beforeAll(async () => {
     world = await startWorld({});
   });
   afterAll(() => stopWorld(world));
 
-  test("a platform and its 20 agents that the operator applies together are all created at the first try", async () => {
+  test("creates a platform and its 20 agents at the first try when the operator applies them together", async () => {
     const { api } = world;
     const person = await api.person();
     const platform = `c1.${randomUUID()}`;

@@ -56,7 +56,7 @@ async function delegatedOften(count: number): Promise<Delegated> {
 }
 
 describe.each(changes)("%s", (_, change) => {
-  test("locks certificates only in its last statements, so that decisions hardly wait", async () => {
+  test("locks certificates only in its last statements, to delay decisions as little as possible", async () => {
     const made = await delegatedOften(2);
     const statements = await certificateTransaction(async () =>
       expect((await change(made)).status).toBe(200),
@@ -78,7 +78,7 @@ describe.each(changes)("%s", (_, change) => {
 });
 
 test.each(changes.slice(0, 2))(
-  "%s reports certificates in their last second, but none whose end has passed",
+  "%s reports certificates in their last second, but no expired ones",
   async (_, change) => {
     const made = await delegatedOften(3);
     const rows = await api.db("certificates").where({ agent_id: made.agentId }).orderBy("cert_id");
@@ -99,7 +99,7 @@ test.each(changes.slice(0, 2))(
   },
 );
 
-test("deleting an agent reports each of its certificates once", async () => {
+test("deleting an agent emits one event for each of its certificates", async () => {
   const made = await delegatedOften(4);
   for (let n = 0; n < 2; n += 1) await changes[0]?.[1](made);
   const certificates = await api.db("certificates").where({ agent_id: made.agentId });

@@ -10,7 +10,7 @@ const PLATFORMS = "/v1/service/platforms";
 const secretNames = /"(api_key|signing_secret|webhook_signing_secret)"/;
 
 describe("reading platforms", () => {
-  test("returns everything but secrets", async () => {
+  test("returns all fields except secrets", async () => {
     const person = await api.person();
     const { platformId, answer } = await registerPlatform(person);
     const { api_key: _, signing_secret: __, webhook_signing_secret: ___, ...shown } = answer.body;
@@ -22,7 +22,7 @@ describe("reading platforms", () => {
     expect(one.text + all.text).not.toMatch(secretNames);
   });
 
-  test("pages through all platforms, newest first, each once", async () => {
+  test("returns all platforms in pages, newest first, each once", async () => {
     const { client } = await api.person({ organization_name: "Acme" });
     const names: string[] = [];
     for (let n = 0; n < 7; n += 1) {
@@ -78,7 +78,7 @@ describe("reading platforms", () => {
 });
 
 describe("changing a platform", () => {
-  test("changes the given members and keeps the rest", async () => {
+  test("changes the given fields and keeps the others", async () => {
     const person = await api.person();
     const { platformId, answer } = await registerPlatform(person, { description: "before" });
     const path = `/v1/service/platforms/${platformId}`;
@@ -93,7 +93,7 @@ describe("changing a platform", () => {
     expect((await person.client.get(path)).body).toEqual(emptied.body);
   });
 
-  test("lets the ceiling shrink, and compares wildcards by the scopes that they expand to", async () => {
+  test("lets the ceiling shrink, and compares wildcards by the scopes that they cover", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person, {
       default_allowed_scopes: ["data:*", "data:write"],
@@ -118,7 +118,7 @@ describe("changing a platform", () => {
     });
   });
 
-  test("refuses a sensitive scope under its wildcard", async () => {
+  test("refuses a sensitive scope if the former ceiling contained only its wildcard", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person, { default_allowed_scopes: ["data:*"] });
     const answer = await person.client.call("PATCH", `/v1/service/platforms/${platformId}`, {
@@ -127,7 +127,7 @@ describe("changing a platform", () => {
     expect(errorCode(answer)).toBe("ceiling_widened");
   });
 
-  test("removes from certificates the scopes above the smaller ceiling, and updates the vault", async () => {
+  test("removes scopes above the smaller ceiling from certificates, and updates the vault", async () => {
     const { person, platform, agentId, certId } = await delegated(api, ["data:read", "payments:send"]);
     const path = `/v1/service/platforms/${platform.platformId}`;
     const unshrunk = await api.db("certificates").where({ cert_id: certId }).first();
@@ -172,7 +172,7 @@ describe("changing a platform", () => {
 });
 
 describe("another account's platform", () => {
-  test("answers not_found to every call, and stays unchanged", async () => {
+  test("returns not_found for every call, and stays unchanged", async () => {
     const { platform, certId } = await delegated(api);
     const { client } = await api.person();
     const { platformId, connectionId } = platform;

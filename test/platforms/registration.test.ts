@@ -46,7 +46,7 @@ describe("registering a personal platform", () => {
     expect(answer.body.description).toBe("");
   });
 
-  test("stores no readable secret: the key as SHA-256, and the others encrypted for their rows", async () => {
+  test("stores no readable secret: only the key's SHA-256, and the other secrets encrypted for their rows", async () => {
     const { platformId, connectionId, answer } = await registerPlatform(await api.person());
     const platform = await api.db("platforms").where({ platform_id: platformId }).first();
     const connection = await api.db("connections").where({ connection_id: connectionId }).first();
@@ -70,7 +70,7 @@ describe("registering a personal platform", () => {
     expect(api.lines.join()).not.toContain(String(api_key).slice(13, 50));
   });
 
-  test("emits connection.created once, with its secrets encrypted outside the payload", async () => {
+  test("emits connection.created once, with the secrets encrypted outside the payload", async () => {
     const person = await api.person();
     const { platformId, connectionId, answer } = await registerPlatform(person, {
       callback_url: "https://hooks.example.com/in",
@@ -91,7 +91,7 @@ describe("registering a personal platform", () => {
     expect(payloads).not.toContain(answer.body.webhook_signing_secret);
   });
 
-  test("accepts each wildcard, custom scopes and 64 scopes, and keeps each once and in order", async () => {
+  test("accepts every wildcard, custom scopes and 64 scopes, and keeps them in order without duplicates", async () => {
     const scopes = [...WILDCARDS.keys()];
     const custom = Array.from({ length: 64 - scopes.length }, (_, n) => `custom:area:${n}`);
     const { answer } = await registerPlatform(await api.person(), {
@@ -104,7 +104,7 @@ describe("registering a personal platform", () => {
     expect(repeated.answer.body.default_allowed_scopes).toEqual(["data:read", "custom:a:b"]);
   });
 
-  test("names every invalid scope in its error", async () => {
+  test("names every invalid scope in the error", async () => {
     const { client } = await api.person();
     const bad = [
       "data:everything",
@@ -167,7 +167,7 @@ describe("registering a personal platform", () => {
     expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
   });
 
-  test("accepts a name of 128 characters and a description of 1000 with line breaks", async () => {
+  test("accepts a name of 128 characters, and a description of 1000 characters with line breaks", async () => {
     const { answer } = await registerPlatform(await api.person(), {
       name: "n".repeat(128),
       description: `${"d".repeat(998)}\n.`,
@@ -175,7 +175,7 @@ describe("registering a personal platform", () => {
     expect(answer.status).toBe(201);
   });
 
-  test("registers one platform for a personal account when 16 calls race for it", async () => {
+  test("registers only one platform for a personal account when 16 calls race", async () => {
     const { client, accountId } = await api.person();
     await api.db.raw(`
       create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(0.1); return new; end $$;
@@ -187,7 +187,7 @@ describe("registering a personal platform", () => {
     expect(await api.db("platforms").where({ account_id: accountId })).toHaveLength(1);
   });
 
-  test("returns the first answer again for an idempotency key, with its secrets", async () => {
+  test("returns the first answer again for the same idempotency key, including the secrets", async () => {
     const { client } = await api.person();
     const headers = { "idempotency-key": "once" };
     const first = await client.post(path, wish, { headers });
@@ -198,7 +198,7 @@ describe("registering a personal platform", () => {
     expect(errorCode(other)).toBe("idempotency_conflict");
   });
 
-  test("does not query the database after the commit, so no fault can lose its secrets", async () => {
+  test("does not query the database after the commit, so that no fault can lose the secrets", async () => {
     const { client } = await api.person();
     const statements = await statementsAfterCommit(() => client.post(path, wish));
     expect(statements).toEqual([]);
@@ -249,13 +249,13 @@ describe("registering an organization's platforms", () => {
     ]);
   });
 
-  test("reports the organization's name in the event", async () => {
+  test("puts the organization's name into the event", async () => {
     const { client } = await api.person({ organization_name: "Acme" });
     const { body } = await client.post("/v1/service/platforms", wish);
     expect(await api.events(String(body.connection_id))).toMatchObject([{ org_name: "Acme" }]);
   });
 
-  test("fails for a personal account, as the personal call does for an organization", async () => {
+  test("fails for a personal account, as registering a personal platform does for an organization", async () => {
     const person = await api.person();
     const company = await api.person({ organization_name: "Acme" });
     const refused = [
@@ -269,7 +269,7 @@ describe("registering an organization's platforms", () => {
   });
 });
 
-test("checkCallbackUrl applies the outbox's address rules, and refuses characters that a URL parser would drop", () => {
+test("checkCallbackUrl applies the outbox's address rules, and refuses characters that URL parsers drop", () => {
   const policy = createAddressPolicy({ development: false, allowedCidrs: [] });
   expect(() => checkCallbackUrl("https://example.com/a?b=c", policy)).not.toThrow();
   for (const url of [

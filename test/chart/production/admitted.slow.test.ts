@@ -70,7 +70,7 @@ describe.skipIf(missing !== undefined)("the production example", () => {
   }, START_MS);
   afterAll(() => cluster?.stop());
 
-  test.each(FILES)("has objects in %s.yaml that the operators' own definitions accept", async (file) => {
+  test.each(FILES)("has only objects in %s.yaml that the operators' own definitions accept", async (file) => {
     expect(OBJECTS[file].length).toBeGreaterThan(0);
     const refused: string[] = [];
     for (const object of OBJECTS[file]) {
@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)("the production example", () => {
   });
 
   test.each(SPOILT)(
-    "has strict definitions, so that a %s with a fault at %s is refused",
+    "fails against strict definitions if a %s has a fault at %s",
     async (kind, where, spoil) => {
       const object = structuredClone(
         Object.values(OBJECTS)

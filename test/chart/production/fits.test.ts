@@ -67,12 +67,12 @@ const OTHERS: End[] = [
 
 const isLetIn = (list: readonly Peer[], end: End) => list.some((peer) => isPeer(peer, end, NAMESPACE));
 
-describe("Kafka of the production example", () => {
+describe("Kafka in the production example", () => {
   const cluster = theOnly("Kafka");
   const user = theOnly("KafkaUser");
   const [listener] = cluster.spec.kafka.listeners;
 
-  test("matches the Service, listener and user in the values", () => {
+  test("matches the Service, listener and user in the chart's values", () => {
     const { name, namespace } = cluster.metadata;
     expect(kafka.brokers).toEqual([`${name}-kafka-bootstrap.${namespace}.svc:${listener.port}`]);
     expect(listener.tls).toBe(kafka.tls.enabled);
@@ -83,14 +83,14 @@ describe("Kafka of the production example", () => {
     expect(cluster.spec.kafka.authorization).toEqual({ type: "simple" });
   });
 
-  test("accepts worker and migrate, and no other part", () => {
+  test("accepts connections from worker and migrate, and from no other component", () => {
     const components = ["worker", "migrate", "api", "operator", "keyvault"];
     const list: Peer[] = listener.networkPolicyPeers;
     expect(components.filter((name) => isLetIn(list, own(name)))).toEqual(["worker", "migrate"]);
     expect(OTHERS.filter((end) => isLetIn(list, end))).toEqual([]);
   });
 
-  test("has pools, topics and a user of the same cluster", () => {
+  test("has node pools, topics and a user that belong to the same cluster", () => {
     const parts = ["KafkaNodePool", "KafkaTopic", "KafkaUser"].flatMap(ofKind);
     expect(parts.length).toBe(6);
     for (const { metadata } of parts) {
@@ -115,7 +115,7 @@ describe("Kafka of the production example", () => {
     }
   });
 
-  test("gives its user the rights of docs/events.md, except the right to create topics", () => {
+  test("gives its user the rights in docs/events.md, except the right to create topics", () => {
     const given = Object.fromEntries(
       (
         user.spec.authorization.acls as { resource: { type: string; name: string }; operations: string[] }[]
@@ -132,7 +132,7 @@ describe("Kafka of the production example", () => {
   });
 });
 
-describe("network peers of the production example", () => {
+describe("network peers in the production example", () => {
   const [{ name: gatewayName, namespace: gateways } = { name: "", namespace: "" }] = gateway.parentRefs;
   const way: End = {
     namespace: gateways,
@@ -174,7 +174,7 @@ describe("network peers of the production example", () => {
   test.each([
     ["deputize-db", ["api", "worker", "migrate"]],
     ["deputize-keyvault-db", ["keyvault", "keyvault-init"]],
-  ])("for %s accept its clients, its operator and Prometheus", (cluster, clients) => {
+  ])("for %s accept the database's clients and operator, and Prometheus", (cluster, clients) => {
     const policies = ofKind("NetworkPolicy").filter(({ spec }) =>
       matches(spec.podSelector, database(cluster).labels),
     );
@@ -203,7 +203,7 @@ describe("network peers of the production example", () => {
   });
 });
 
-describe("certificates and monitors of the production example", () => {
+describe("certificates and monitors in the production example", () => {
   test("include the issuer of the vault's certificates", () => {
     const { kind, name } = keyvault.tls.issuerRef;
     expect(ofKind(kind).map(({ metadata }) => metadata.name)).toContain(name);
@@ -230,7 +230,7 @@ describe("certificates and monitors of the production example", () => {
     expect(shown.map(({ spec }) => spec.dnsNames)).toEqual([[host]]);
   });
 
-  test("include a database monitor that Prometheus finds like the chart's", () => {
+  test("include a database monitor that Prometheus finds in the same way as the chart's", () => {
     const { metadata, spec } = theOnly("PodMonitor");
     expect(metadata.labels).toEqual(monitoring.labels);
     const found = ofKind("Cluster").filter((one) =>

@@ -92,14 +92,14 @@ describe.skipIf(missing !== undefined)(
         resourcePatternType: ResourcePatternTypes.LITERAL,
       }));
 
-    test("leaves `deputize migrate` nothing to create and nothing to correct", async () => {
+    test("leaves `deputize migrate` nothing to create or correct", async () => {
       expect(await ensureTopics(createKafkaClient(own(), SILENT), own())).toEqual({
         made: [],
         differing: [],
       });
     });
 
-    test("lets a worker write events, read them in its groups, and set aside unreadable ones", async () => {
+    test("lets a worker write events, read them in its consumer groups, and set aside unreadable ones", async () => {
       world = await kafkaWorld(home, kafka.brokers, own());
       const bus = world.join();
       const readers = ["webhooks", "notices"].map((name) => {
@@ -123,7 +123,7 @@ describe.skipIf(missing !== undefined)(
       expect(world.fatal).toEqual([]);
     });
 
-    test("lets a worker write to all three topics and to no other", async () => {
+    test("lets a worker write to the three topics and to no others", async () => {
       const producer = createKafkaClient(own(), SILENT).producer({ retry: { retries: 0 } });
       await producer.connect();
       const send = (topic: string) => producer.send({ topic, messages: [{ key: "k", value: "v" }] });
@@ -132,7 +132,7 @@ describe.skipIf(missing !== undefined)(
       await producer.disconnect();
     });
 
-    test("lets a worker use no other group and create no topic", async () => {
+    test("lets a worker use no other consumer group and create no topic", async () => {
       const admin = createKafkaClient(own(), SILENT).admin({ retry: { retries: 0 } });
       await admin.connect();
       const offsets = (groupId: string) => admin.fetchOffsets({ groupId, topics: [topics.lifecycle] });

@@ -12,18 +12,18 @@ import {
 const without = (all: readonly SecretKey[], others: readonly SecretKey[]) =>
   all.filter((key) => !others.includes(key));
 
-describe("Secrets of the production example", () => {
-  test("exist with each key that the values or other files name", () => {
+describe("Secrets in the production example", () => {
+  test("exist with every key that the values or other files name", () => {
     expect(READ_BY_VALUES.length).toBeGreaterThan(8);
     const made = [...MADE_BY_FILES, ...MADE_BY_OPERATORS];
     expect(without([...READ_BY_VALUES, ...READ_BY_FILES], made)).toEqual([]);
   });
 
-  test("have a reader each", () => {
+  test("each have a reader", () => {
     expect(without(MADE_BY_FILES, [...READ_BY_VALUES, ...READ_BY_FILES])).toEqual([]);
   });
 
-  test("have one creator each", () => {
+  test("each have exactly one creator", () => {
     const made = [...MADE_BY_FILES, ...MADE_BY_OPERATORS];
     expect(made.toSorted()).toEqual([...new Set(made)].sort());
   });
@@ -69,7 +69,7 @@ const DATABASES: [string, Database][] = [
 ];
 
 describe.each(DATABASES)(
-  "%s database of the production example",
+  "%s database in the production example",
   (_, { values, secret, cluster, ca, roles }) => {
     const found = ofKind("Cluster").find(({ metadata }) => metadata.name === cluster);
     const { initdb } = found?.spec.bootstrap ?? {};
@@ -79,7 +79,7 @@ describe.each(DATABASES)(
       ...Object.fromEntries(managed.map(({ name, passwordSecret }) => [name, passwordSecret.name])),
     };
 
-    test("has URLs to its primary, with its roles and verified TLS", () => {
+    test("has URLs to its primary, with the right roles and verified TLS", () => {
       expect(values).toMatchObject({
         existingSecret: { name: secret },
         ca: { existingSecret: { name: `${cluster}-ca` } },
@@ -94,7 +94,7 @@ describe.each(DATABASES)(
       expect(Object.fromEntries(urls)).toEqual(roles);
     });
 
-    test("has a role for each URL, with the password in the URL", () => {
+    test("has a role for each URL, with the same password as in the URL", () => {
       expect(Object.keys(passwords).sort()).toEqual(Object.values(roles).sort());
       for (const [key, role] of Object.entries(roles)) {
         expect(templateOf(passwords[role] ?? "")).toMatchObject({ username: role });

@@ -15,8 +15,8 @@ const URLS = ["deputize-database", "deputize-keyvault-database"].flatMap((secret
 );
 const PASSWORDS = { password: "a b+c/d?e#f@g:h%i&j", ownerPassword: "ö'\"\\{{ }}" };
 
-describe.skipIf(program.missing !== undefined)("URLs of databases in the production example", () => {
-  test("name a CA file that every container with the URL has", async () => {
+describe.skipIf(program.missing !== undefined)("database URLs in the production example", () => {
+  test("name a CA file that is mounted in every container with the URL", async () => {
     const objects = await Promise.all(
       [false, true].map((isUpgrade) => render(program.path ?? "", EXAMPLE, { isUpgrade })),
     );
@@ -44,7 +44,7 @@ describe.skipIf(program.missing !== undefined)("URLs of databases in the product
   });
 
   /** External Secrets has the template functions of Go and Sprig, as Helm has. */
-  test("contain any password unchanged", async () => {
+  test("escape any password correctly", async () => {
     const chart = await mkdtemp(join(tmpdir(), "deputize-template-"));
     try {
       await writeFile(join(chart, "Chart.yaml"), "apiVersion: v2\nname: template\nversion: 0.0.0\n");

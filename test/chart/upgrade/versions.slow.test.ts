@@ -40,14 +40,14 @@ beforeAll(async () => {
 });
 afterAll(() => next?.remove());
 
-describe.skipIf(missing !== undefined)("a release of another version", () => {
+describe.skipIf(missing !== undefined)("the chart of another version", () => {
   const bothOf = async (values: Values) => {
     const before = await render(path, values, { isUpgrade: true });
     const after = await render(path, values, { isUpgrade: true, chart: next.chart });
     return { before, after };
   };
 
-  test.each(TABLE)("keeps the pods of %s unchanged if their images are", async (_, values) => {
+  test.each(TABLE)("keeps the pods of %s unchanged if their images are unchanged", async (_, values) => {
     const { before, after } = await bothOf(values);
     const templates = (objects: Rendered[]) =>
       podsOf(objects)
@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)("a release of another version", () => {
     expect(fixed(after)).toEqual(fixed(before));
   });
 
-  test("changes only the image of every part if the chart's version names it", async () => {
+  test("changes only the components' images if the images follow the chart's version", async () => {
     const { before, after } = await bothOf(VALUES.production ?? {});
     const text = (objects: Rendered[]) =>
       podsOf(objects).map(({ of, template }) => [nameOf(of), JSON.stringify(template.spec)]);
@@ -90,7 +90,7 @@ describe.skipIf(missing !== undefined)("a release of another version", () => {
   });
 });
 
-describe.skipIf(missing !== undefined).each(programs)("an upgrade by helm $version", ({ path = "" }) => {
+describe.skipIf(missing !== undefined).each(programs)("an upgrade with helm $version", ({ path = "" }) => {
   let cluster: ChartCluster;
   beforeAll(async () => {
     cluster = await startChartCluster();
@@ -116,7 +116,7 @@ describe.skipIf(missing !== undefined).each(programs)("an upgrade by helm $versi
   test.each([
     ["a production release", EXAMPLE],
     ["a trial", VALUES.trial ?? {}],
-  ])("to another version alone restarts nothing in %s", async (_, values) => {
+  ])("restarts nothing in %s if only the version changes", async (_, values) => {
     const kept = mergeValues(values, IMAGES);
     await run("install", CHART, kept);
     const before = await generations();

@@ -16,7 +16,7 @@ function answersOf(...all: (Answer | Error)[]): () => Promise<Answer> {
   };
 }
 
-test("insist() repeats a call that was interrupted or postponed, and counts each", async () => {
+test("insist() repeats a call that was interrupted or answered with Retry-After, and counts each attempt", async () => {
   const tally = newTally();
   const call = answersOf(new Error("reset"), answer(503, { "retry-after": "1" }), answer(200));
   expect(await insist("verify", tally, call)).toMatchObject({ status: 200 });
@@ -26,7 +26,7 @@ test("insist() repeats a call that was interrupted or postponed, and counts each
 test.each([
   ["another 5xx", 500, { "retry-after": "1" }],
   ["a 503 without Retry-After", 503, {}],
-])("insist() records %s as wrong", async (_, status, headers) => {
+])("insist() counts %s as wrong", async (_, status, headers) => {
   const tally = newTally();
   await insist("verify", tally, answersOf(answer(status, headers), answer(200)));
   expect(tally).toMatchObject({ unavailable: 0, wrong: [`verify answered ${status}: said`] });
@@ -38,7 +38,7 @@ test("insist() returns a refusal as an answer", async () => {
   expect(tally.answered).toBe(1);
 });
 
-test("insist() repeats an interrupted call while its idempotency key is locked", async () => {
+test("insist() repeats an interrupted call while the call's idempotency key is locked", async () => {
   const tally = newTally();
   const locked = { ...answer(409), text: '{"error":{"code":"idempotency_conflict"}}' };
   expect(await insist("deny", tally, answersOf(locked, answer(200)))).toMatchObject({ status: 200 });

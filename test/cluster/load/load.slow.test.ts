@@ -41,7 +41,7 @@ function startWorker(): ChildProcess {
   return worker;
 }
 
-test("a calm load with two workers has no problems", async () => {
+test("a moderate load with two workers has no problems", async () => {
   startWorker();
   const load = await startLoad(target, { folder: join(folder, "calm"), perSecond: 200, proven: 1_000 });
   await sleep(10_000);
@@ -53,7 +53,7 @@ test("a calm load with two workers has no problems", async () => {
   expect(report.verified.allowed).toBeGreaterThan(100);
 });
 
-test("a load during the kill of a worker loses nothing", async () => {
+test("a load loses nothing while a worker is killed", async () => {
   const load = await startLoad(target, { folder: join(folder, "killed"), perSecond: 100 });
   const worker = startWorker();
   await sleep(3_000);

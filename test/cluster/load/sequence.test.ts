@@ -37,7 +37,7 @@ async function judge(received: string[], attempts = 1) {
   return checkSequence(folder);
 }
 
-test("checkSequence() finds no problem in events in the order of the decisions", async () => {
+test("checkSequence() finds no problem if events arrive in the order of the decisions", async () => {
   expect(await judge(["one", "two", "three"])).toEqual({ compared: 1, problems: [] });
 });
 
@@ -50,6 +50,6 @@ test.each([
   expect(problems).toEqual([expect.stringContaining(where)]);
 });
 
-test("checkSequence() skips a shop with a retry", async () => {
+test("checkSequence() skips a shop with a repeated delivery", async () => {
   expect(await judge(["two", "one", "three"], 2)).toEqual({ compared: 0, problems: [] });
 });

@@ -9,7 +9,7 @@ test("headOf() finds the number that a restore or a verification printed", () =>
   expect(() => headOf("There is a token in /var/lib/keyvault")).toThrow("no audit head");
 });
 
-test("withoutLost() removes the heads of lost records, and all other lines", () => {
+test("withoutLost() removes the audit heads of lost records, and all other lines", () => {
   const log = `not JSON\n${head(41)}{"event":"started"}\n${head(42)}${head(43)}${head(99)}`;
   expect(withoutLost(log, 42)).toBe(head(41) + head(42));
   expect(() => withoutLost(log, 40)).toThrow("no head up to record 40");

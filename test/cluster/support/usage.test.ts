@@ -8,7 +8,7 @@ const at = (seconds: number, cpuSeconds: number, mib: number): Sample => ({
   memory: mib * MIB,
 });
 
-test("usageBetween() divides a pod's processor time by the time between its samples, and returns the later memory", () => {
+test("usageBetween() divides a pod's CPU time by the time between its samples, and returns the later memory", () => {
   const first = new Map([
     ["api", at(0, 10, 90)],
     ["vault", at(4, 1, 50)],
@@ -23,12 +23,12 @@ test("usageBetween() divides a pod's processor time by the time between its samp
   ]);
 });
 
-test("usageBetween() skips a pod that appeared or disappeared in between", () => {
+test("usageBetween() skips a pod that appeared or disappeared between the samples", () => {
   const gone = new Map([["old", at(0, 0, 1)]]);
   expect(usageBetween(gone, new Map([["new", at(10, 1, 1)]]))).toEqual([]);
 });
 
-test("usageLines() sorts pods by name, and prints both figures", () => {
+test("usageLines() sorts pods by name, and prints CPU and memory", () => {
   const lines = usageLines("idle", [
     { pod: "b", memoryMiB: 2, cpuMilli: 20 },
     { pod: "a", memoryMiB: 1, cpuMilli: 10 },

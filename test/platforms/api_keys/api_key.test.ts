@@ -5,7 +5,7 @@ import { apiKeyPrefix, hashApiKey, newApiKey } from "../../../src/platforms/api_
 const characters = [..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"];
 
 describe("an API key", () => {
-  test("has the form dpz_<8>_<43>_<6>, and comes with its prefix and SHA-256", () => {
+  test("has the form dpz_<8>_<43>_<6>, and is created with its prefix and SHA-256", () => {
     const key = newApiKey();
     expect(key.apiKey).toMatch(/^dpz_[0-9A-Za-z]{8}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/);
     expect(key.apiKey.startsWith(`${key.prefix}_`)).toBe(true);
@@ -14,7 +14,7 @@ describe("an API key", () => {
     expect(key.hash).toHaveLength(32);
   });
 
-  test("has a prefix that apiKeyPrefix returns", () => {
+  test("has the prefix that apiKeyPrefix returns", () => {
     const key = newApiKey();
     expect(apiKeyPrefix(key.apiKey)).toBe(key.prefix);
   });
@@ -36,7 +36,7 @@ describe("an API key", () => {
     );
   });
 
-  test("cannot be confused with other text", () => {
+  test("has a form that no other text has", () => {
     const { apiKey } = newApiKey();
     for (const text of [
       "",
@@ -52,7 +52,7 @@ describe("an API key", () => {
     fc.assert(fc.property(fc.string(), (text) => apiKeyPrefix(text) === undefined));
   });
 
-  test("never occurs twice", () => {
+  test("never repeats", () => {
     const keys = Array.from({ length: 1_000 }, newApiKey);
     expect(new Set(keys.map((key) => key.apiKey)).size).toBe(keys.length);
   });

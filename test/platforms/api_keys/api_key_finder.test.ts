@@ -6,7 +6,7 @@ import { countLookups, rotate, useFinderWorld } from "./finder_world.ts";
 const world = useFinderWorld();
 const { createFinder, newPlatform } = world;
 
-test("the key finder returns a key's connection and account", async () => {
+test("the key finder returns the connection and account of a key", async () => {
   const platform = await newPlatform();
   expect(await createFinder().find(platform.apiKey)).toEqual({
     accountId: platform.accountId,
@@ -17,7 +17,7 @@ test("the key finder returns a key's connection and account", async () => {
   });
 });
 
-test("the key finder returns undefined for a key never issued, and for a known prefix with another secret", async () => {
+test("the key finder returns undefined for an unknown key, and for a known prefix with another secret", async () => {
   const { apiKey, connectionId } = await newPlatform();
   const stranger = newApiKey();
   expect(await createFinder().find(stranger.apiKey)).toBeUndefined();
@@ -39,7 +39,7 @@ test("the key finder does not query the database for text with a wrong checksum"
   expect(lookups()).toBe(0);
 });
 
-test("the key finder accepts a rotated key until its grace ends", async () => {
+test("the key finder accepts a rotated key until the key's grace period ends", async () => {
   const platform = await newPlatform();
   const finder = createFinder();
   const next = await rotate(platform, 60);
@@ -50,13 +50,13 @@ test("the key finder accepts a rotated key until its grace ends", async () => {
   expect(await finder.find(next)).toMatchObject({ connectionId: platform.connectionId });
 });
 
-test("the key finder immediately refuses a key rotated without grace", async () => {
+test("the key finder immediately refuses a key that was rotated without a grace period", async () => {
   const platform = await newPlatform();
   await rotate(platform, 0);
   expect(await createFinder().find(platform.apiKey)).toBeUndefined();
 });
 
-test("the key finder refuses the key of a removed connection, even one that was never retired", async () => {
+test("the key finder refuses the key of a removed connection, even if the key was never retired", async () => {
   const platform = await newPlatform();
   await world.api
     .db("connections")
@@ -65,7 +65,7 @@ test("the key finder refuses the key of a removed connection, even one that was 
   expect(await createFinder().find(platform.apiKey)).toBeUndefined();
 });
 
-test("a key that was given several ends has the earliest of them", async () => {
+test("a key that was given several expiry times expires at the earliest of them", async () => {
   const platform = await newPlatform();
   const second = await rotate(platform, 3_600);
   const third = await rotate(platform, 60);

@@ -9,7 +9,7 @@ import { remembers, remembersNow, rotate, useFinderWorld } from "./finder_world.
 const world = useFinderWorld();
 const { createFinder, warmFinder, finderThatForgot, newPlatform, faults } = world;
 
-test("the key cache queries the database once within 3 seconds, and again for a call after 5", async () => {
+test("the key cache queries the database once within 3 seconds, and again after 5 seconds", async () => {
   const platform = await newPlatform();
   const { finder, lookups } = await warmFinder(platform.apiKey);
   world.api.clock.advance(6);
@@ -23,7 +23,7 @@ test("the key cache queries the database once within 3 seconds, and again for a 
   expect(lookups()).toBe(before + 1);
 });
 
-test("the key cache reads a key in use again before its entry expires, and no call waits for that", async () => {
+test("the key cache refreshes a key in use before its entry expires, so that no call waits", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   await finder.find(apiKey);
@@ -39,7 +39,7 @@ test("the key cache reads a key in use again before its entry expires, and no ca
   expect(held.lookups()).toBe(before + 1);
 });
 
-test("the key cache keeps an entry until its end if reading again fails, and never caches the failure", async () => {
+test("the key cache keeps an entry until it expires if a refresh fails, and never caches the failure", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   await finder.find(apiKey);
@@ -56,7 +56,7 @@ test("the key cache keeps an entry until its end if reading again fails, and nev
   expect(await remembersNow(finder, held.lookups, apiKey)).toBe(true);
 });
 
-test("the key cache compares the secret of a cached key too", async () => {
+test("the key cache also compares the secret of a cached key", async () => {
   const platform = await newPlatform();
   const { finder } = await warmFinder(platform.apiKey);
   const other = newApiKey().apiKey;
@@ -72,7 +72,7 @@ test("the key cache drops a key as soon as another process retires it", async ()
   await expect.poll(() => finder.find(platform.apiKey), { timeout: 4_000, interval: 5 }).toBeUndefined();
 });
 
-test("the key cache refuses a cached key at the end of its grace", async () => {
+test("the key cache refuses a cached key once the key's grace period has ended", async () => {
   const platform = await newPlatform();
   await rotate(platform, 2);
   const { finder } = await warmFinder(platform.apiKey);
@@ -80,7 +80,7 @@ test("the key cache refuses a cached key at the end of its grace", async () => {
   expect(await finder.find(platform.apiKey)).toBeUndefined();
 });
 
-test("the key cache does not store what was read before a change that arrived in the meantime", async () => {
+test("the key cache does not store a result that was read before a change arrived", async () => {
   const [platform, later] = [await newPlatform(), await newPlatform()];
   const { finder, held } = await finderThatForgot(platform.apiKey);
   await finder.find(later.apiKey);
@@ -95,7 +95,7 @@ test("the key cache does not store what was read before a change that arrived in
   expect(await finder.find(platform.apiKey)).toBeUndefined();
 });
 
-test("the key cache stores nothing while it cannot listen, and drops everything when it stops listening", async () => {
+test("the key cache stores nothing while it is not listening, and drops all entries when it stops listening", async () => {
   const platform = await newPlatform();
   const { finder, lookups } = await warmFinder(platform.apiKey);
   await allowConnections(false);

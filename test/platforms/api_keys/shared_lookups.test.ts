@@ -5,7 +5,7 @@ import { rotate, useFinderWorld } from "./finder_world.ts";
 const world = useFinderWorld();
 const { finderThatForgot, newPlatform } = world;
 
-test("concurrent calls with one key share one query", async () => {
+test("concurrent calls with the same key share one query", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   const before = held.lookups();
@@ -20,7 +20,7 @@ test("concurrent calls with one key share one query", async () => {
   expect(held.lookups()).toBe(before + 1);
 });
 
-test("a call does not join a lookup that began before a known change of a key", async () => {
+test("a call does not join a lookup that began before a known key change", async () => {
   const platform = await newPlatform();
   const { finder, held } = await finderThatForgot(platform.apiKey);
   held.hold();
@@ -34,7 +34,7 @@ test("a call does not join a lookup that began before a known change of a key", 
   expect(await late).toBeUndefined();
 });
 
-test("a call repeats a joined lookup if a change of a key arrived meanwhile", async () => {
+test("a call repeats a lookup that it joined if a key change arrives meanwhile", async () => {
   const platform = await newPlatform();
   const { finder, held } = await finderThatForgot(platform.apiKey);
   held.hold();
@@ -48,7 +48,7 @@ test("a call repeats a joined lookup if a change of a key arrived meanwhile", as
   expect(await joined).toBeUndefined();
 });
 
-test("calls that joined a failed lookup repeat it once, together", async () => {
+test("calls that joined a failed lookup repeat the lookup once, together", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   const before = held.lookups();
@@ -62,7 +62,7 @@ test("calls that joined a failed lookup repeat it once, together", async () => {
   expect(held.lookups()).toBe(before + 2);
 });
 
-test("a call does not join a lookup that has taken a quarter of a second", async () => {
+test("a call does not join a lookup that has been running for a quarter of a second", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   held.hold();

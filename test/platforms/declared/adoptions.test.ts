@@ -33,8 +33,8 @@ async function registered(fields: object = {}) {
 
 const rowOf = (platformId: string) => api.db("platforms").where({ platform_id: platformId }).first();
 
-describe("taking over a platform", () => {
-  test("needs the owner's confirmation, which names the object and can be used once", async () => {
+describe("the adoption of a platform", () => {
+  test("needs the owner's confirmation, which names the object and is valid once", async () => {
     const { person, platform, confirm, wish } = await registered();
     const id = newUid();
     const refused = await put(id, wish());
@@ -57,7 +57,7 @@ describe("taking over a platform", () => {
     );
   });
 
-  test("keeps id, connection and key, and returns no secret before the key is rotated", async () => {
+  test("keeps id, connection and key, and returns no secret until the key is rotated", async () => {
     const { platform, confirm, wish } = await registered();
     const id = newUid();
     await confirm();
@@ -90,7 +90,7 @@ describe("taking over a platform", () => {
     expect(errorCode(withdrawal)).toBe("not_found");
   });
 
-  test("fails for a platform that another account's object of the same name left behind", async () => {
+  test("fails for a platform that an object of the same name in another account left behind", async () => {
     const object = { namespace: "default", name: "shop" };
     const { id, answer } = await declared({ object });
     const mine = await registered();
@@ -99,7 +99,7 @@ describe("taking over a platform", () => {
     expect((await rowOf(adopt))?.external_id).toBe(id);
   });
 
-  test("fails for a platform that an object of the same name left behind in another namespace", async () => {
+  test("fails for a platform that an object of the same name in another namespace left behind", async () => {
     const { person, id, answer } = await declared({ object: { namespace: "default", name: "shop" } });
     await person.client.call("PUT", "/v1/service/namespace-bindings/c1/team-a", { body: {} });
     const adopt = String(answer.body.platform_id);
@@ -108,7 +108,7 @@ describe("taking over a platform", () => {
     expect((await rowOf(adopt))?.external_id).toBe(id);
   });
 
-  test("uses the platform's ceiling, also for the next object, even if the name had a narrower one before", async () => {
+  test("uses the platform's ceiling, also for the next object, even if the name had a narrower ceiling before", async () => {
     const person = await api.person({ organization_name: "Analytical Engines" });
     const object = { namespace: "default", name: "shop" };
     const former = newUid();
@@ -136,7 +136,7 @@ describe("taking over a platform", () => {
     expect(errorCode(await put(newUid(), wish()))).toBe("adoption_not_confirmed");
   });
 
-  test("changes nothing if any other part is refused, and the confirmation stays valid", async () => {
+  test("changes nothing if another part of the declaration is refused, and the confirmation stays valid", async () => {
     const { platform, confirm, wish } = await registered();
     await confirm();
     for (const [fields, code] of [
@@ -153,7 +153,7 @@ describe("taking over a platform", () => {
     expect((await put(newUid(), wish())).status).toBe(200);
   });
 
-  test("needs an accepted namespace, and a ceiling within that of the namespace", async () => {
+  test("needs an accepted namespace, and a ceiling within the namespace's ceiling", async () => {
     const { person, confirm, wish } = await registered();
     const place = { namespace: "team-a", name: "shop" };
     await confirm({ cluster: "c1", ...place });
@@ -165,7 +165,7 @@ describe("taking over a platform", () => {
     expect((await put(newUid(), narrow)).body.default_allowed_scopes).toEqual(["data:read"]);
   });
 
-  test("leaves the former object without a platform, and it cannot register another one", async () => {
+  test("leaves the former object without a platform, and that object cannot register another one", async () => {
     const {
       person,
       id: former,
@@ -187,7 +187,7 @@ describe("taking over a platform", () => {
     expect((await put(former, { ...again, adopt: platformId })).body.platform_id).toBe(platformId);
   });
 
-  test("fails for an object that has a platform, and under a name that is in use", async () => {
+  test("fails for an object that already has a platform, and under a name that is in use", async () => {
     const client = await api.person({ organization_name: "Analytical Engines" });
     const one = await registerPlatform(client, { default_allowed_scopes: scopes }, "/v1/service/platforms");
     const wish = (adopt?: string) =>
@@ -201,7 +201,7 @@ describe("taking over a platform", () => {
     expect((await rowOf(one.platformId))?.external_id).toBeNull();
   });
 
-  test("occurs once when 8 calls race", async () => {
+  test("succeeds once when 8 calls race", async () => {
     const { platform, confirm, wish } = await registered();
     await confirm();
     const id = newUid();
@@ -214,7 +214,7 @@ describe("taking over a platform", () => {
 describe("a platform that a deleted object left behind", () => {
   const object = { namespace: "default", name: "shop" };
 
-  test("goes to the next object of the same name only if its whole declaration is accepted", async () => {
+  test("passes to the next object of the same name only if its whole declaration is accepted", async () => {
     const { person, id, answer } = await declared({ object });
     const next = newUid();
     const wide = declaration(person, { object, default_allowed_scopes: [...scopes, "payments:send"] });
@@ -225,14 +225,14 @@ describe("a platform that a deleted object left behind", () => {
     expect((await put(next, declaration(person, { object }))).body.platform_id).toBe(answer.body.platform_id);
   });
 
-  test("needs no confirmation if the declaration names it", async () => {
+  test("needs no confirmation if the new declaration names the platform", async () => {
     const { person, answer } = await declared({ object });
     const adopt = String(answer.body.platform_id);
     expect((await put(newUid(), declaration(person, { object, adopt }))).body.platform_id).toBe(adopt);
   });
 });
 
-describe("taking over an agent", () => {
+describe("the adoption of an agent", () => {
   const wish = (platform: string, adopt?: string, more: object = {}) => ({
     platform_external_id: platform,
     name: "bot",
@@ -272,7 +272,7 @@ describe("taking over an agent", () => {
     expect(errorCode(await putAgent(newUid(), other))).toBe("adoption_not_confirmed");
   });
 
-  test("fails after a withdrawal, for a deleted agent and for an agent of another account's platform", async () => {
+  test("fails after the confirmation is withdrawn, for a deleted agent, and for an agent in another account", async () => {
     const { person, adoption, confirm, putAgent, agentId } = await withAgent();
     const elsewhere = await withAgent();
     await confirm();
@@ -300,7 +300,7 @@ describe("taking over an agent", () => {
     expect((await api.db("agents").where({ agent_id: agentId }).first())?.external_id).toBeNull();
   });
 
-  test("leaves the former object without an agent, and does not affect an object that has one", async () => {
+  test("leaves the former object without an agent, and does not affect an object that already has one", async () => {
     const { confirm, putAgent, id: platform } = await withAgent();
     const [former, next] = [newUid(), newUid()];
     await confirm();
@@ -317,7 +317,7 @@ describe("taking over an agent", () => {
 });
 
 describe("a platform that moves to another cluster", () => {
-  test("brings its agents along, under their names", async () => {
+  test("brings its agents along under their names", async () => {
     const { person, id, answer } = await declared({ object: { namespace: "default", name: "shop" } });
     const agent = { platform_external_id: id, name: "bot", agent_type: "api_agent" };
     const object = { namespace: "default", name: "bot" };

@@ -18,7 +18,7 @@ describe("PUT /internal/v1/agents/{external_id}", () => {
     ...fields,
   });
 
-  test("creates the agent once, renames it, and never restores a deleted one", async () => {
+  test("creates the agent once, renames it later, and never restores a deleted agent", async () => {
     const { id: platform } = await declared();
     const id = newUid();
     const created = await api.operator("PUT", agentPath(id), wish(platform));
@@ -78,7 +78,7 @@ describe("PUT /internal/v1/agents/{external_id}", () => {
     expect(errorCode(await api.operator("PUT", agentPath(id), robot))).toBe("external_conflict");
   });
 
-  test("refuses an agent that would keep its own key", async () => {
+  test("refuses an agent that would hold its own key", async () => {
     const { id: platform } = await declared();
     const put = (more: object) => api.operator("PUT", agentPath(newUid()), { ...wish(platform), ...more });
     expect(errorCode(await put({ custody_mode: "self_custody" }))).toBe("not_available");
@@ -100,7 +100,7 @@ describe("PUT /internal/v1/agents/{external_id}", () => {
 });
 
 describe("the operator routes", () => {
-  test("hide objects of one cluster from the operator of another, and let it change nothing", async () => {
+  test("hide the objects of one cluster from another cluster's operator, and let it change nothing", async () => {
     const { person, id } = await declared();
     const agent = newUid();
     const options = { cluster: "c2" };

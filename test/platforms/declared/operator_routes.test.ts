@@ -11,7 +11,7 @@ afterEach(() => {
 const { put, declared, list } = declarations(api);
 
 describe("PUT /internal/v1/platforms/{external_id}", () => {
-  test("registers the platform and returns credentials that work", async () => {
+  test("registers the platform and returns working credentials", async () => {
     const { person, answer, credentials } = await declared({ callback_url: "https://hooks.example.com/" });
     expect(answer.body).toEqual({
       platform_id: expect.any(String),
@@ -30,13 +30,13 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect(shown.body.items).toMatchObject([{ platform_id: answer.body.platform_id, name: "Shop" }]);
   });
 
-  test("finds the account in any letter case", async () => {
+  test("finds the account whatever the letter case of its address", async () => {
     const person = await api.person();
     const answer = await put(newUid(), declaration(person, { account_email: person.email.toUpperCase() }));
     expect(answer.status).toBe(200);
   });
 
-  test("finds the account by a non-ASCII address in any notation", async () => {
+  test("finds the account by any notation of a non-ASCII address", async () => {
     const email = `jörg.${randomUUID()}@bücher.example`;
     const client = api.client();
     await client.onboard(email.replace("bücher", "xn--bcher-kva"));
@@ -48,7 +48,7 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     }
   });
 
-  test("returns the same answer, with credentials, until they are acknowledged", async () => {
+  test("returns the same answer, including the credentials, until they are acknowledged", async () => {
     const { person, id, answer, credentials } = await declared();
     const again = await put(id, declaration(person));
     expect(again.body).toEqual(answer.body);
@@ -73,7 +73,7 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect(await api.db("platforms").where({ account_id: person.accountId })).toHaveLength(1);
   });
 
-  test("applies name, description, a smaller ceiling, and a callback if there is one", async () => {
+  test("applies a new name, description, smaller ceiling, and callback URL if given", async () => {
     const { person, id, answer } = await declared({ callback_url: "https://one.example/", description: "d" });
     const renamed = await put(
       id,
@@ -107,7 +107,7 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect(shown.body.name).toBe("Shop");
   });
 
-  test("follows the rules of registrations by people", async () => {
+  test("follows the same rules as registrations by users", async () => {
     const person = await api.person();
     const refused = async (fields: Record<string, unknown>) =>
       errorCode(await put(newUid(), declaration(person, fields)));
@@ -128,7 +128,7 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect([answer.status, errorCode(answer)]).toEqual([404, "namespace_not_bound"]);
   });
 
-  test("refuses another account or surface for a registered object, and an object that it removed", async () => {
+  test("refuses another account or surface for a registered object, and an object whose platform it removed", async () => {
     const { person, id } = await declared();
     const other = await api.person();
     expect(errorCode(await put(id, declaration(other)))).toBe("external_conflict");
@@ -139,7 +139,7 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect(errorCode(await put(id, declaration(person)))).toBe("external_conflict");
   });
 
-  test("registers the platform for one account when several accounts race for one object", async () => {
+  test("registers the platform for only one account when several accounts race for an object", async () => {
     const people = await Promise.all([api.person(), api.person(), api.person()]);
     const id = newUid();
     const answers = await Promise.all(people.map((person) => put(id, declaration(person))));
@@ -176,7 +176,7 @@ describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
     expect(errorCode(await rotate(86_401))).toBe("invalid_request");
   });
 
-  test("returns to the operator also a key that a person rotated", async () => {
+  test("returns a key that was rotated in the console to the operator too", async () => {
     const { person, id, answer, credentials } = await declared();
     await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
       api_key_prefix: credentials.api_key!.slice(0, 12),
@@ -188,7 +188,7 @@ describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
     expect(again.body.credentials).toEqual({ ...credentials, api_key: rotated.body.api_key });
   });
 
-  test("answers not_found for an object that is unknown or removed", async () => {
+  test("returns not_found for an unknown or removed object", async () => {
     const { id } = await declared();
     await api.operator("DELETE", path(id));
     for (const each of [id, newUid()]) {
@@ -202,7 +202,7 @@ describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
 });
 
 describe("DELETE /internal/v1/platforms/{external_id}", () => {
-  test("removes the platform, and answers the same for a repetition and for an unknown object", async () => {
+  test("removes the platform, and returns the same for a repeated call and for an unknown object", async () => {
     const { id, answer, credentials } = await declared();
     for (const each of [id, id, newUid()]) {
       const removed = await api.operator("DELETE", path(each));
