@@ -14,7 +14,7 @@ type Rule = { from?: Peer[]; to?: Peer[]; ports?: { port: number; protocol: stri
 
 const PORTS = [5432, 8080, 8081, 8443, 9090];
 
-/** The connections between the parts of a release. No others are allowed. */
+/** The connections that must be allowed between the components of a release. No others may be allowed. */
 const PRODUCTION_ARROWS = [
   "api -> keyvault 8443",
   "operator -> api 8081",
@@ -41,7 +41,7 @@ const CASES: [string, Values, string[]][] = [
   ["a trial", VALUES.trial ?? {}, TRIAL_ARROWS],
 ];
 
-/** The outside addresses that each part may reach: exactly those that the values name. */
+/** The outside addresses that each component may reach: only those in the values. */
 const OUTSIDE: [string, Values, Record<string, string[]>][] = [
   [
     "production",
@@ -70,7 +70,7 @@ const OUTSIDE: [string, Values, Record<string, string[]>][] = [
     { worker: ["10.20.0.9 5432", "10.60.1.1 8443"] },
   ],
 ];
-/** The DNS servers: of most clusters, and of others. */
+/** The DNS servers, for the usual cluster and for other configurations. */
 const NAMES: [string, Values, End, number][] = [
   ["kube-dns", PRODUCTION, { labels: { "k8s-app": "kube-dns" }, namespace: "kube-system" }, 53],
   [
@@ -88,7 +88,7 @@ const ADDRESSES = [
 ];
 const OUTSIDE_PORTS = [25, 80, 443, 465, 5432, 6443, 8443, 9093];
 
-/** The outside peers that may connect, with the components and ports that they reach. */
+/** The outside peers that may connect, and the components and ports that each peer reaches. */
 const INSIDE: [string, Values, End, string[]][] = [
   ["any pod", PRODUCTION, { labels: {}, namespace: "shop" }, ["api 8080"]],
   [
@@ -201,7 +201,8 @@ function takes(policies: readonly Rendered[], from: End, to: End, port: number):
 type Question = { of: End; other: End; port: number; direction: "ingress" | "egress" };
 
 /**
- * Applies the rule of Kubernetes: a selected pod accepts only connections that one of its policies allows.
+ * Applies Kubernetes' rule: a pod that policies select accepts only connections that one of these policies
+ * allows.
  */
 function passes(policies: readonly Rendered[], { of, other, port, direction }: Question): boolean {
   if ("address" in of) return true;

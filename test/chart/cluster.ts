@@ -8,7 +8,7 @@ import { until } from "../support/process.ts";
 import { type Definitions, definitionsOf, missingDefinitions, OTHERS } from "./definitions.ts";
 import { NAMESPACE, type Rendered } from "./render.ts";
 
-/** Namespaces that the tests' values name. */
+/** Namespaces to watch, as named in the tests' values. */
 export const WATCHED = ["shop", "desk"];
 const RESTRICTED = {
   "pod-security.kubernetes.io/enforce": "restricted",
@@ -18,9 +18,9 @@ const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /** An API server with all definitions, and a namespace that enforces restricted Pod Security. */
 export type ChartCluster = Kubernetes & {
-  /** Path of an administrator's kubeconfig. */
+  /** Path of a kubeconfig with administrator rights. */
   kubeconfig: string;
-  /** Returns the API server's answer to a dry-run creation of an object. */
+  /** Returns the API server's answer to creating an object in a dry run. */
   admits(object: Rendered): Promise<KubernetesAnswer>;
   /** Creates or removes an object. Both throw if the API server refuses. */
   create(object: Rendered): Promise<void>;
@@ -78,7 +78,7 @@ async function must(kubernetes: Kubernetes, path: string, body: unknown): Promis
 
 type ResourceList = { resources: { name: string; kind: string; namespaced: boolean }[] };
 
-/** Returns a function that computes the path at which an object is created. */
+/** Returns a function that computes the path for creating an object. */
 async function resourcePaths(
   kubernetes: Kubernetes,
   definitions: readonly Rendered[],
@@ -101,7 +101,7 @@ async function resourcePaths(
     return `${spec.group}/${version} ${spec.names.kind}`;
   });
   await until("all kinds are served", async () => {
-    // A group is listed shortly before it is served. Until then, the answer is not JSON.
+    // A new API group is listed shortly before it is served. Until then, the answer is not JSON.
     await learn().catch((error: unknown) => {
       if (!(error instanceof SyntaxError)) throw error;
     });

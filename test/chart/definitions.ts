@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { goModule } from "../support/go_module.ts";
 import { CHART, objectsOf, type Rendered } from "./render.ts";
 
-/** A folder of definitions, or what is missing to get it. */
+/** A folder of definitions, or the name of what is missing to obtain it. */
 export type Folder = { folder: string; missing?: never } | { folder?: never; missing: string };
 
-/** Definitions of another project: their folder, and a pattern of their files. */
+/** Definitions of another project: their folder, and a pattern of their file names. */
 export type Definitions = { folder(): Promise<Folder>; files: RegExp };
 
-/** Returns the definitions in a Go module. */
+/** Returns definitions that are files in a Go module. */
 export function ofModule(module: string, version: string, path: string, files: RegExp): Definitions {
   return {
     files,
@@ -20,7 +20,7 @@ export function ofModule(module: string, version: string, path: string, files: R
   };
 }
 
-/** Definitions of the foreign kinds that the chart uses. */
+/** Definitions of the kinds of other projects that the chart uses. */
 export const OTHERS: readonly Definitions[] = [
   ofModule("sigs.k8s.io/gateway-api", "v1.5.1", "config/crd/standard", /_(gateways|httproutes)\.yaml$/),
   ofModule(
@@ -37,13 +37,13 @@ export const OTHERS: readonly Definitions[] = [
   ),
 ];
 
-/** Returns what is missing to get the definitions; `undefined` if nothing is missing. */
+/** Returns what is missing to obtain the definitions; `undefined` if nothing is missing. */
 export async function missingDefinitions(sources: readonly Definitions[]): Promise<string | undefined> {
   const folders = await Promise.all(sources.map((source) => source.folder()));
   return folders.find(({ missing }) => missing !== undefined)?.missing;
 }
 
-/** Returns the chart's definitions together with these. */
+/** Returns the chart's definitions together with those of `sources`. */
 export async function definitionsOf(sources: readonly Definitions[]): Promise<Rendered[]> {
   const folders = await Promise.all(
     sources.map(async ({ folder, files }) => ({ folder: (await folder()).folder ?? "", files })),

@@ -6,7 +6,7 @@ import { mergeValues, VALUES, type Values } from "./values.ts";
 const program = await helm("v4");
 if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
 
-/** A tour requests a few codes, and an afternoon may contain many tours. */
+/** A tour requests a few codes. A user may run many tours in an afternoon. */
 const ENOUGH = 500;
 const NAMES = ["SEND_CODE_PER_ADDRESS", "SEND_CODE_PER_DAY", "SEND_CODE_PER_IP", "VERIFY_CODE_PER_IP"];
 

@@ -6,18 +6,18 @@ type Selector = {
   matchLabels?: Labels;
   matchExpressions?: { key: string; operator: string; values: string[] }[];
 };
-/** A NetworkPolicyPeer. */
+/** A `NetworkPolicyPeer` of Kubernetes. */
 export type Peer = {
   podSelector?: Selector;
   namespaceSelector?: Selector;
   ipBlock?: { cidr: string; except?: string[] };
 };
-/** A pod with the properties that policies select by. */
+/** A pod, reduced to the properties that policies use for selection. */
 export type PeerPod = { labels: Labels; namespace: string };
 /** One end of a connection: a pod or an address. */
 export type End = PeerPod | { address: string };
 
-/** Returns whether a peer of a policy in the namespace `home` includes this end. */
+/** Returns whether a peer of a policy in the namespace `home` matches this end of a connection. */
 export function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: End, home: string): boolean {
   if ("address" in end) {
     if (ipBlock === undefined || ipBlock.cidr.includes(":")) return false;

@@ -13,10 +13,10 @@ const kubernetes = await kubernetesBinary();
 const missing = [...programs, kubernetes].find((program) => program.missing !== undefined)?.missing;
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** Kubernetes reads this octal number in YAML, but the parser of the tests does not. */
+/** Kubernetes reads this YAML number as octal, but the tests' parser does not. */
 const OCTAL = /(?<=defaultMode: )0440$/gm;
 
-/** The post-renderer of each version of Helm: a program, or a plugin's name. */
+/** The post-renderer for each version of Helm: a program, or the name of a plugin. */
 const RENDERERS = { v3: join(EXAMPLE, "render.sh"), v4: "hsm-patch" };
 
 describe.skipIf(missing !== undefined).each(programs)("helm $version", ({ version, path = "" }) => {

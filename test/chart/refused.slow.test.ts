@@ -15,9 +15,9 @@ const clusters = (id: string): Values => ({
 });
 const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka: more });
 
-/** Values that cannot work, and the beginning of the message. */
+/** Values that cannot work, and the beginning of the error message for each. */
 const REFUSED: [string, Values, string][] = [
-  // `helm upgrade --reuse-values` leaves a value empty that the former version did not have.
+  // With `helm upgrade --reuse-values`, a value that the former version did not have is missing.
   [
     "a missing value",
     production({ network: { listen: null } }),
@@ -177,7 +177,7 @@ const REFUSED: [string, Values, string][] = [
   ],
 ];
 
-/** Values that the schema rejects, and the place in the message. */
+/** Values that the schema rejects, and the path that the error message names. */
 const MISTYPED: [string, Values, RegExp][] = [
   ["an unknown section", production({ databse: {} }), /databse/],
   ["an unknown value", production({ api: { replcas: 3 } }), /replcas/],

@@ -24,13 +24,13 @@ const POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicie
 
 const RUNBOOK = join(CHART, "../../docs/keyvault_runbook.md");
 
-/** Returns the commands of a text that ask for a PIN, each in one line. */
+/** Returns the commands in a text that ask for a PIN, each on one line. */
 function commandsOf(text: string): string[] {
   const found = text.match(/^ *\{ cat .*\|\n.*$/gm) ?? [];
   return found.map((lines) => lines.trim().replaceAll(/\s+/g, " "));
 }
 
-/** Hooks need running pods, which this cluster does not have. */
+/** Hooks need running pods, and this cluster runs none. */
 describe.skipIf(missing !== undefined).each(programs)("releases with helm $version", ({ path = "" }) => {
   let cluster: ChartCluster;
   beforeAll(async () => {
@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
     await succeeds("upgrade");
     expect(await statusOf(job)).toBe(404);
     expect(await hooks()).toContain("Job deputize-migrate");
-    // The same state follows an installation that failed in a hook before any object existed.
+    // An installation whose hook failed before any object existed leaves the same state.
     await cluster.call("DELETE", postgres);
     await succeeds("upgrade");
     expect(await statusOf(job)).toBe(200);

@@ -7,7 +7,7 @@ import type { Values } from "./values.ts";
 
 /** The chart's folder. */
 export const CHART = join(import.meta.dirname, "../../charts/deputize");
-/** Name and namespace of the rendered release. */
+/** Name and namespace of every rendered release. */
 export const RELEASE = "deputize";
 export const NAMESPACE = "deputize-system";
 
@@ -25,7 +25,7 @@ export type Rendered = {
   [field: string]: any;
 };
 
-/** Runs a Helm command on the chart with these values. `undefined` is for a command without values. */
+/** Runs a Helm command on the chart with these values. `undefined` stands for no values. */
 export async function helmWithValues(
   path: string,
   command: readonly string[],
@@ -54,14 +54,14 @@ export function template(
   return helmWithValues(path, [...command, ...upgrade], values);
 }
 
-/** Returns the objects of a render. Throws `Error` with Helm's message if it fails. */
+/** Returns the rendered objects. Throws `Error` with Helm's message if rendering fails. */
 export async function render(...args: Parameters<typeof template>): Promise<Rendered[]> {
   const { isGood, out, err } = await template(...args);
   if (!isGood) throw new Error(err);
   return objectsOf(out);
 }
 
-/** Parses the objects of a YAML text. Throws if it is not YAML. */
+/** Parses the objects in a YAML string. Throws if it is not YAML. */
 export function objectsOf(text: string): Rendered[] {
   return parseAllDocuments(text)
     .filter((document) => document.contents !== null)
@@ -107,8 +107,8 @@ export type PodSpec = {
 export type Pod = { of: Rendered; template: PodTemplate };
 
 /**
- * Returns all pod templates of a render: of Deployments, StatefulSets, Jobs and CronJobs, and pods
- * themselves.
+ * Returns all pod templates in the rendered objects: those of Deployments, StatefulSets, Jobs and CronJobs,
+ * and pods themselves.
  */
 export function podsOf(objects: readonly Rendered[]): Pod[] {
   return objects.flatMap((of) => {
@@ -124,7 +124,7 @@ export function podsOf(objects: readonly Rendered[]): Pod[] {
   });
 }
 
-/** Returns all containers of a pod, init containers included. */
+/** Returns all containers of a pod, including init containers. */
 export function containersOf({ template: { spec } }: Pod): Container[] {
   return [...(spec.initContainers ?? []), ...spec.containers];
 }

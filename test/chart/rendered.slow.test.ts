@@ -27,14 +27,16 @@ const SECRETS = "/run/secrets/deputize/";
 /** Jobs that write the vault's certificates into Secrets. */
 const CERTIFICATES = ["keyvault-certificates", "keyvault-renewal"];
 /**
- * Settings of the vault whose file may be missing, because the vault may be sealed and init opens no
- * connections.
+ * Settings of the vault whose file may be missing: the vault may be sealed, and init opens no connections.
  */
 const OPTIONAL = /^KEYVAULT_(PIN|TLS_\w+)_FILE$/;
 const LISTENING = ["HOST", "HEALTH_HOST", "KEYVAULT_HOST", "KEYVAULT_HEALTH_HOST"];
 const ROLES = ["api", "operator", "worker", "migrate"];
 const SELECTING = ["Service", "NetworkPolicy", "PodDisruptionBudget"];
-/** Pods that people start to restore a vault. The chart contains only their policy. */
+/**
+ * Component of pods that administrators start to restore a vault. The chart contains only the policy for
+ * these pods.
+ */
 const OF_PEOPLE = "keyvault-init";
 const TABLE = Object.entries(VALUES);
 
@@ -260,12 +262,12 @@ describe.skipIf(missing !== undefined).each(TABLE)("the chart rendered with %s",
   });
 });
 
-/** Returns an object as text, without randomly generated values. */
+/** Returns an object as a string, without randomly generated values. */
 function withoutRandom(object: Rendered): string {
   return JSON.stringify(object.kind === "Secret" ? { ...object, data: Object.keys(object.data) } : object);
 }
 
-/** Returns the secret files that a container's settings and arguments name. */
+/** Returns the secret files that the settings and arguments of a container name. */
 function namedFiles({ env = [], args = [] }: Container): string[] {
   const settings = env
     .filter(({ name }) => name.endsWith("_FILE") && !OPTIONAL.test(name))
@@ -274,7 +276,7 @@ function namedFiles({ env = [], args = [] }: Container): string[] {
   return [...settings, ...paths].filter((path) => path.startsWith(SECRETS));
 }
 
-/** Returns whether a mount and its volume provide a file. */
+/** Returns whether a mount and the mounted volume provide a file. */
 function hasFile({ template }: Pod, { volumeMounts = [] }: Container, file: string): boolean {
   const mount = volumeMounts.find(({ mountPath }) => file.startsWith(`${mountPath}/`));
   const volume = template.spec.volumes?.find(({ name }) => name === mount?.name);
@@ -295,7 +297,7 @@ function claimsOf({ of }: Pod): { name: string }[] {
   return claims.map(({ metadata }) => metadata);
 }
 
-/** Returns the roles of each setting according to docs/settings.md. */
+/** Returns the roles that may have each setting, according to docs/settings.md. */
 async function settings(): Promise<Map<string, string[]>> {
   const parts = (await readFile(join(CHART, "../../docs/settings.md"), "utf8")).split("\n## ");
   const tables = parts.filter((part, place) => place === 0 || part.startsWith("Advanced\n"));

@@ -31,7 +31,7 @@ const API = [
   `admissionregistration.k8s.io/validatingadmissionpolicybindings [${POLICIES}]: get`,
   "authentication.k8s.io/tokenreviews: create",
 ];
-/** The Job that creates certificates writes these Secrets, by name. */
+/** The Secrets that the Job for certificates writes, by name. */
 const CERTIFICATES = [
   "/secrets [deputize-keyvault-admin-tls deputize-keyvault-api-tls deputize-keyvault-authority deputize-keyvault-tls]: create get patch",
 ];
@@ -98,7 +98,7 @@ const CASES: [string, Values, Rights][] = [
   ],
 ];
 
-/** The rights of a role that is bound in a namespace: verb, resource, viewer, editor, approver. */
+/** The rights of roles that are bound in a namespace: verb, resource, viewer, editor, approver. */
 const CAN_I: [string, string, boolean, boolean, boolean][] = [
   ...["platforms", "agents", "delegations"].flatMap((kind): [string, string, boolean, boolean, boolean][] => [
     ...["get", "list", "watch"].map((verb): [string, string, boolean, boolean, boolean] => [
@@ -242,7 +242,7 @@ function linesOf(rules: readonly Rule[]): string[] {
   });
 }
 
-/** Merges lines of the same resource. */
+/** Merges lines for the same resource. */
 function merged(lines: readonly string[]): string[] {
   const verbs = new Map<string, Set<string>>();
   for (const line of lines) {

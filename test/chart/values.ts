@@ -82,7 +82,7 @@ const PLACING: Values = {
   logLevel: "debug",
 };
 
-/** Sets of values, by what is special about them. */
+/** Sets of values, by a description of each. */
 export const VALUES: Record<string, Values> = {
   trial: { trial: { enabled: true } },
   "trial of named namespaces": { trial: { enabled: true }, operator: { watchNamespaces: ["shop"] } },

@@ -51,20 +51,23 @@ import { type Tools, toolsOf } from "./support/tools.ts";
 import { measureUsage, usageLines } from "./support/usage.ts";
 
 /**
- * The life of a release on a real cluster, phase by phase. Each phase prints its duration and results.
- * CLUSTER_KEEP=1 keeps the cluster at the end, and the next run uses it again.
+ * The life of a release on a real cluster, phase by phase. Each phase prints its duration and results. With
+ * CLUSTER_KEEP=1, the cluster is kept at the end, and the next run uses it again.
  */
 const TAG = "suite";
-/** Usage is measured for up to a minute. Proofs are created before, so that only the pods' usage counts. */
+/**
+ * Usage is measured for up to a minute. Proofs are created beforehand, so that the measurement includes
+ * only the pods' work.
+ */
 const CALM = { perSecond: 500, proven: 30_000, pauseMs: 500 };
-/** The answer to presenting while the vault can sign nothing. */
+/** The answer to a presentation while the vault cannot sign. */
 const PUT_OFF = "503 vault_unavailable Retry-After";
 const FAULTS = { perSecond: 50 };
 const values = valuesOf(TAG);
 let cluster: Cluster;
 let tools: Tools;
 let folder: string;
-/** The file with the private half of the recovery key, if this run has created it. */
+/** The file with the private half of the recovery key, if this run created the key. */
 let recoveryKey: string | undefined;
 
 beforeAll(async () => {
@@ -83,7 +86,7 @@ afterAll(async () => {
   if (folder) await rm(folder, { recursive: true, force: true });
 });
 
-/** Runs `work` with open connections to the release. */
+/** Opens connections to the release, runs `work`, and closes them. */
 async function withReach<T>(work: (way: Reach) => Promise<T>): Promise<T> {
   const way = await reach(tools, cluster.receiverHost);
   try {
@@ -97,7 +100,8 @@ async function withReach<T>(work: (way: Reach) => Promise<T>): Promise<T> {
 const atApi = <T>(work: (apiUrl: string) => Promise<T>) => withReach(({ apiUrl }) => work(apiUrl));
 
 /**
- * Runs `work` under a load, and returns its result and the load's report. Fails if the load found a problem.
+ * Runs `work` under a load. Returns the result of `work` and the load's report. Fails if the load found a
+ * problem.
  */
 function underLoad<T>(
   name: string,
@@ -215,7 +219,7 @@ test("a sealed or missing vault loses no certificate, and restarts in the expect
   await restartVault(tools);
 });
 
-/** Returns the recovery key. A cluster that was kept contains the public half of another run's key. */
+/** Returns the recovery key. If the cluster was kept, it contains the public half of another run's key. */
 async function withRecoveryKey(): Promise<string> {
   if (recoveryKey !== undefined) return recoveryKey;
   recoveryKey = await makeRecoveryKey(tools, folder);
@@ -232,7 +236,7 @@ test("a lost vault recovers from its backup, and reports what was created after 
   expect(await checkBackup(backup)).toContain(`${backup.file} is whole`);
   const later = await account.lend();
   const made = [await atApi(account.withNewAgent), await withReach(openSampleAccount)];
-  // Sealing logs an audit head, so the log covers everything that will be lost.
+  // Sealing logs an audit head, so the logged heads cover everything that will be lost.
   await sealVault(tools);
   const noted = await vaultLog(tools);
 

@@ -205,7 +205,7 @@ describe("a namespace that acts for an account", () => {
     const ask = async (namespaces: string[], cluster = "c3") => {
       for (const namespace of namespaces) await declare(namespace, { id: newId(cluster) });
     };
-    /** Read past the session, which would have expired by then. */
+    /** Reads the database instead of the API, because the session would have expired by then. */
     const asking = async () =>
       (await listBindings(api, person.accountId))
         .filter(({ accepted_at }) => accepted_at === null)

@@ -5,10 +5,10 @@ import { errorCode, type Person, type PlatformApi } from "../support/platform_wo
 /** Path at which owners accept namespaces. */
 export const BINDINGS = "/v1/service/namespace-bindings";
 
-/** Returns a new external id of an operator. */
+/** Returns a new external id, as an operator would use it. */
 export const newId = (cluster = "c1") => `${cluster}.${randomUUID()}`;
 
-/** Returns the status of an answer and the code of its error. */
+/** Returns an answer's status and error code. */
 export const seen = (answer: HttpAnswer) => [answer.status, errorCode(answer)];
 
 /** Returns functions that call the API as an operator and as the current `owner`. */

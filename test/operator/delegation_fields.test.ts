@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { declaredFields } from "../../src/input/declared_fields.ts";
 import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/read_crds.ts";
 
-/** Fields of a Delegation's `spec` that the operator or the API reads separately. */
+/** Fields in the `spec` of a Delegation that the operator or the API reads separately. */
 const READ_ONE_BY_ONE = [
   ...["platformRef", "agentRef", "scopes", "ttl", "expiresAt", "constraints"],
   ...["revoked", "revokeReason", "suspend"],

@@ -12,7 +12,7 @@ import {
 } from "./operator_folder.ts";
 
 describe.concurrent("delegations in a folder", () => {
-  /** Waits for events about Delegations with this reason, and returns their types. */
+  /** Waits for events on Delegations with this reason, and returns the events' types. */
   async function eventsOf(world: OperatorFolder, reason: string): Promise<string[]> {
     let types: string[] = [];
     await until(`there is an event ${reason}`, async () => {

@@ -3,19 +3,19 @@ import { type AnyObject, FINALIZER, type Key, type Kind, keyOf } from "../../src
 import type { Change, Resources, Secret } from "../../src/operator/resources.ts";
 import { until } from "../support/process.ts";
 
-/** An empty store of objects, and functions that change it as people would. */
+/** An empty store of objects, and functions that change it as users would. */
 export type ResourcesHarness = {
-  /** Not started yet. */
+  /** The store, which has not been started yet. */
   resources: Resources;
-  /** Declares an object as a person would. A refused object changes nothing. */
+  /** Declares an object as a user would. A refused object changes nothing. */
   apply(manifest: object): Promise<void>;
-  /** Removes a declaration. */
+  /** Removes the declaration of an object. */
   remove(key: Key): Promise<void>;
-  /** Sets the namespace bindings: namespaces and their entries. */
+  /** Sets the namespace bindings. `data` maps namespaces to entries. */
   bind(data: Record<string, string>): Promise<void>;
   /** Creates or changes a Secret as another owner would. */
   putSecret(secret: Omit<Secret, "version">): Promise<void>;
-  /** Closes the store and opens it again over the same data. Not started yet. */
+  /** Closes the store and opens it again over the same data. The new store has not been started yet. */
   reopen(): Promise<Resources>;
   close(): Promise<void>;
 };

@@ -10,7 +10,7 @@ import {
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { until } from "../support/process.ts";
 
-/** The events of a test in order, and functions that cause them. */
+/** The recorded events of a test in order, and functions that cause events. */
 type Stage = {
   seen: string[];
   events: LeadershipEvent[];

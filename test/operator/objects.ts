@@ -8,7 +8,7 @@ import type {
 } from "../../src/operator/kinds.ts";
 import type { DelegationState } from "../../src/operator_calls.ts";
 
-/** The time at which tests make decisions. */
+/** The current time in tests. */
 export const NOW = new Date("2026-06-01T12:00:00.000Z");
 
 const metadata = (name: string, changes: Partial<Metadata> = {}): Metadata => ({

@@ -50,10 +50,10 @@ export const delegation = (spec: object = {}, metadata: object = {}): object => 
   },
 });
 
-/** An operator over its own folders, against a fake API with one account. */
+/** An operator over its own folders, with a fake API that has one account. */
 export type OperatorFolder = {
   api: FakeOperatorApi;
-  /** Returns the metrics of the operator that was started last. */
+  /** Returns the metrics of the most recently started operator. */
   metrics(): Promise<string>;
   folders: TestFolders;
   config: FolderOperatorConfig;
@@ -62,15 +62,18 @@ export type OperatorFolder = {
   stop(): Promise<void>;
   /** Declares tenants, platform and agent, and waits until the agent has its key. */
   declareAgent(): Promise<void>;
-  /** Also declares the delegation, waits until it awaits approval, and returns the id of its request. */
+  /**
+   * Also declares the delegation, waits until it awaits approval, and returns the id of its approval
+   * request.
+   */
   declareDelegation(spec?: object): Promise<string>;
   state(kind: Kind, name: string): Promise<StateFile>;
-  /** Waits until Ready of an object has a reason, and returns its state file. */
+  /** Waits until the condition Ready of an object has this reason, and returns the object's state file. */
   reaches(kind: Kind, name: string, reason: Reason, ms?: number): Promise<StateFile>;
   gone(kind: Kind, name: string): Promise<void>;
-  /** Returns the credentials in the Secret; `undefined` if it does not exist. */
+  /** Returns the credentials in the Secret; `undefined` if the Secret does not exist. */
   credentials(name?: string): Promise<Record<string, string> | undefined>;
-  /** Returns the same credentials, read without an operator. */
+  /** Returns the same credentials, but works without a running operator. */
   secretFile(): Promise<Record<string, string> | undefined>;
   dispose(): Promise<void>;
 };
@@ -86,7 +89,7 @@ export function condition(state: StateFile | undefined, type: string) {
   return state?.status?.conditions?.find((each) => each.type === type);
 }
 
-/** Creates the folders and the fake API. `start` starts the operator. */
+/** Creates the folders and the fake API. Call `start` to start the operator. */
 export async function operatorFolder(): Promise<OperatorFolder> {
   const fake = await startFakeOperatorApi({ token: TOKEN });
   fake.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
@@ -180,8 +183,8 @@ export async function operatorFolder(): Promise<OperatorFolder> {
 }
 
 /**
- * Tests with a fresh operator each. They mostly wait, so the tests of a file run at the same time in a
- * `describe.concurrent`.
+ * A test function that gives each test a new operator. Such tests mostly wait, so the tests of a file run
+ * concurrently in a `describe.concurrent`.
  */
 export const folderTest = test.extend("world", async ({ onTestFinished }) => {
   const world = await operatorFolder();

@@ -5,7 +5,7 @@ import { readDefinitions, type StructuralSchema } from "../../src/operator/schem
 
 type TextRow = [kind: string, path: string, isTaken: (text: string) => boolean];
 
-/** Every text of the definitions that people read, and the API's own check of it. */
+/** Every human-readable text field in the definitions, and the API's own check of that field. */
 const texts: TextRow[] = [
   ["Platform", "spec.displayName", isPlainLine],
   ["Platform", "spec.description", isFreeText],
@@ -19,7 +19,8 @@ const texts: TextRow[] = [
 ];
 
 /**
- * Matches characters that need a separate comparison: those allowed only in some places, and unassigned ones.
+ * Matches characters that need a separate comparison: those that are allowed only in some positions, and
+ * unassigned ones.
  */
 const APART = /[\u200c-\u200d]|\u3000|[\ufe00-\ufe0f]|[\u{e0100}-\u{e01ef}]|\p{Cn}/u;
 
@@ -46,7 +47,8 @@ function patternOf(kind: string, path: string): RegExp {
 }
 
 /**
- * Caches the characters that a pattern and the API treat differently, because several texts share a pattern.
+ * Caches the characters that a pattern and the API treat differently, because several fields share a
+ * pattern.
  */
 const differences = new Map<string, string[]>();
 function differingCharacters(

@@ -8,7 +8,7 @@ const key = (name: string, namespace = "default"): Key => ({ kind: "Platform", n
 type Step = { add: string; urgent: boolean } | { end: number; visit: Visit } | { pass: number };
 type Run = { key: string; failures: number; end(visit: Visit): void; fail(error: Error): void };
 
-/** Creates a queue whose runs end when the test ends them. */
+/** Creates a queue in which the test itself ends each run. */
 function controlled(workers = 10, random = () => 1) {
   const runs: Run[] = [];
   const errors: unknown[] = [];
@@ -28,7 +28,7 @@ function controlled(workers = 10, random = () => 1) {
   return { queue, errors, next, runs };
 }
 
-/** Ends a run and waits for its consequences. */
+/** Ends a run, and waits until the queue has processed the result. */
 async function end(run: Run | undefined, visit: Visit = {}): Promise<void> {
   run?.end(visit);
   await vi.advanceTimersByTimeAsync(0);

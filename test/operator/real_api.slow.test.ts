@@ -29,7 +29,7 @@ describe("the operator with the real API", () => {
       OPERATOR_API_URL: api.operatorUrl,
       OPERATOR_TOKEN,
     });
-    // The people of these tests accept the namespace of this cluster.
+    // The people in these tests accept the namespace in the cluster with this id.
     await nameCluster(world, "c1");
     person = await api.person();
   });

@@ -32,7 +32,7 @@ test("the operator copies a promoted webhook secret into the Secret, together wi
   const { body } = await person.client.post(path);
   expect((await credentials()).webhook_signing_secret).toBe(first.webhook_signing_secret);
   expect((await person.client.post(`${path}/promote`)).status).toBe(200);
-  // A running operator checks for such changes every 10 minutes, and once at its start.
+  // A running operator checks for such changes only every 10 minutes and at its start.
   await world.stop();
   await world.start();
   await until(

@@ -18,7 +18,7 @@ const replace = (shop: Application, accepted: object[]) =>
 const listed = async (shop: Application, query = "") =>
   (await shop.person.client.get(`${pathOf(shop)}${query}`)).body;
 
-/** Presents to the shop a proof of another account's agent, over a challenge of the shop. */
+/** Presents to the shop a proof by another account's agent, which answers a challenge of the shop. */
 async function show(shop: Application, stranger: Application, scope: string) {
   const { challenge } = (await shop.post("/v1/service/challenge")).body;
   const { body } = await stranger.present({ challenge, required_scope: scope });

@@ -13,8 +13,8 @@ import {
 } from "../support/platform_world.ts";
 
 /*
- * Tests the service with the real vault, over mutual TLS. The vault limits how often it creates keys for a
- * tenant.
+ * Tests the service with the real vault over mutual TLS. The vault limits how many keys it creates per
+ * tenant and time.
  */
 
 type World = { vault: TestVault; client: VaultClient; api: PlatformApi };

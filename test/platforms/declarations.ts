@@ -3,14 +3,14 @@ import { expect } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
 import type { OperatorOptions, Person, PlatformApi } from "../support/platform_world.ts";
 
-/** Returns an operator's id of an object that nobody has declared. */
+/** Returns a new external id that no call has used yet. */
 export const newUid = () => `c1.${randomUUID()}`;
-/** Path of the declaration of a platform. */
+/** Returns the path for declaring a platform. */
 export const path = (id: string) => `/internal/v1/platforms/${encodeURIComponent(id)}`;
-/** Path of the declaration of an agent. */
+/** Returns the path for declaring an agent. */
 export const agentPath = (id: string) => `/internal/v1/agents/${encodeURIComponent(id)}`;
 
-/** A declaration of a person's platform, as the operator sends it. */
+/** Returns a declaration of a person's platform, as the operator sends it. */
 export function declaration(person: Person, fields: Record<string, unknown> = {}) {
   return {
     account_email: person.email,
@@ -29,7 +29,7 @@ export type Declared = {
   credentials: Record<string, string>;
 };
 
-/** Helpers for the operator's calls to an API. */
+/** Returns helpers for the operator's calls to an API. */
 export function declarations(api: PlatformApi) {
   const put = (id: string, body: unknown, options?: OperatorOptions): Promise<HttpAnswer> =>
     api.operator("PUT", path(id), body, options);

@@ -28,7 +28,7 @@ const changes: [string, (made: Delegated) => Promise<{ status: number }>][] = [
   ],
 ];
 
-/** Returns the statements of the only transaction that locks certificates while `run` runs. */
+/** Returns the statements of the only transaction that locks certificates during `run`. */
 async function certificateTransaction(run: () => Promise<unknown>): Promise<string[]> {
   const seen: { sql: string; __knexTxId?: string }[] = [];
   const note = (query: { sql: string; __knexTxId?: string }) => seen.push(query);

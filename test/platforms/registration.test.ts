@@ -214,7 +214,7 @@ describe("registering a personal platform", () => {
   });
 });
 
-/** Returns the statements about platforms that a call runs after its transaction. */
+/** Returns the statements on platforms that a call executes after its transaction. */
 async function statementsAfterCommit(call: () => Promise<{ status: number }>): Promise<string[]> {
   const seen: { sql: string; __knexTxId?: string }[] = [];
   const note = (query: { sql: string; __knexTxId?: string }) => seen.push(query);

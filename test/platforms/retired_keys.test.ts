@@ -22,7 +22,7 @@ function listAgents({ connectionId, apiKey }: TestPlatform) {
   });
 }
 
-/** Uses a key, and returns how often the database was queried for it. */
+/** Uses a key, and returns how many database queries that caused. */
 async function lookupsOf(platform: TestPlatform): Promise<number> {
   let lookups = 0;
   const note = ({ sql }: { sql: string }) => {

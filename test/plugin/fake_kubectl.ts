@@ -8,8 +8,8 @@ import { runPlugin } from "../../src/plugin/run.ts";
 export const NOW = new Date("2026-06-01T12:00:00Z");
 
 /**
- * A program in place of kubectl. It chooses its answer by the first two words, and uses several answers one
- * after the other.
+ * Replacement for kubectl. It selects the answer by the first two words of the command. If a command has
+ * several answers, it gives them one after another.
  */
 const FAKE = `#!${process.execPath}
 const fs = require("node:fs");
@@ -27,7 +27,7 @@ console.log(JSON.stringify(answer));
 /** The plugin with a fake kubectl, for the tests of a file. */
 export type FakeKubectl = {
   program: string;
-  /** The user's answer to questions, and the plugin's output. */
+  /** Whether the user answers yes to questions. `out` and `notes` are the plugin's output. */
   answer: boolean;
   out: string;
   notes: string;

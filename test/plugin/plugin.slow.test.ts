@@ -17,7 +17,7 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 
 const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
 
-/** kubectl, API server, API and operators are real. The tests' vault creates the keys. */
+/** kubectl, API server, API and operators are real. A test vault creates the keys. */
 describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { timeout: 120_000 }, () => {
   let real: RealCluster;
 
@@ -31,7 +31,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());
 
-  /** Each test has its own operator, namespace and account, and a kubectl for each person. */
+  /** Each test has its own operator, namespace and account, and one kubectl configuration per user. */
   const test = baseTest.extend("shop", async ({ onTestFinished }) => {
     const { world, person, cluster } = await real.open();
     onTestFinished(world.dispose);
@@ -58,7 +58,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     };
     const link = () => person.client.post("/v1/service/cluster-approvers", { cluster, username: JANE });
 
-    /** Allows a user to read our objects, and grants these further rules. */
+    /** Grants a user read access to Deputize's objects, and these further rules. */
     async function allow(who: string, name: string, rules: object[]): Promise<void> {
       const reads = { apiGroups: ["deputize.io"], resources: ["*"], verbs: ["get", "list", "watch"] };
       const metadata = { name };

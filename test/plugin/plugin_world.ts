@@ -8,9 +8,9 @@ import type { Kubernetes } from "../support/kubernetes/server.ts";
 /** The output of a program and its exit status. */
 export type Ran = { status: number; out: string; err: string };
 
-/** kubectl with the plugin on its PATH, for users with tokens of their own. */
+/** kubectl with the plugin on its PATH, for users with their own tokens. */
 export type PluginWorld = {
-  /** Runs `kubectl …` as a user. `input` is its standard input. */
+  /** Runs `kubectl …` as a user. `input` is passed on its standard input. */
   kubectl(as: string, args: readonly string[], input?: string): Promise<Ran>;
   /** A folder for files. */
   folder: string;
@@ -18,7 +18,7 @@ export type PluginWorld = {
 };
 
 /**
- * Puts kubectl and the plugin's programs on a PATH. `programs` maps names to command lines, and `people` maps
+ * Puts kubectl and the plugin's programs on a PATH. `programs` maps names to command lines. `people` maps
  * users to tokens.
  */
 export async function pluginWorld(

@@ -31,7 +31,7 @@ const OPERATORS: readonly Definitions[] = [
 const missing = await missingCluster(OPERATORS);
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** A faulty field for each kind, which its definition must reject. */
+/** A faulty field for each kind. The kind's definition must reject it. */
 const SPOILT: [string, string, (object: Rendered) => void][] = [
   ["ExternalSecret", "spec.refreshPolicy", ({ spec }) => Object.assign(spec, { refreshPolicy: "Never" })],
   [

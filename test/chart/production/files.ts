@@ -5,13 +5,13 @@ import { objectsOf, type Rendered } from "../render.ts";
 import type { Values } from "../values.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../docs/examples/production");
-/** Files of objects, besides the values. */
+/** The example's files of objects. They are used in addition to the values. */
 export const FILES = ["external_secrets", "cloudnative_pg", "strimzi", "cert_manager", "gateway"] as const;
 
 /** The values of the example. */
 export const EXAMPLE = parse(await readFile(join(FOLDER, "values.yaml"), "utf8")) as Values;
 
-/** The objects of the example by their file. */
+/** The objects of the example, by file. */
 export const OBJECTS = Object.fromEntries(
   await Promise.all(
     FILES.map(async (name) => [name, objectsOf(await readFile(join(FOLDER, `${name}.yaml`), "utf8"))]),

@@ -9,7 +9,7 @@ const keyOf = (namespace: string | undefined, name: string, key: string): Secret
 const keysOf = ({ metadata }: Rendered, name: string, keys: readonly string[]) =>
   keys.map((key) => keyOf(metadata.namespace, name, key));
 
-/** The keys of Secrets that operators and files create. Operators create more keys than anybody reads. */
+/** The Secret keys that operators and files create. Operators also create keys that nobody reads. */
 export const MADE_BY_OPERATORS: readonly SecretKey[] = [
   ...ofKind("Cluster").flatMap((one) => keysOf(one, `${one.metadata.name}-ca`, ["ca.crt", "ca.key"])),
   ...ofKind("Kafka").flatMap((one) => keysOf(one, `${one.metadata.name}-cluster-ca-cert`, ["ca.crt"])),
@@ -27,7 +27,7 @@ export const MADE_BY_FILES: readonly SecretKey[] = [
   ...ofKind("Certificate").flatMap((one) => keysOf(one, one.spec.secretName, ["tls.crt", "tls.key"])),
 ];
 
-/** The keys of Secrets that are read: by the chart with the example's values, and by the other objects. */
+/** The Secret keys that are read, by the chart with the example's values and by the other objects. */
 export const READ_BY_VALUES: readonly SecretKey[] = namedSecrets(EXAMPLE);
 export const READ_BY_FILES: readonly SecretKey[] = [
   ...ofKind("Cluster").flatMap((one) => {
@@ -51,7 +51,10 @@ export const READ_BY_FILES: readonly SecretKey[] = [
   ),
 ];
 
-/** Returns the keys that `existingSecret` of values names at any depth, and the Secrets for images. */
+/**
+ * Returns the Secret keys that `existingSecret` names at any depth of the values, and the image pull
+ * Secrets.
+ */
 function namedSecrets(value: unknown): SecretKey[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([field, inner]) => {
@@ -64,7 +67,7 @@ function namedSecrets(value: unknown): SecretKey[] {
   });
 }
 
-/** Returns the templates of the texts that an ExternalSecret writes. */
+/** Returns the templates of the strings that an ExternalSecret writes. */
 export function templateOf(name: string): Record<string, string> {
   const found = ofKind("ExternalSecret").find(({ metadata }) => metadata.name === name);
   if (found === undefined) throw new Error(`no ExternalSecret makes ${name}`);

@@ -43,7 +43,7 @@ describe.skipIf(program.missing !== undefined)("database URLs in the production 
     ]);
   });
 
-  /** External Secrets has the template functions of Go and Sprig, as Helm has. */
+  /** External Secrets uses the template functions of Go and Sprig, as Helm does. */
   test("escape any password correctly", async () => {
     const chart = await mkdtemp(join(tmpdir(), "deputize-template-"));
     try {
@@ -71,7 +71,7 @@ describe.skipIf(program.missing !== undefined)("database URLs in the production 
   });
 });
 
-/** Returns the files of Secrets in a container. */
+/** Returns the paths of the files that a container gets from Secrets. */
 function filesOf({ template }: Pod, { volumeMounts = [] }: Container) {
   return volumeMounts.flatMap(({ name, mountPath }) => {
     const volume = template.spec.volumes?.find((each) => each.name === name);
@@ -84,7 +84,7 @@ function filesOf({ template }: Pod, { volumeMounts = [] }: Container) {
   });
 }
 
-/** Returns the CA file that a URL's template names. */
+/** Returns the CA file in the template of a URL. */
 function authorityOf(template: string): string | null {
   return new URL(template.replaceAll(/\{\{.*?\}\}/g, "")).searchParams.get("sslrootcert");
 }

@@ -24,7 +24,7 @@ export async function copyOfChart(
   return { chart, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-/** Creates a copy of the chart that differs only in its versions, like a next release. */
+/** Creates a copy of the chart that differs only in its versions, like the next release. */
 export const nextVersion = (): Promise<Copy> =>
   copyOfChart({
     "Chart.yaml": (content: { version: string; appVersion: string }) =>

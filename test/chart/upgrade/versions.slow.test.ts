@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined).each(programs)("an upgrade with helm $ver
   }, START_MS);
   afterAll(() => cluster?.stop());
 
-  /** Hooks need running pods, which this cluster does not have. */
+  /** Hooks need running pods, and this cluster runs none. */
   const run = async (command: string, chart: string, values?: Values) => {
     const args = [command, RELEASE, ...(chart === "" ? [] : [chart]), "--namespace", NAMESPACE, "--no-hooks"];
     const { isGood, err } = await helmWithValues(path, args, values, { KUBECONFIG: cluster.kubeconfig });

@@ -7,7 +7,9 @@ const answer = (status: number, headers: Record<string, string> = {}): Answer =>
   text: "said",
 });
 
-/** Returns these answers one after the other. An error stands for an interrupted connection. */
+/**
+ * Returns a call that gives these answers one after another. An error stands for an interrupted connection.
+ */
 function answersOf(...all: (Answer | Error)[]): () => Promise<Answer> {
   return async () => {
     const next = all.shift();

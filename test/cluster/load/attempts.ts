@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The relevant part of an answer. Any status below 500 counts as answered. */
+/** The relevant part of an answer. Every status below 500 counts as answered. */
 export type Answer = { status: number; headers: Headers; text: string };
 
-/** Counts of a run's attempts. `wrong` lists answers that an application should not have to handle. */
+/** Counts of the attempts in a run. `wrong` lists answers that no application should have to handle. */
 export type Tally = { answered: number; unavailable: number; cut: number; locked: number; wrong: string[] };
 
-/** Longer than a pod needs to return, an elected Postgres to recover, or a lock to expire. */
+/** Longer than a pod takes to return, a newly elected Postgres to recover, or a lock to expire. */
 const GIVE_UP_MS = 120_000;
 const PAUSE_MS = 200;
 
@@ -16,10 +16,10 @@ export function newTally(): Tally {
 }
 
 /**
- * Repeats a call, as a careful application does, until it is answered. Repeats after a 503 with Retry-After,
- * after an interrupted connection, and while an idempotency key is locked. A key is locked for a minute if
- * the process that worked on it died. Any other 5xx, and a 503 without Retry-After, is recorded as wrong and
- * repeated too. Rejects after two minutes.
+ * Repeats a call until it is answered, as a careful application does. Repeats after a 503 with Retry-After,
+ * after an interrupted connection, and while an idempotency key is locked. A key remains locked for a
+ * minute if the process that used it died. Any other 5xx, and a 503 without Retry-After, is recorded as
+ * wrong and repeated too. Rejects after two minutes.
  */
 export async function insist<A extends Answer>(
   what: string,
@@ -57,7 +57,7 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }
 
-/** Formats a tally for people. */
+/** Formats a tally as human-readable text. */
 export function described({ answered, unavailable, cut, locked, wrong }: Tally): string {
   return `${answered} answered, ${unavailable} times 503 with Retry-After, ${cut} connections cut, ${locked} times a key locked, ${wrong.length} wrong`;
 }

@@ -8,7 +8,7 @@ import { type DevStack, environmentOf, PROGRAM, startDevStack } from "../../supp
 import { killHard } from "../../support/process.ts";
 import { linesOf, startLoad, type Target } from "./load.ts";
 
-/** Tests the load and the checker of `npm run test:cluster` on the embedded stack with a second worker. */
+/** Tests the load and the checks of `npm run test:cluster` on the embedded stack with a second worker. */
 let stack: DevStack;
 let target: Target;
 let workerEnv: Record<string, string>;

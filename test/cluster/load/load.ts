@@ -13,7 +13,7 @@ import { type Addresses, openOwner, openShop, type Shop, sendEventsTo, startPeop
 import { checkSequence } from "./sequence.ts";
 import { prove, startVerifies, type Verified } from "./verifies.ts";
 
-/** The addresses of a running service, and the address of this machine for its pods. */
+/** The addresses of a running service, and the address at which its pods reach this machine. */
 export type Target = Addresses & { databaseUrl: string; sealingKey: string; receiverHost: string };
 
 /** The result of a load. `problems` must be empty. */
@@ -27,8 +27,8 @@ export type LoadReport = {
 };
 
 /**
- * The amount of load: decisions per second, how many proofs to create beforehand, and the number of shops
- * with events.
+ * The size of a load: decisions per second, the number of proofs to create beforehand, and the number of
+ * shops with events.
  */
 export type LoadOptions = {
   folder: string;
@@ -40,19 +40,22 @@ export type LoadOptions = {
 
 /** A running load. */
 export type Load = {
-  /** Causes a fault and records its time. */
+  /** Runs `work`, which causes a fault, and records the fault's time. */
   fault<T>(name: string, work: () => Promise<T>): Promise<T>;
-  /** Ends the load, waits until every event has arrived, and checks the results. */
+  /** Stops the load, waits until every event has arrived, and checks the results. */
   stop(): Promise<LoadReport>;
 };
 
 const WORLDS = 10;
 const CREDIT_MICRO_USD = 1e12;
 const SEED = 1;
-/** A lock of a killed worker expires after 60 s, and its retry comes up to 5 min later. */
+/**
+ * Longest silence before the next event: a killed worker's lock expires after 60 s, and the retry follows
+ * up to 5 min later.
+ */
 const QUIET_MS = 420_000;
 
-/** Opens its own accounts, platforms and receivers, and starts a load on them. */
+/** Creates accounts, platforms and receivers, and starts a load on them. */
 export async function startLoad(target: Target, options: LoadOptions): Promise<Load> {
   const { folder, perSecond, proven = 0, shops: count = 4, pauseMs = 100 } = options;
   await mkdir(folder, { recursive: true });
@@ -109,7 +112,7 @@ export async function startLoad(target: Target, options: LoadOptions): Promise<L
 }
 
 /**
- * Sets the callback URL of the shops once their first events are over. Those were created without a URL,
+ * Sets the callback URL of the shops after their first events. The first events were created without a URL,
  * contain secrets, and are never sent.
  */
 async function addressEvents(
@@ -135,7 +138,7 @@ async function openWorlds(database: Database, sealingKey: string): Promise<Proof
   return worlds;
 }
 
-/** Inserts the posting that explains a world account's balance, so that the ledger agrees. */
+/** Inserts a posting for the balance of a test account, so that the ledger is consistent. */
 async function bookCredit(database: Database, accountId: string): Promise<void> {
   await database("ledger_postings").insert({
     account_id: accountId,
@@ -166,8 +169,8 @@ async function isQuiet(database: Database, connectionIds: string[]): Promise<boo
 }
 
 /**
- * Writes the decisions on the worlds' proofs. It finds them by the proofs' hashes, which the load knows
- * beforehand.
+ * Writes the decisions on the load's proofs to a file. It selects them by the proofs' hashes, which the
+ * load knows.
  */
 async function dumpDecisions(
   database: Database,
@@ -189,7 +192,7 @@ async function dumpDecisions(
   await lines.close();
 }
 
-/** Formats a load's figures in lines, for people. */
+/** Formats a load's figures as human-readable lines. */
 export function linesOf({ verified, verifies, people, report, ordered }: LoadReport): string[] {
   const { allowed, p50, p99, slowest, perSecond } = verified;
   return [

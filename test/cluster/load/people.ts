@@ -7,14 +7,14 @@ import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 /** A connection of the load's organization, and its agent. */
 export type Shop = { connectionId: string; apiKey: string; secret: string; agentId: string };
 
-/** URLs of the API and of its mailbox. The mailbox answers only at a name of this machine. */
+/** URLs of the API and of its mailbox. The mailbox answers only under one host name of this machine. */
 export type Addresses = { apiUrl: string; mailboxUrl: string };
 
 const SCOPES = ["data:read", "payments:send"];
 
 /**
- * Opens a new organization, and returns its owner, who signed in at the mailbox's address and calls the API
- * at its URL.
+ * Creates a new organization. Returns its owner, who signed in with a code from the mailbox and calls the
+ * API at its URL.
  */
 export async function openOwner({ apiUrl, mailboxUrl }: Addresses): Promise<Visitor> {
   const settings = { mailbox: `${mailboxUrl}/dev/mailbox`, word: "service", limits: false };
@@ -40,13 +40,13 @@ export async function openShop(owner: Visitor, { apiUrl }: Addresses): Promise<S
   return { ...connection, secret: String(webhook_signing_secret), agentId };
 }
 
-/** Returns the application of a connection. */
+/** Returns the application that uses a connection. */
 export function applicationOf({ apiKey }: Pick<Shop, "apiKey">, baseUrl: string): Visitor {
   const settings = { baseUrl, mailbox: "", word: "service", limits: false };
   return createVisitor(settings, {}, { "x-service-api-key": apiKey });
 }
 
-/** Creates another agent at a connection, and returns its id. */
+/** Creates another agent for a connection, and returns the agent's id. */
 export async function makeAgent(
   application: Visitor,
   { connectionId }: Pick<Shop, "connectionId">,
@@ -64,9 +64,9 @@ export async function sendEventsTo(url: string, owner: Visitor, { connectionId }
 type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
 
 /**
- * Lets people decide on requests. In each shop, they decide one after the other, so the events have the order
- * in which they are recorded here. Every third request is denied, and every second approved one is revoked.
- * Calls are repeated under the same idempotency key until they are answered.
+ * Lets people decide on requests. In each shop, they decide one after another, so the events have the order
+ * that is recorded here. Every third request is denied, and every second approved one is revoked. A call is
+ * repeated with the same idempotency key until it is answered.
  */
 export function startPeople(owner: Visitor, shops: readonly Shop[], lines: Appended, pauseMs: number) {
   const tally: Tally = newTally();

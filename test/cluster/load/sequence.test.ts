@@ -12,8 +12,8 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /**
- * Checks a shop whose people decided on one, two and three, and whose receiver got these events in this
- * order.
+ * Checks a shop whose people decided on one, two and three in this order. The shop's receiver got the
+ * events in the order of `received`.
  */
 async function judge(received: string[], attempts = 1) {
   const write = async <Name extends keyof Lines>(name: Name, lines: Lines[Name][]) => {

@@ -1,12 +1,12 @@
 import { readLines } from "../../soak/lines.ts";
 
-/** The number of shops whose order was compared, and the differences. */
+/** The number of shops whose event order was compared, and the differences found. */
 export type Sequence = { compared: number; problems: string[] };
 
 /**
- * Compares the order in which a shop's events arrived with the order of the decisions. The order is
- * guaranteed only to a receiver that accepts everything, because a retried event arrives later. So it
- * compares only shops whose deliveries all took one attempt.
+ * Compares the order in which a shop's events arrived with the order of the decisions. Only a receiver that
+ * accepts everything gets events in order, because a retried event arrives later. So the check compares
+ * only shops whose deliveries all succeeded at the first attempt.
  */
 export function checkSequence(folder: string): Sequence {
   const deliveries = Map.groupBy(readLines(folder, "deliveries"), ({ connectionId }) => connectionId);

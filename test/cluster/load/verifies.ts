@@ -5,7 +5,7 @@ import type { openLines } from "../../soak/lines.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
 import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 
-/** Results of the decisions. Times are in milliseconds from the moment when a call was due. */
+/** Results of the decisions. Times are in milliseconds from the time at which a call was due. */
 export type Verified = { allowed: number; p50: number; p99: number; slowest: number; perSecond: number };
 
 type Proof = { world: ProofWorld; id: string; body: string };
@@ -13,13 +13,13 @@ type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
 
 const CONNECTIONS = 32;
 const CALL_MS = 15_000;
-/** If more calls than this are open, the next ones start late. */
+/** If more calls than this are open, further calls start late. */
 const MOST_OPEN = 512;
 const TICK_MS = 10;
-/** How many proofs to create at a time, while fewer than for one second are available. */
+/** Proofs to create at a time, while the available proofs last for less than one second. */
 const BATCH = 20;
 
-/** Creates proofs for the worlds in turn, a few at a time. */
+/** Creates proofs for the test accounts in turn, a few at a time. */
 export async function prove(worlds: readonly ProofWorld[], count: number): Promise<Proof[]> {
   const proofs: Proof[] = [];
   while (proofs.length < count) {
@@ -35,9 +35,9 @@ function proofOf(world: ProofWorld, bundle: ProofBundle): Proof {
 }
 
 /**
- * Requests decisions at a steady rate, regardless of earlier answers, until it is stopped. A call without an
- * answer is repeated with the same proof. If the proof is spent by then, it was decided. It uses the given
- * proofs first, and then creates its own.
+ * Requests decisions at a steady rate, regardless of earlier answers, until it is stopped. A call without
+ * an answer is repeated with the same proof. If the proof is spent by then, the first call was decided. The
+ * given proofs are used first. After that, new ones are created.
  */
 export function startVerifies(
   {
@@ -88,7 +88,7 @@ export function startVerifies(
 
   async function keepProving(): Promise<void> {
     while (!isOver) {
-      // The database stores the keys of challenges and may be unavailable.
+      // The keys of challenges are in the database, which may be unavailable.
       if (proofs.length < perSecond) proofs.push(...(await prove(worlds, BATCH).catch(() => [])));
       await sleep(TICK_MS);
     }
@@ -99,8 +99,8 @@ export function startVerifies(
       const due = Math.floor(((performance.now() - started) / 1000) * perSecond);
       for (; place < due && open.size < MOST_OPEN; place += 1) {
         const proof = proofs.shift();
-        // If there is no proof for a call, this machine was too slow to create one. The call is skipped,
-        // because nobody waited.
+        // A missing proof means that this machine was too slow to create one. The call is skipped, because
+        // it does not measure the service.
         if (proof === undefined) {
           place = due;
           break;

@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { type Arrow, arrowLines, differencesOf, SOURCES } from "./arrow_table.ts";
 
-/** The expected table. It is derived from the differences that an empty table and a closed one have. */
+/**
+ * The expected table. It is derived from the differences that are reported for an empty table and for a
+ * table without open connections.
+ */
 const untried = differencesOf([]).map((line) => line.replace(" was not tried", "").split(" → "));
 const closed: Arrow[] = untried.map(([from = "", to = ""]) => ({ from, to, open: false }));
 const missing = new Set(differencesOf(closed));

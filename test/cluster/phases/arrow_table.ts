@@ -1,16 +1,19 @@
 /** A connection: its source, its target, and whether it is open. */
 export type Arrow = { from: string; to: string; open: boolean };
 
-/** Sources outside the release: pods without its labels, in the same and in another namespace. */
+/** Sources outside the release: pods without its labels, in the same namespace and in another one. */
 export const STRANGERS = ["stranger", "elsewhere"] as const;
-/** Components by which probe pods are labeled. For a policy, the labels make a pod part of the release. */
+/**
+ * Components whose labels the probe pods have. The labels make a probe pod part of the release for network
+ * policies.
+ */
 const PARTS = [
   ...["api", "operator", "worker", "postgres", "console"],
   ...["keyvault", "keyvault-init", "keyvault-backup", "keyvault-certificates", "keyvault-renewal"],
 ] as const;
 export const SOURCES: readonly string[] = [...PARTS, ...STRANGERS];
 
-/** Targets: ports of parts, and targets outside the release. */
+/** Targets of connections: ports of components, and targets outside the release. */
 export const PORTS: readonly [component: string, port: number][] = [
   ["api", 8080],
   ["api", 8081],
@@ -26,27 +29,27 @@ const TARGETS: readonly string[] = [
   ...["apiserver", "dns", "machine"],
 ];
 
-/** The allowed connections. In a trial, any pod may call the API, and webhooks may lead anywhere. */
+/** The allowed connections. In a trial, any pod may call the API, and webhooks may be sent anywhere. */
 const ALLOWED: Record<string, readonly string[]> = {
   api: ["postgres:5432", "keyvault:8443", "apiserver", "dns"],
   operator: ["api:8081", "apiserver", "dns"],
   worker: ["postgres:5432", "api:8080", "apiserver", "dns", "machine"],
   keyvault: ["postgres:5432", "dns"],
-  // The Job with which a person restores the vault or verifies its audit.
+  // The Job with which an administrator restores the vault or verifies its audit.
   "keyvault-init": ["postgres:5432", "dns"],
   "keyvault-backup": ["keyvault:8443", "dns"],
-  // Its policy exists only while the Job runs, for which Helm waits.
+  // The Job's policy exists only while the Job runs, and Helm waits for the Job.
   "keyvault-certificates": [],
   "keyvault-renewal": ["apiserver", "dns"],
   postgres: [],
-  // A component without rules of its own may connect nowhere.
+  // A component without allowed connections may connect nowhere.
   console: [],
   stranger: ["api:8080", "apiserver", "dns", "machine"],
   elsewhere: ["api:8080", "apiserver", "dns", "machine"],
 };
 
 /**
- * Returns the differences from the expected table in words: other results, and connections that were not
+ * Returns the differences from the expected table as text: other results, and connections that were not
  * tried or not expected.
  */
 export function differencesOf(arrows: readonly Arrow[]): string[] {
@@ -63,7 +66,7 @@ export function differencesOf(arrows: readonly Arrow[]): string[] {
   return [...differences, ...[...found.keys()].map((name) => `${name} is not in the table`)];
 }
 
-/** Formats the table for people: a row for each source, and a mark for each target. */
+/** Formats the table for reading: one row per source, and one mark per target. */
 export function arrowLines(arrows: readonly Arrow[]): string[] {
   const targets = [...new Set(arrows.map(({ to }) => to))];
   const width = Math.max(...SOURCES.map(({ length }) => length)) + 1;

@@ -3,11 +3,11 @@ import { podOf, RELEASE } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 import { type Arrow, differencesOf, PORTS, SOURCES, STRANGERS } from "./arrow_table.ts";
 
-/** Another namespace, whose pods are outside the release too. */
+/** Another namespace. Its pods are outside the release too. */
 const ELSEWHERE = "deputize-elsewhere";
 const TRIES = 20;
 
-/** Tries all connections at the same time, and prints the names of the open ones. */
+/** Program that tries all connections concurrently and prints the names of the open ones. */
 const PROBE = `
 const net = require("node:net");
 const tries = Object.entries(JSON.parse(process.argv[1])).map(([name, [host, port]]) => new Promise((resolve) => {
@@ -17,7 +17,7 @@ const tries = Object.entries(JSON.parse(process.argv[1])).map(([name, [host, por
 }));
 Promise.all(tries).then((open) => console.log(JSON.stringify(open.flat())));`;
 
-/** Tries every connection from a pod with the labels of its source. */
+/** Tries every connection from a pod that has the labels of its source. */
 export async function tryArrows(
   tools: Tools,
   { image, machine }: { image: string; machine: { host: string; port: number } },
@@ -82,7 +82,10 @@ const placeOf = ({ namespace }: Tools, source: string) => (source === "elsewhere
 const nameOf = (source: string) => `probe-${source}`;
 const isStranger = (source: string) => (STRANGERS as readonly string[]).includes(source);
 
-/** The pod is never ready, so no Service sends it the traffic of the part whose labels it has. */
+/**
+ * Returns the manifest of a probe pod. The pod is never ready, so no Service sends it traffic meant for the
+ * component whose labels it has.
+ */
 function probePod(tools: Tools, source: string, image: string): object {
   const labels = {
     "app.kubernetes.io/name": "deputize",

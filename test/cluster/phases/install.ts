@@ -12,7 +12,7 @@ const RESTRICTED = {
 };
 const READY_S = 300;
 
-/** Creates the namespace, which admits only restricted pods. */
+/** Creates the release's namespace, which admits only restricted pods. */
 export async function makeNamespace(tools: Tools): Promise<void> {
   await tools.apply({
     apiVersion: "v1",
@@ -21,7 +21,7 @@ export async function makeNamespace(tools: Tools): Promise<void> {
   });
 }
 
-/** Installs or upgrades the release, waits until it is ready, and returns the seconds. */
+/** Installs or upgrades the release, and waits until it is ready. Returns the duration in seconds. */
 export async function helmUpgrade(tools: Tools, values: object, chart = CHART): Promise<number> {
   const file = join(await mkdtemp(join(tmpdir(), "deputize-values-")), "values.json");
   await writeFile(file, JSON.stringify(values));
@@ -33,19 +33,22 @@ export async function helmUpgrade(tools: Tools, values: object, chart = CHART): 
   );
 }
 
-/** Rolls the release back to the former revision, waits until it is ready, and returns the seconds. */
+/**
+ * Rolls the release back to the previous revision, and waits until it is ready. Returns the duration in
+ * seconds.
+ */
 export function helmRollback(tools: Tools): Promise<number> {
   return timed(() =>
     tools.helm("rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", `${READY_S}s`),
   );
 }
 
-/** Runs the chart's own tests, and returns the seconds. */
+/** Runs the chart's own tests. Returns their duration in seconds. */
 export function helmTest(tools: Tools): Promise<number> {
   return timed(() => tools.helm("test", RELEASE, "--namespace", NAMESPACE));
 }
 
-/** Uninstalls the release, waits until its pods are gone, and returns the seconds. */
+/** Uninstalls the release, and waits until its pods are gone. Returns the duration in seconds. */
 export function helmUninstall(tools: Tools): Promise<number> {
   return timed(async () => {
     await tools.helm(
@@ -73,7 +76,7 @@ export function helmUninstall(tools: Tools): Promise<number> {
   });
 }
 
-/** Returns the seconds that the work took, rounded to a tenth. */
+/** Returns the duration of the work in seconds, rounded to a tenth. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
   await work();

@@ -15,14 +15,14 @@ import {
 import type { Tools } from "../support/tools.ts";
 import { timed } from "./install.ts";
 
-/** The number of pods of each part. */
+/** The number of pods of each component. */
 export type Counts = Record<string, number>;
 
 const BETWEEN_MS = 3_000;
-/** Options that kill a pod without time to stop. */
+/** Options that kill a pod without a grace period. */
 const HARD = ["--grace-period=0", "--force"];
 
-/** Returns the current number of pods of each part. */
+/** Returns the current number of pods of each component. */
 export async function countPods(tools: Tools): Promise<Counts> {
   const counts: Counts = {};
   for (const component of COMPONENTS) counts[component] = (await podsOf(tools, component)).length;
@@ -30,8 +30,8 @@ export async function countPods(tools: Tools): Promise<Counts> {
 }
 
 /**
- * Kills a pod of every part in turn, waits each time until the part is complete again, and returns the
- * durations.
+ * Kills a pod of every component in turn, and each time waits until the component is complete again.
+ * Returns the durations.
  */
 export async function killEach(tools: Tools, load: Load, counts: Counts): Promise<string[]> {
   const said: string[] = [];
@@ -49,7 +49,7 @@ export async function killEach(tools: Tools, load: Load, counts: Counts): Promis
   return said;
 }
 
-/** Restarts the serving parts one after the other, and returns the durations. */
+/** Restarts the components that serve calls one after another, and returns the durations. */
 export async function restartEach(tools: Tools, load: Load): Promise<string[]> {
   const said: string[] = [];
   for (const component of ["api", "worker", "operator"]) {
@@ -66,8 +66,8 @@ export async function restartEach(tools: Tools, load: Load): Promise<string[]> {
 }
 
 /**
- * Evicts the pods of a part as a drain does, and returns the answers. The budget allows the second eviction
- * only after the first pod was replaced.
+ * Evicts the pods of a component as a drain does, and returns the answers. The disruption budget allows the
+ * second eviction only after the first pod was replaced.
  */
 export async function evictEach(
   tools: Tools,
@@ -105,7 +105,8 @@ async function evict(tools: Tools, { metadata }: Pod): Promise<string> {
 }
 
 /**
- * Returns the last line of `deputize reconcile`, its result for the ledger. Rejects if there are differences.
+ * Returns the last line of `deputize reconcile`, which is the result for the ledger. Rejects if there are
+ * differences.
  */
 export async function reconcile(
   tools: Tools,

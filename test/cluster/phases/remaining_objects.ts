@@ -6,7 +6,10 @@ import type { Tools } from "../support/tools.ts";
 
 type Named = { metadata: { name: string } };
 
-/** Returns everything that must survive the release: definitions, volumes, and the Secrets that they need. */
+/**
+ * Returns the objects that must survive the uninstallation: definitions, volumes, and the Secrets that they
+ * need.
+ */
 export async function remainingObjects(
   tools: Tools,
 ): Promise<{ definitions: string[]; volumes: string[]; secrets: string[] }> {
@@ -27,7 +30,7 @@ export async function remainingObjects(
   };
 }
 
-/** Returns the migrations that were applied to the database. */
+/** Returns the migrations that have been applied to the database. */
 export async function schemaOf({ databaseUrl }: Pick<Target, "databaseUrl">): Promise<readonly string[]> {
   const database = openDatabase({ url: databaseUrl, name: "schema", max: 1, onError: () => undefined });
   try {

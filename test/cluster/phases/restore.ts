@@ -15,17 +15,17 @@ const HEADS = `${VAULT}-heads`;
 const EXAMPLES = join(ROOT, "docs/examples/keyvault");
 const JOB_MS = 300_000;
 
-/** Names that a person puts in place of those in the examples. */
+/** Names that replace those in the documentation's examples. */
 export type Names = { image: string; database: string };
 
 /** A backup outside the cluster, and the keys to restore it. */
 export type Backup = { name: string; file: string; recoveryKey: string; serviceKey: string };
 
-/** The end of a Job: whether it succeeded, and the output of its containers. */
+/** The outcome of a Job: whether it succeeded, and the output of its containers. */
 type Ended = { isComplete: boolean; log: string };
 
 /**
- * Creates the recovery key on this machine, and stores its public half in the cluster. Returns the file of
+ * Creates the recovery key on this machine, and stores its public half in the cluster. Returns the path of
  * the private half.
  */
 export async function makeRecoveryKey(tools: Tools, folder: string): Promise<string> {
@@ -38,7 +38,7 @@ export async function makeRecoveryKey(tools: Tools, folder: string): Promise<str
   return key;
 }
 
-/** Creates a backup with a Job from the CronJob, and copies it out of the cluster. */
+/** Creates a backup with a Job from the CronJob, and copies the backup out of the cluster. */
 export async function takeBackup(
   tools: Tools,
   { folder, image, recoveryKey }: { folder: string; image: string; recoveryKey: string },
@@ -59,7 +59,7 @@ export async function takeBackup(
   };
 }
 
-/** Waits for the backup that the first installation of a version creates. */
+/** Waits for the backup that is created when a version is installed for the first time. */
 export async function firstBackup(tools: Tools): Promise<void> {
   const { items } = await tools.read<{ items: { metadata: { name: string } }[] }>(
     ...["-n", tools.namespace, "get", "jobs", "-l", "app.kubernetes.io/component=keyvault-backup"],
@@ -95,13 +95,13 @@ async function copyOut(
   }
 }
 
-/** Returns the output of `keyvault backup check` on the machine with the recovery key. */
+/** Returns the output of `keyvault backup check`, run on the machine with the recovery key. */
 export function checkBackup({ file, recoveryKey, serviceKey }: Backup): Promise<string> {
   const asked = ["backup", "check", file, "--recovery-key", recoveryKey, "--service-key", serviceKey];
   return run(process.execPath, [join(ROOT, "keyvault/main.ts"), ...asked]);
 }
 
-/** Stops the vault, and deletes its volume and all rows of its database. */
+/** Stops the vault, and deletes the vault's volume and all rows of its database. */
 export async function loseVault(tools: Tools, { database }: Names): Promise<void> {
   await tools.kubectl("-n", tools.namespace, "scale", STATEFUL_SET, "--replicas=0");
   await tools.kubectl("-n", tools.namespace, "wait", "--for=delete", `pod/${VAULT}-0`, "--timeout=120s");
@@ -117,7 +117,7 @@ export async function loseVault(tools: Tools, { database }: Names): Promise<void
   }
 }
 
-/** Restores a backup with the example's Job, and returns its output. The vault starts afterwards. */
+/** Restores a backup with the example's Job, and returns the Job's output. The vault starts afterwards. */
 export async function restoreVault(tools: Tools, backup: Backup, names: Names, pin: string): Promise<string> {
   const recovery = await readFile(backup.recoveryKey, "utf8");
   await tools.apply(
@@ -138,7 +138,7 @@ export async function restoreVault(tools: Tools, backup: Backup, names: Names, p
 }
 
 /**
- * Verifies the audit after a restore against all logged heads, and against the heads without the lost
+ * Verifies the audit after a restore, once against all logged heads, and once without the heads of lost
  * records.
  */
 export async function verifyHeads(
@@ -151,7 +151,7 @@ export async function verifyHeads(
   return { all, left: await verifyAudit(tools, withoutLost(noted, restored) + since, names, pin) };
 }
 
-/** Verifies the audit against heads with the example's Job. */
+/** Verifies the audit against `heads` with the example's Job. */
 async function verifyAudit(tools: Tools, heads: string, names: Names, pin: string): Promise<Ended> {
   const job = `${VAULT}-audit-verify`;
   await tools.apply(
@@ -172,8 +172,8 @@ async function verifyAudit(tools: Tools, heads: string, names: Names, pin: strin
 const HEAD = /audit head\s+(\d+):/;
 
 /**
- * Returns the number of the audit's last record, from the output of a restore or of `keyvault audit verify`.
- * Throws `Error` if there is none.
+ * Returns the number of the last audit record, from the output of a restore or of `keyvault audit verify`.
+ * Throws `Error` if the output contains none.
  */
 export function headOf(said: string): number {
   const [, number] = HEAD.exec(said) ?? [];
@@ -181,7 +181,7 @@ export function headOf(said: string): number {
   return Number(number);
 }
 
-/** Returns the heads in a log without those of lost records. Throws `Error` if none remain. */
+/** Returns the audit heads in a log, without those of lost records. Throws `Error` if no head remains. */
 export function withoutLost(log: string, restored: number): string {
   const isKept = (line: string) => {
     const { event, seq = 0 } = JSON.parse(line) as { event?: string; seq?: number };
@@ -194,7 +194,7 @@ export function withoutLost(log: string, restored: number): string {
 
 const named = ({ namespace }: Tools, name: string) => ({ name, namespace });
 
-/** Returns a Secret like that of `kubectl create secret generic`. */
+/** Returns a Secret like those that `kubectl create secret generic` creates. */
 export const secretFor = (tools: Tools, name: string, stringData: Record<string, string>) => ({
   apiVersion: "v1",
   kind: "Secret",
@@ -206,7 +206,7 @@ async function remove(tools: Tools, kind: string, ...names: string[]): Promise<v
   await tools.kubectl("-n", tools.namespace, "delete", kind, ...names, "--ignore-not-found");
 }
 
-/** Applies an example with other names, as a person does. */
+/** Applies an example with other names, as an administrator would. */
 async function applyExample(tools: Tools, file: string, replaced: Record<string, string>): Promise<void> {
   let text = await readFile(join(EXAMPLES, file), "utf8");
   for (const [from, to] of Object.entries(replaced)) {

@@ -1,19 +1,22 @@
 import { must, type Visitor } from "../../specification/visitor.ts";
 import { type Addresses, applicationOf, makeAgent, openOwner, openShop, type Shop } from "../load/people.ts";
 
-/** An account with an agent and a certificate, to check after each event in the life of the release. */
+/** An account with an agent and a certificate. It is checked after each event in the life of the release. */
 export type SampleAccount = {
-  /** Issues another certificate with the same scopes, and returns its id. */
+  /** Issues another certificate with the same scopes, and returns the certificate's id. */
   lend(): Promise<string>;
   /** Returns the same account with another agent, which has the same scopes. */
   withNewAgent(apiUrl: string): Promise<SampleAccount>;
-  /** Presents the first or the given certificate, verifies it, and returns the decision with its reason. */
+  /**
+   * Presents the first certificate or the given one, and verifies the proof. Returns the decision with its
+   * reason.
+   */
   verify(apiUrl: string, certId?: string): Promise<string>;
-  /** Returns the API's answer to a call that needs a signature. */
+  /** Presents the certificate, which needs a signature of the vault, and returns the API's answer. */
   present(apiUrl: string): Promise<string>;
 };
 
-/** Opens such an account, with a certificate that the vault has signed. */
+/** Creates such an account, with a certificate that the vault has signed. */
 export async function openSampleAccount(addresses: Addresses): Promise<SampleAccount> {
   const owner = await openOwner(addresses);
   return sampleAccountOf(owner, await openShop(owner, addresses));

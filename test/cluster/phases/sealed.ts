@@ -12,8 +12,8 @@ const everywhere = [{ ipBlock: { cidr: "0.0.0.0/0" } }];
 const isDatabase = { to: [{ podSelector: { matchLabels: { app: DATABASE } } }] };
 
 /**
- * Returns values of a production release without cluster-wide objects, which belong to the release under
- * test.
+ * Returns the values of a production release without cluster-wide objects, because those belong to the
+ * release under test.
  */
 export function sealedValues(tag: string, more: object = {}): object {
   const image = { tag, pullPolicy: "Never" };
@@ -47,7 +47,8 @@ export function sealedValues(tag: string, more: object = {}): object {
 }
 
 /**
- * Creates a database and the Secrets that the values name, and returns a PIN, which none of them contains.
+ * Creates a database and the Secrets that the values name. Returns a PIN that none of these Secrets
+ * contains.
  */
 export async function makeSecrets(tools: Tools, postgresImage: string): Promise<string> {
   const password = () => randomBytes(16).toString("hex");
@@ -83,7 +84,7 @@ export async function makeSecrets(tools: Tools, postgresImage: string): Promise<
   return pin;
 }
 
-/** Waits until a new vault asks for its PIN, and stores the PIN in the Secret for it. */
+/** Waits until a new vault asks for its PIN, and stores the PIN in the intended Secret. */
 export async function givePin(tools: Tools, pin: string): Promise<void> {
   const asks = async () =>
     (await tools.kubectl("-n", tools.namespace, "logs", VAULT_POD, "-c", "init").catch(String)).includes(
@@ -93,12 +94,12 @@ export async function givePin(tools: Tools, pin: string): Promise<void> {
   await tools.apply(secretFor(tools, INIT_PIN, { pin }));
 }
 
-/** Deletes the Secret with the PIN, which only the first start needs. */
+/** Deletes the Secret with the PIN, because only the first start needs it. */
 export async function forgetPin(tools: Tools): Promise<void> {
   await tools.kubectl("-n", tools.namespace, "delete", "secret", INIT_PIN);
 }
 
-/** Returns the uid of the vault's pod. Another pod has another uid. */
+/** Returns the uid of the vault's pod. A replaced pod has another uid. */
 export const vaultPod = async (tools: Tools) => (await podOf(tools, "keyvault")).metadata.uid;
 
 /** Returns whether a Secret with the PIN is mounted into the running vault. */

@@ -3,7 +3,7 @@ import { ROOT } from "../support/cluster.ts";
 import { NAMESPACE, RELEASE } from "../support/release.ts";
 import { run } from "../support/run.ts";
 
-/** Runs the tour on the cluster as a person would, and returns the steps that passed. */
+/** Runs the tour on the cluster as a user would. Returns the steps that passed. */
 export async function showTour(kubeconfig: string): Promise<string[]> {
   const place = ["--kubeconfig", kubeconfig, "--release", RELEASE, "--release-namespace", NAMESPACE];
   const said = await run(process.execPath, [join(ROOT, "src/main.ts"), "tour", ...place, "--json"]);

@@ -11,8 +11,8 @@ const PIN_VOLUME = "keyvault-pin";
 const READY_MS = 120_000;
 
 /**
- * Returns an administrator's certificate and key. No pod has them, so the command reads them from its
- * standard input.
+ * Returns the certificate and key of an administrator. No pod has them, so commands read them from standard
+ * input.
  */
 async function administrator(tools: Tools): Promise<string> {
   const secret = `${RELEASE}-${VAULT}-admin-tls`;
@@ -25,7 +25,7 @@ export async function vaultStatus(tools: Tools): Promise<Status> {
   return JSON.parse(await inPod(tools, VAULT, asked, await administrator(tools)));
 }
 
-/** Returns the vault's log with its audit heads, as a log collector would see it. */
+/** Returns the vault's log including its audit heads, as a log collector would receive it. */
 export function vaultLog(tools: Tools): Promise<string> {
   return tools.kubectl("-n", tools.namespace, "logs", `${RELEASE}-${VAULT}-0`, "-c", VAULT);
 }
@@ -35,17 +35,17 @@ export async function sealVault(tools: Tools): Promise<void> {
   await inPod(tools, VAULT, ["keyvault", "seal", "--cert", "-"], await administrator(tools));
 }
 
-/** Returns the trial's PIN, which the person who unseals knows. */
+/** Returns the trial's PIN, which an administrator would know. */
 export const pinOf = (tools: Tools) => secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
 
-/** Unseals the vault with a PIN, by default the trial's, and waits until it is ready. */
+/** Unseals the vault with a PIN (the trial's PIN by default), and waits until the vault is ready. */
 export async function unsealVault(tools: Tools, pin?: string): Promise<void> {
   const typed = `${await administrator(tools)}${pin ?? (await pinOf(tools))}\n`;
   await inPod(tools, VAULT, ["keyvault", "unseal", "--cert", "-"], typed);
   await untilReady(tools, VAULT, 1);
 }
 
-/** Restarts the vault, waits until it is ready, and returns the seconds. */
+/** Restarts the vault, and waits until it is ready. Returns the duration in seconds. */
 export function restartVault(tools: Tools): Promise<number> {
   return timed(async () => {
     await deletePod(tools);
@@ -53,13 +53,13 @@ export function restartVault(tools: Tools): Promise<number> {
   });
 }
 
-/** Restarts a vault that then waits for its PIN, and waits until it is sealed. */
+/** Restarts a vault that then needs its PIN, and waits until it is running and sealed. */
 export async function restartSealed(tools: Tools): Promise<void> {
   await deletePod(tools);
   await untilSealed(tools);
 }
 
-/** Waits until the vault has started and is sealed. */
+/** Waits until the vault is running and sealed. */
 export async function untilSealed(tools: Tools): Promise<void> {
   const isSealed = async () => {
     const [pod] = await podsOf(tools, VAULT);
@@ -80,8 +80,8 @@ type Container = { name: string; volumeMounts: Mount[] };
 type StatefulSet = { spec: { template: { spec: { containers: Container[] } } } };
 
 /**
- * Removes the PIN file from the vault's next start, as in an installation without one. The returned function
- * restores it.
+ * Removes the PIN file from the vault's next start, as in an installation without a PIN file. The returned
+ * function restores the PIN file.
  */
 export async function withoutPinFile(tools: Tools): Promise<() => Promise<void>> {
   const { spec } = await tools.read<StatefulSet>("-n", tools.namespace, "get", STATEFUL_SET);

@@ -6,23 +6,23 @@ import { fileURLToPath } from "node:url";
 import { LOCKED_NODE } from "../../../src/dev/setup/node.mjs";
 import { run } from "./run.ts";
 
-/** The cluster of the suite. `receiverHost` is the address of this machine for its pods. */
+/** The cluster of the suite. `receiverHost` is the address at which its pods reach this machine. */
 export type Cluster = {
   kubeconfig: string;
   helm: string;
   receiverHost: string;
   /** Imports an image from an archive. */
   importImage(archive: string): Promise<void>;
-  /** Deletes a cluster that the suite created. Leaves an existing one. */
+  /** Deletes a cluster that the suite created. Does not delete an existing cluster. */
   close(): Promise<void>;
 };
 
 /** The project's folder. */
 export const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 
-/** Address of this machine for the one-node cluster. */
+/** Address at which the one-node cluster reaches this machine. */
 const MACHINE = "10.89.0.1";
-/** The machine's end of the network link, which exists while any cluster of the scripts runs. */
+/** This machine's end of the network link, which exists while any cluster of the scripts runs. */
 const LINK = "/sys/class/net/k8t-host";
 /** Folders that are built once and shared by all clusters of the scripts. */
 const SHARED = ["bin", "img", "layers", "rootfs-node"];
@@ -36,7 +36,7 @@ export async function openCluster(): Promise<Cluster> {
   return kubeconfig === "" ? bringUp(scriptsFolder()) : existing(kubeconfig);
 }
 
-/** Opens a running cluster. Its owner imports the images. */
+/** Opens an existing cluster. Its owner must import the images. */
 async function existing(kubeconfig: string): Promise<Cluster> {
   const { RECEIVER_HOST: receiverHost = "", HELM: helm = "helm" } = process.env;
   if (receiverHost === "") {
@@ -67,7 +67,9 @@ function scriptsFolder(): string {
   );
 }
 
-/** Creates a cluster with its own state, so that it does not interfere with other clusters of the scripts. */
+/**
+ * Creates a cluster with separate state, so that it does not interfere with other clusters of the scripts.
+ */
 async function bringUp(scripts: string): Promise<Cluster> {
   const built = process.env.CLUSTER_HOME ?? join(homedir(), ".cache/deputize/cluster");
   const home = `${built}-suite`;

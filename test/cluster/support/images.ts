@@ -6,22 +6,22 @@ import { run } from "./run.ts";
 
 const NAMES = ["deputize", "deputize-keyvault", "deputize-postgres"];
 
-/** Returns the name of the service's image with a tag. */
+/** Returns the name of the service image with a tag. */
 export const imageOf = (tag: string) => `localhost/deputize:${tag}`;
 
-/** Returns the name of the vault's image with a tag. */
+/** Returns the name of the vault image with a tag. */
 export const vaultImageOf = (tag: string) => `localhost/deputize-keyvault:${tag}`;
 
 /** Returns the name of the trial's Postgres image with a tag. */
 export const postgresImageOf = (tag: string) => `localhost/deputize-postgres:${tag}`;
 
-/** Returns the path of an image's archive, which `npm run images` creates. */
+/** Returns the path of an image archive that `npm run images` creates. */
 export const archiveOf = (tag: string, name: string) =>
   join(homedir(), ".cache/deputize/images", tag, `${name}.tar`);
 
 /**
- * Builds the images of this source tree and imports them into the cluster. Does not build if IMAGES=built and
- * the archives exist.
+ * Builds the images of this source tree and imports them into the cluster. With IMAGES=built, uses existing
+ * archives instead of building.
  */
 export async function importImages(cluster: Cluster, tag: string): Promise<void> {
   const archives = NAMES.map((name) => archiveOf(tag, name));

@@ -6,10 +6,10 @@ import { CHART } from "./release.ts";
 import { run } from "./run.ts";
 import type { Tools } from "./tools.ts";
 
-/** The version of the next chart and the tag of its images. */
+/** The version of the next chart, and the tag of its images. */
 export const NEXT = "9.0.0";
 
-/** A migration of the next version. Its column does not disturb this version. */
+/** A migration of the next version. The column that it adds does not disturb this version. */
 export const MIGRATION = "9000_made_for_the_test";
 const CHANGED = [
   {
@@ -24,7 +24,7 @@ const CHANGED = [
   },
 ];
 
-/** Builds images of the next version with one more migration each, and imports them. */
+/** Builds images of the next version, each with one more migration, and imports them. */
 export async function importNextImages(cluster: Cluster, folder: string, tag: string): Promise<void> {
   const storage = [
     "--root",
@@ -51,7 +51,7 @@ export async function importNextImages(cluster: Cluster, folder: string, tag: st
   }
 }
 
-/** Returns the list of migrations with the test's own at its end. */
+/** Returns the list of migrations with the test's migration added at its end. */
 async function withOneMore(file: string): Promise<string> {
   const text = await readFile(file, "utf8");
   const end = text.indexOf("\n];", text.indexOf("const migrations"));
@@ -60,7 +60,7 @@ async function withOneMore(file: string): Promise<string> {
   return `${own}${text.slice(0, end)}\n  madeForTheTest,${text.slice(end)}`;
 }
 
-/** Packages the chart as the next version, and returns the package's path. */
+/** Packages the chart as the next version, and returns the path of the package. */
 export async function packageNextChart(tools: Tools, folder: string): Promise<string> {
   await tools.helm("package", CHART, "--version", NEXT, "--app-version", NEXT, "--destination", folder);
   return join(folder, `deputize-${NEXT}.tgz`);

@@ -4,7 +4,7 @@ import type { Target } from "../load/load.ts";
 import { ROOT } from "./cluster.ts";
 import type { Tools } from "./tools.ts";
 
-/** The parts of a pod that the suite reads. */
+/** The fields of a pod that the suite reads. */
 export type Pod = {
   metadata: { name: string; uid: string; labels: Record<string, string>; deletionTimestamp?: string };
   status: {
@@ -21,12 +21,14 @@ export const NAMESPACE = "deputize-system";
 /** Name of the ConfigMap with the public half of the recovery key. */
 export const RECOVERY = `${RELEASE}-keyvault-recovery`;
 export const CHART = join(ROOT, "charts/deputize");
-/** Components of the long-running parts. */
+/** Components that run permanently. */
 export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] as const;
 export type Component = (typeof COMPONENTS)[number];
 
 const READY_MS = 300_000;
-/** A limit that a load from one machine would exceed. A trial has no such limit on sign-in codes. */
+/**
+ * Limits that the load from one machine would otherwise exceed. A trial has no such limit on sign-in codes.
+ */
 const LIMITS = { REFUSED_PROOFS_PER_MINUTE: "60000" };
 
 /** Returns the values of the trial under test, with images of one tag and Postgres of another. */
@@ -40,7 +42,7 @@ export function valuesOf(tag: string, postgresTag = tag): object {
   };
 }
 
-/** Returns the pods of a component, or of all, without those under deletion. */
+/** Returns the pods of a component, or of all components, except pods that are being deleted. */
 export async function podsOf(tools: Tools, component?: string): Promise<Pod[]> {
   const selector = [`app.kubernetes.io/instance=${RELEASE}`];
   if (component !== undefined) selector.push(`app.kubernetes.io/component=${component}`);
@@ -55,7 +57,7 @@ export async function podsOf(tools: Tools, component?: string): Promise<Pod[]> {
   return items.filter(({ metadata, status }) => !metadata.deletionTimestamp && status.phase !== "Succeeded");
 }
 
-/** Returns one pod of a component. Throws `Error` if there is none. */
+/** Returns one pod of a component. Throws `Error` if the component has none. */
 export async function podOf(tools: Tools, component: string): Promise<Pod> {
   const [pod] = await podsOf(tools, component);
   if (pod === undefined) throw new Error(`There is no pod of ${component}`);
@@ -66,7 +68,7 @@ export function isReady({ status }: Pod): boolean {
   return status.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
 }
 
-/** Waits until a component has exactly this number of pods and all are ready. */
+/** Waits until a component has exactly this number of pods and all of them are ready. */
 export async function untilReady(tools: Tools, component: string, count: number): Promise<void> {
   const areReady = async () => {
     const pods = await podsOf(tools, component);
@@ -75,7 +77,7 @@ export async function untilReady(tools: Tools, component: string, count: number)
   await until(`${count} pods of ${component} are ready`, areReady, READY_MS);
 }
 
-/** Runs a command with input in a pod of a component, and returns its output. */
+/** Runs a command with this standard input in a pod of a component, and returns the command's output. */
 export function inPod(tools: Tools, component: Component, command: string[], input = ""): Promise<string> {
   const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
   const place = ["-n", tools.namespace, "exec", "-i", `${kind}/${RELEASE}-${component}`];
@@ -94,7 +96,7 @@ export async function secretOf(tools: Tools, name: string, key: string): Promise
   return Buffer.from(data[key] ?? "", "base64").toString();
 }
 
-/** Forwards a port to the trial's Postgres, and returns the URL in a Secret with that port. */
+/** Forwards a port to the trial's Postgres. Returns the database URL of a Secret with that port. */
 export async function forwardDatabase(
   tools: Tools,
   secret: string,
@@ -107,13 +109,14 @@ export async function forwardDatabase(
 }
 
 /**
- * Connections to the release: decisions through the Service, mails and the database through forwarded ports.
+ * Connections to the release. Decisions go through the Service, emails and database calls through forwarded
+ * ports.
  */
 export type Reach = Target & { close(): Promise<void> };
 
-/** Opens the connections to the release. `receiverHost` is the address of this machine for pods. */
+/** Opens the connections to the release. `receiverHost` is the address at which pods reach this machine. */
 export async function reach(tools: Tools, receiverHost: string): Promise<Reach> {
-  // The mailbox is in the memory of one pod, so all mails must be requested there.
+  // The mailbox is in the memory of one pod, so all emails must be requested from that pod.
   const { metadata } = await podOf(tools, "api");
   const mailbox = await tools.forward(tools.namespace, `pod/${metadata.name}`, 8080);
   const database = await forwardDatabase(tools, `${RELEASE}-trial-database`, "url");

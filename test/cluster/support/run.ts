@@ -4,10 +4,13 @@ import { promisify } from "node:util";
 const execute = promisify(execFile);
 const MOST_OUTPUT = 64 * 1024 * 1024;
 
-/** Options of a program run: additional environment, folder, and standard input. */
+/** Options for running a program: additional environment variables, working directory, and standard input. */
 export type RunOptions = { env?: Record<string, string>; cwd?: string; input?: string };
 
-/** Runs a program to its end and returns its output. Rejects with the end of its error output. */
+/**
+ * Runs a program until it exits, and returns its output. Rejects with the end of its error output if it
+ * fails.
+ */
 export async function run(
   command: string,
   args: readonly string[],

@@ -9,7 +9,7 @@ import { until } from "../../support/process.ts";
 import type { Cluster } from "./cluster.ts";
 import { run } from "./run.ts";
 
-/** kubectl and helm on the cluster. */
+/** kubectl and helm for the cluster. */
 export type Tools = {
   /** Namespace of the release. */
   namespace: string;
@@ -24,7 +24,7 @@ export type Tools = {
   /** Posts an object to a path of the API server. */
   create(path: string, object: object): Promise<void>;
   helm(...args: string[]): Promise<string>;
-  /** Forwards a port of this machine to a port of a pod or Service, even after its target was replaced. */
+  /** Forwards a local port to a port of a pod or Service, even after that pod or Service was replaced. */
   forward(namespace: string, target: string, port: number): Promise<Forward>;
 };
 

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { NAMESPACE } from "./release.ts";
 import type { Tools } from "./tools.ts";
 
-/** Usage of a pod: memory in MiB, and processor time in thousandths of a processor. */
+/** Usage of a pod: memory in MiB, and CPU in thousandths of a processor. */
 export type Usage = { pod: string; memoryMiB: number; cpuMilli: number };
 
-/** Usage of a pod at one moment, in milliseconds, nanoseconds and bytes. */
+/** Sample of a pod's usage. `at` is in milliseconds, `cpuNs` in nanoseconds, and `memory` in bytes. */
 export type Sample = { at: number; cpuNs: number; memory: number };
 type Summary = {
   pods: {
@@ -17,18 +17,15 @@ type Summary = {
 
 const PAUSE_MS = 1_000;
 
-/**
- * Measures the usage of the release's pods over at least this many seconds from now, with the kubelet's
- * samples.
- */
+/** Measures the usage of the release's pods over at least this many seconds, with the kubelet's samples. */
 export async function measureUsage(tools: Tools, seconds: number): Promise<Usage[]> {
   const first = await sampleSince(tools, Date.now());
   return usageBetween(first, await sampleSince(tools, Date.now() + seconds * 1_000));
 }
 
 /**
- * Returns the usage of the pods that are in both samples. The kubelet samples each pod at its own times, so a
- * pod's processor time is divided by the time between its own two samples.
+ * Returns the usage of the pods that are in both samples. The kubelet samples each pod at other times. So a
+ * pod's CPU time is divided by the time between its own two samples.
  */
 export function usageBetween(
   first: ReadonlyMap<string, Sample>,
@@ -42,7 +39,7 @@ export function usageBetween(
   });
 }
 
-/** Samples all pods, each after a moment. */
+/** Returns a sample of every pod, each taken after `moment`. */
 async function sampleSince(tools: Tools, moment: number): Promise<Map<string, Sample>> {
   for (;;) {
     const samples = await sample(tools);
@@ -76,7 +73,7 @@ async function sample(tools: Tools): Promise<Map<string, Sample>> {
   );
 }
 
-/** Formats usage in lines, for people. */
+/** Formats usage as human-readable lines. */
 export function usageLines(when: string, usage: readonly Usage[]): string[] {
   const rows = usage.toSorted((one, other) => one.pod.localeCompare(other.pod));
   return rows.map(

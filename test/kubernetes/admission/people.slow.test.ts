@@ -87,7 +87,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
   }
 
   const approval = async () => (await world.get("delegations", "help")).status?.approval;
-  /** The log lags behind the answers, so use `expect.poll`. */
+  /** Entries appear in the audit log after the response, so use `expect.poll`. */
   const audited = async (user: string) =>
     ((await kubernetes.audited()) as AuditLine[]).filter(
       (line) => line.user.username === user && line.objectRef.namespace === world.namespace,

@@ -9,13 +9,13 @@ const KINDS = ["platforms", "agents", "delegations"];
 
 /** Users of the test's namespace, named after their roles. */
 export const PEOPLE = {
-  /** Writes objects of the three kinds. */
+  /** May write objects of the three kinds. */
   editor: { name: "ed@example.test" },
-  /** Approves for the Platform `shop`. */
+  /** May approve for the Platform `shop`. */
   approver: { name: "ann@example.test", uid: "uid-of-ann" },
-  /** Writes the status of Delegations, and approves for the Platform `other`. */
+  /** May write the status of Delegations, and approve for the Platform `other`. */
   stranger: { name: "oz@example.test" },
-  /** Edits, and approves for `shop`. */
+  /** May edit objects, and approve for `shop`. */
   both: { name: "bo@example.test" },
   /** Has all rights on everything in the namespace. */
   wildcard: { name: "wil@example.test" },
@@ -55,7 +55,7 @@ export type AdmissionWorld = {
   ): Promise<Record<string, unknown> & { status?: Record<string, unknown> }>;
 };
 
-/** Creates such a namespace. */
+/** Creates such a namespace with its objects, users and roles. */
 export async function admissionWorld(kubernetes: Kubernetes): Promise<AdmissionWorld> {
   const namespace = `team-${randomUUID().slice(0, 8)}`;
   await must(kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } }));
@@ -101,7 +101,7 @@ export async function admissionWorld(kubernetes: Kubernetes): Promise<AdmissionW
   await role("both", [edits, writesStatus, approves("shop")]);
   await role("wildcard", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
   await role("operator", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
-  // The API server applies roles shortly after it has stored them, the last one last.
+  // The API server applies roles in order, shortly after storing them. So the last role is applied last.
   await until(
     "the roles count",
     async () => (await call("operator", "GET", path("platforms"))).status === 200,

@@ -18,7 +18,7 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 
 const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
 
-/** A malicious tenant has every right in its namespace. Some tests also remove the admission policies. */
+/** The malicious tenant has every right in its namespace. Some tests also remove the admission policies. */
 describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster", { timeout: 60_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
@@ -50,7 +50,7 @@ describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster",
   const certificate = async (status: DelegationStatus) =>
     (await person.client.get(`/v1/service/delegations/${status.certID}`)).body.status;
 
-  /** Writes a status that the policies would refuse, by removing a policy for a moment. */
+  /** Writes a status that the policies would refuse. Removes a policy for a moment to do so. */
   async function forge(name: string, status: object): Promise<void> {
     await must("DELETE", `${BINDINGS}/deputize-status`);
     try {

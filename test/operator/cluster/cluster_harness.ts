@@ -14,9 +14,7 @@ const GROUP = "/apis/deputize.io/v1alpha1/namespaces/default";
 const SECRETS = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS = `/api/v1/namespaces/${OPERATOR_NAMESPACE}/configmaps`;
 
-/**
- * Returns access to the API server as its administrator, or as a user that the administrator impersonates.
- */
+/** Returns access to the API server as administrator, or as a user whom the administrator impersonates. */
 export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): ClusterAccess {
   return {
     server: url,
@@ -29,14 +27,14 @@ export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): C
   };
 }
 
-/** Returns the path of an object. */
+/** Returns the API path of an object. */
 export function pathOf({ kind, name }: Pick<Key, "kind" | "name">): string {
   return `${GROUP}/${kind.toLowerCase()}s/${name}`;
 }
 
 /**
- * Opens a cluster without objects, Secrets and bindings, and functions that change it as people would.
- * `access` is the operator's.
+ * Opens a cluster without objects, Secrets and bindings, and functions that change it as users would.
+ * `access` is the operator's access.
  */
 export async function clusterHarness(
   kubernetes: Kubernetes,

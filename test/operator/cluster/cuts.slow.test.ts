@@ -11,15 +11,15 @@ const BUILD_TIMEOUT_MS = 20 * 60_000;
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-/** The point where an operator loses its connections: before or after its n-th write. */
+/** The point at which an operator loses its connections: before or after its n-th write. */
 type Cut = { at: number; side: "before" | "after" };
 type World = OperatorCluster & { requestId(): string };
 type Scenario = {
-  /** Brings about the initial state. */
+  /** Creates the initial state. */
   given(world: World): Promise<void>;
   /** Makes the change. */
   when(world: World): Promise<void>;
-  /** Waits for the final state, which must be the same whatever happened on the way. */
+  /** Waits for the final state, which must be the same whenever the operator was cut off. */
   ends(world: World): Promise<void>;
 };
 
@@ -36,7 +36,7 @@ const active = async (world: World) => {
   world.api.approve(world.requestId(), ["data:read"]);
   await world.reaches("Delegation", "bot", "Active");
 };
-/** Checks that the Secret contains the only key, and that the API knows it. */
+/** Checks that the Secret contains the Platform's only key, and that the API knows this key. */
 const published = async (world: World) => {
   await until("the credentials are acknowledged", () => !only(world.api.platforms).undelivered);
   const secret = await world.secret("shop-credentials");
@@ -124,8 +124,8 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
   });
 
   /**
-   * Runs a scenario with an operator that is cut off at this point, and another operator afterwards. Returns
-   * the number of writes.
+   * Runs a scenario with an operator that is cut off at this point, and then with another operator. Returns
+   * the number of the first operator's writes.
    */
   async function play({ given, when, ends }: Scenario, cut: Cut | undefined): Promise<number> {
     const cluster = await operatorCluster(kubernetes, gateway);
@@ -133,7 +133,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
     const world: World = { ...cluster, requestId };
     let writes = 0;
     let isCut = false;
-    /** Decides what happens to a write of the first operator. Everything after the cut is lost. */
+    /** Decides what happens to a write of the first operator. All writes after the cut are lost. */
     const fate = (): "cut" | "lost" | undefined => {
       if (isCut) return "cut";
       writes += 1;
@@ -157,7 +157,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
         await ends(world);
         return writes;
       }
-      // The order of events determines the writes, so a late write may not occur.
+      // The order of events determines the writes, so a late write may be missing.
       const never = new Promise<void>(() => undefined);
       await Promise.race([until(`write ${cut.at} came`, () => isCut), ends(world).catch(() => never)]);
       await first.stop();

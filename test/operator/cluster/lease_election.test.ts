@@ -9,15 +9,13 @@ import { until } from "../../support/process.ts";
 type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
 type Sent = { metadata: { resourceVersion?: string }; spec: Spec };
 
-/**
- * Creates a fake cluster with one lease. A write under another version than the current one is a conflict.
- */
+/** Creates a fake cluster with one lease. A write with another version than the current one is a conflict. */
 function fakeCluster() {
   const state = {
     spec: undefined as Spec | undefined,
     version: 0,
     failure: undefined as ClusterError | undefined,
-    /** Runs once between a read and the following write. */
+    /** Called once between a read and the next write. */
     meanwhile: undefined as (() => void) | undefined,
   };
   const error = (status: number) =>

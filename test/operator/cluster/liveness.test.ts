@@ -49,12 +49,12 @@ describe("the liveness check of an operator in a cluster", () => {
 
   test("fails after the event loop was blocked", async () => {
     const delay = monitorEventLoopDelay({ resolution: 100 });
-    // The mean of an idle loop is the resolution, 100 ms.
+    // The mean lag of an idle event loop equals the resolution, 100 ms.
     liveness = createLiveness(() => [], { ...LIMITS, lagMs: 400 }, delay);
     await vi.waitFor(() => expect(delay.count).toBeGreaterThan(0));
     const end = performance.now() + 2_000;
     while (performance.now() < end);
-    // Timers run between two immediates, so the loop has measured the delay by then.
+    // Timers run between two immediates. So the measurement already includes the delay at this point.
     await immediate();
     await immediate();
     expect(liveness.isAlive()).toBe(false);

@@ -21,35 +21,35 @@ import { OWNER, TOKEN } from "../operator_folder.ts";
 const PROGRAM = join(import.meta.dirname, "../operator_process.ts");
 const LEASE = "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases/deputize-operator";
 
-/** Operators in a real cluster, in their own namespaces, against a fake API with one account. */
+/** Operators in a real cluster, each in its own namespace, against a fake API with one account. */
 export type OperatorCluster = {
   api: FakeOperatorApi;
-  /** Returns the metrics of the operator that was started last. */
+  /** Returns the metrics of the most recently started operator. */
   metrics(): Promise<string>;
   config: ClusterOperatorConfig;
-  /** The namespace of the objects, and the operator's own namespace. */
+  /** The namespace of the objects. The operator has its own namespace. */
   namespace: string;
   systemNamespace: string;
   /** Starts an operator in this process. */
   start(): Promise<Operator>;
-  /** Returns the operators in this process. */
+  /** Returns the operators that run in this process. */
   operators(): Operator[];
-  /** Starts an operator as its own process. */
+  /** Starts an operator in a separate process. */
   spawn(): Promise<RunningScript>;
   apply(...manifests: object[]): Promise<void>;
   remove(kind: Kind, name: string): Promise<void>;
   /** Returns the object; `undefined` if it does not exist. */
   find(kind: Kind, name: string): Promise<AnyObject | undefined>;
-  /** Waits until Ready of an object has a reason, and returns the object. */
+  /** Waits until the condition Ready of an object has this reason, and returns the object. */
   reaches(kind: Kind, name: string, reason: string, ms?: number): Promise<AnyObject>;
   gone(kind: Kind, name: string): Promise<void>;
   /** Returns the data of a Secret; `undefined` if it does not exist. */
   secret(name: string): Promise<Record<string, string> | undefined>;
   removeSecret(name: string): Promise<void>;
-  /** Returns the holder of the Lease: empty if nobody holds it, `undefined` if there is no Lease. */
+  /** Returns the holder of the Lease: empty if nobody holds the Lease, `undefined` if it does not exist. */
   holder(): Promise<string | undefined>;
   lease(method: string, body?: object): Promise<KubernetesAnswer>;
-  /** Returns the reasons of the Events of a namespace. */
+  /** Returns the reasons of all Events in a namespace. */
   events(namespace: string): Promise<string[]>;
   /** Stops every operator and the fake API. The objects in the cluster remain. */
   dispose(): Promise<void>;
@@ -71,7 +71,7 @@ export async function operatorCluster(
     settings = {},
     sweepTimes,
   }: {
-    /** Suffix of the namespaces' names. */
+    /** Suffix for the names of the namespaces. */
     id?: string;
     url?: string;
     ca?: string;

@@ -17,29 +17,34 @@ import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 
-/** Prefix of the cluster's ids. Each operator has its own id for the cluster. */
+/** Prefix of cluster ids. Each operator uses its own id for the cluster. */
 const CLUSTER = "real-";
 
-/** A person and an operator. `cluster` is the id of the cluster for this operator. */
+/** A person and an operator. `cluster` is the cluster id that this operator uses. */
 export type RealWorld = { person: Person; world: OperatorCluster; cluster: string };
 
-/** A real API server with our definitions and policies, the real API, which trusts it, and its vault. */
+/**
+ * A real API server with Deputize's definitions and policies, the real API (which trusts that server's
+ * cluster), and its vault.
+ */
 export type RealCluster = {
   kubernetes: Kubernetes;
   api: PlatformApi;
-  /** Stops the vault while `happens` runs, and starts it again afterwards. */
+  /** Stops the vault, runs `happens`, and starts the vault again. */
   withoutVault(happens: () => Promise<void>): Promise<void>;
   /** Returns a token of a service account in the operator's namespace. */
   tokenOf(account: string, audience: string): Promise<string>;
   /**
-   * Creates a person with an account, and an operator that watches one namespace, which is bound to that
-   * account.
+   * Creates a person with an account, and an operator that watches one namespace. The namespace is bound to
+   * that account.
    */
   open(): Promise<RealWorld>;
   stop(): Promise<void>;
 };
 
-/** Starts API and vault for an API server, which stops together with them. The operator has all rights. */
+/**
+ * Starts API and vault for an API server. Both stop together with that server. The operator has all rights.
+ */
 export async function startRealCluster(kubernetes: Kubernetes): Promise<RealCluster> {
   await installDefinitions(kubernetes);
   await installPolicies(kubernetes);
@@ -60,7 +65,7 @@ export async function startRealCluster(kubernetes: Kubernetes): Promise<RealClus
   };
   let vault = await connected(await startVault());
   const api = await startPlatformApi({ trusted: clusters, vault: vaultForApi(() => vault.client) });
-  // Only objects created ten seconds after the policies count as guarded from their creation on.
+  // The API requires that objects are created at least ten seconds after the policies.
   await sleep(Math.max(0, 12_000 - (performance.now() - begun)));
 
   async function tokenOf(account: string, audience: string): Promise<string> {
@@ -114,7 +119,8 @@ export async function startRealCluster(kubernetes: Kubernetes): Promise<RealClus
 type ConnectedVault = { running: TestVault; client: VaultClient };
 
 /**
- * Connects to the vault over mutual TLS with the API's certificate, and sets its clock to the machine's time.
+ * Connects to the vault over mutual TLS with the API's certificate, and sets the vault's clock to the
+ * machine's time.
  */
 async function connected(running: TestVault): Promise<ConnectedVault> {
   running.clock.now = () => systemClock.now();

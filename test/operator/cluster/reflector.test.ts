@@ -97,7 +97,7 @@ describe("a reflector", () => {
 
   const last = () => watches.at(-1) as Watch;
 
-  /** Starts a reflector whose first list has these objects. */
+  /** Starts a reflector whose first list contains these objects. */
   async function started(version: number, ...items: object[]): Promise<void> {
     pages.push({ version, items });
     await reflector.start();

@@ -24,7 +24,7 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
   afterAll(() => kubernetes?.stop());
   afterEach(() => world.dispose());
 
-  /** Creates a user with all of the operator's rights, except these verbs on these resources. */
+  /** Creates a user with all rights of the operator, except these verbs on these resources. */
   async function userWithout(name: string, verbs: string[], resources: string[]): Promise<string> {
     const kinds = ["platforms", "agents", "delegations"];
     const ofGroup = kinds.flatMap((kind) => [kind, `${kind}/status`]);
@@ -76,7 +76,7 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
     world = await operatorCluster(kubernetes);
     const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
     await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard: { secrets: "0" } } });
-    // No controller runs that counts objects.
+    // No controller runs, so nothing updates the quota's object counts.
     const status = { hard: { secrets: "0" }, used: { secrets: "0" } };
     await kubernetes.call("PATCH", `${quotas}/few/status`, { status }, MERGE_PATCH);
     await until("the quota is enforced", async () => {

@@ -53,7 +53,7 @@ describe("stopping the resources of a cluster", () => {
       (error) => error as Error,
     );
 
-  /** Sets the handler of the next calls, and resolves once this many calls arrived. */
+  /** Sets the handler for the next calls. Resolves once this many calls have arrived. */
   function arrived(count: number, given: Handler): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     let left = count;

@@ -46,14 +46,14 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     world.api.approve(only(world.api.delegations).request_id, ["data:read"]);
     await world.reaches("Delegation", "bot", "Active");
   }
-  /** Removes an object without the operator, as a user who may strip finalizers can. */
+  /** Removes an object without the operator, as a user who may remove finalizers could. */
   async function strip(kind: "Delegation" | "Agent" | "Platform", name: string): Promise<void> {
     const of = `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/${kind.toLowerCase()}s/${name}`;
     await kubernetes.call("PATCH", of, { metadata: { finalizers: null } }, MERGE_PATCH);
     await world.remove(kind, name);
     await world.gone(kind, name);
   }
-  /** Removes every object in this way. */
+  /** Removes every object in the same way. */
   const stripAll = async () => {
     await strip("Delegation", "bot");
     await strip("Agent", "bot");

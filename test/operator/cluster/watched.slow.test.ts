@@ -50,7 +50,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that watches some nam
     return items.filter(({ involvedObject }) => involvedObject.name === name);
   };
 
-  /** Starts an operator whose user has a role in two namespaces, and none in the whole cluster. */
+  /** Starts an operator whose user has a role in two namespaces, but no cluster-wide role. */
   async function withRoles(): Promise<void> {
     const id = randomUUID().slice(0, 8);
     const name = `operator-${id}`;

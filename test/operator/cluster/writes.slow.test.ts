@@ -75,7 +75,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     if (status !== 201) throw new Error(`${path} was refused: ${status} ${String(body.message)}`);
   }
 
-  /** Returns the message of a refused write, and checks that the error reveals nothing else. */
+  /** Returns the message of a refused write, and checks that the error contains nothing else. */
   async function refusal(work: Promise<unknown>): Promise<string> {
     const error = await work.then(
       () => new Error("it was not refused"),
@@ -121,7 +121,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     const folder = "/api/v1/namespaces/limited/resourcequotas";
     await create("/api/v1/namespaces", { metadata: { name: "limited" } });
     await create(folder, { metadata: { name: "none" }, spec: { hard: { secrets: "0" } } });
-    // No controller runs that counts objects.
+    // No controller runs, so nothing updates the quota's object counts.
     const status = { hard: { secrets: "0" }, used: { secrets: "0" } };
     await kubernetes.call("PATCH", `${folder}/none/status`, { status }, MERGE_PATCH);
     let message = "";
@@ -169,7 +169,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     const path = `${pathOf({ kind: "Delegation", name: "shop-help" })}/status`;
     const { status } = await kubernetes.call("PATCH", path, { status: { approval } }, MERGE_PATCH);
     expect(status).toBe(200);
-    // The operator has not seen the approval.
+    // At this point, the operator has not seen the approval.
     await resources.writeStatus(before, { observedGeneration: 1, conditions: [condition("is active")] });
     expect(help().status).toEqual({ observedGeneration: 1, conditions: [condition("is active")], approval });
     await resources.writeStatus(help(), {});

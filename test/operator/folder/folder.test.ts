@@ -8,9 +8,7 @@ import { until } from "../../support/process.ts";
 import { tenants } from "./folders.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
-/**
- * Releases a reader that waits for the other end of a pipe, so that a fault of the reader ends with its test.
- */
+/** Releases a reader that waits for a writer of a pipe. So a faulty reader does not outlive its test. */
 async function releaseReaders(pipe: string): Promise<void> {
   const end = await open(pipe, constants.O_RDWR | constants.O_NONBLOCK);
   await end.close();

@@ -8,7 +8,7 @@ import { openFolder } from "../../../src/operator/folder/run_over_folder.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 
-/** Short delays for tests, in milliseconds. The files are real, but nobody types. */
+/** Short delays for tests, in milliseconds. The files are real, but no human edits them. */
 export const QUICK = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 
 const schemas = await loadSchemas();
@@ -19,10 +19,10 @@ export type TestFolders = {
   manifests: string;
   status: string;
   secrets: string;
-  /** Writes a manifest file: text, or objects as YAML documents. */
+  /** Writes a manifest file that contains a string, or objects as YAML documents. */
   write(file: string, ...content: (string | object)[]): Promise<void>;
   remove(file: string): Promise<void>;
-  /** Returns the parsed state file of an object; `undefined` if there is none. */
+  /** Returns the parsed state file of an object; `undefined` if there is no such file. */
   state(kind: string, name: string, namespace?: string): Promise<StateFile | undefined>;
   /** Returns the errors that `errors.yaml` lists. */
   errors(): Promise<{ file: string; document?: number; object?: string; faults: string[] }[]>;
@@ -30,7 +30,7 @@ export type TestFolders = {
   dispose(): Promise<void>;
 };
 
-/** A state file, as a person would read it. */
+/** A parsed state file. */
 export type StateFile = {
   metadata: { uid?: string; generation?: number; deletionTimestamp?: string; finalizers?: string[] };
   spec?: Record<string, unknown>;
@@ -39,7 +39,7 @@ export type StateFile = {
   };
 };
 
-/** Creates the folders. */
+/** Creates the folders of a test. */
 export async function testFolders(): Promise<TestFolders> {
   const root = await mkdtemp(join(tmpdir(), "deputize-operator-"));
   const [manifests, status, secrets] = ["manifests", "status", "secrets"].map((name) => join(root, name)) as [

@@ -21,19 +21,19 @@ export const platform = (name = "shop", spec: object = {}) => ({
 export type OpenFolder = {
   folders: TestFolders;
   resources: Resources;
-  /** Writes a manifest file and starts reading. */
+  /** Writes a manifest file and starts to read the folder. */
   started(file: string, ...content: (string | object)[]): Promise<void>;
   restart(): Promise<void>;
   /** Returns the names of the existing platforms, sorted. */
   names(): string[];
   shop(): Platform | undefined;
-  /** Returns all reported faults. */
+  /** Returns all faults that were reported. */
   faults(): Promise<string[]>;
-  /** Waits long enough for a change to take effect, if it has one. */
+  /** Waits until a change would have taken effect. */
   quiet(): Promise<void>;
 };
 
-/** Tests with fresh folders each. The folders are open but not started. */
+/** A test function that gives each test new folders. They are open, but reading has not started. */
 export const openFolderTest = test.extend("world", async ({ onTestFinished }) => {
   const folders = await testFolders();
   const world: OpenFolder = {

@@ -9,8 +9,8 @@ const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
 /**
- * A kind with an arbitrary spec. It shows how kubectl's YAML reader, which the API server uses too, reads a
- * manifest.
+ * A kind with an arbitrary spec. Its objects show how kubectl's YAML reader reads a manifest. The API
+ * server uses the same reader.
  */
 const thing = {
   apiVersion: "apiextensions.k8s.io/v1",
@@ -49,7 +49,7 @@ describe.skipIf(binary.missing !== undefined)("YAML as Kubernetes reads it", () 
 
   afterAll(() => kubernetes?.stop());
 
-  /** The answer is plain text until the kind is served. */
+  /** The answer is plain text until the API server serves the kind. */
   async function isServed(): Promise<boolean> {
     return kubernetes.call("GET", things).then(
       ({ status }) => status === 200,

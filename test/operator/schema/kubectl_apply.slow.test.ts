@@ -23,13 +23,16 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 
 type Stored = Pick<AnyObject, "kind" | "metadata" | "spec">;
 
-/** kubectl drops this field before the API server sees it. The folder refuses it, as the server would. */
+/**
+ * kubectl drops this field before the API server sees it. The folder refuses the field, as the API server
+ * would.
+ */
 const LEFT_OUT = "refuses an unknown field that is null";
 
 const ofNewObjects = schemaCases.filter(
   ({ object, previous, name }) => previous === undefined && object.status === undefined && name !== LEFT_OUT,
 );
-/** Every second refused case. Another test sends the others as JSON. */
+/** Every second refused case. Another test sends the other refused cases as JSON. */
 const refused = ofNewObjects.filter(({ accepted }) => !accepted).filter((_, index) => index % 2 === 0);
 const cases = [...ofNewObjects.filter(({ accepted }) => accepted), ...refused].map((each, index) => ({
   ...each,
@@ -37,7 +40,7 @@ const cases = [...ofNewObjects.filter(({ accepted }) => accepted), ...refused].m
   file: `case-${index}.yaml`,
 }));
 
-/** Returns the manifest of a case as people write it, in its own namespace. */
+/** Returns the manifest of a case as a user would write it, in a separate namespace. */
 function textOf({ object, namespace }: SchemaCase & { namespace: string }): string {
   const manifest = { ...object, metadata: { ...object.metadata, namespace } };
   return stringify(manifest, { version: "1.1" });
@@ -80,7 +83,7 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
     await kubernetes?.stop();
   });
 
-  /** Runs `kubectl apply` on the whole folder. Some files are refused on purpose. */
+  /** Runs `kubectl apply` on the whole folder. kubectl must refuse some of the files. */
   async function apply(): Promise<void> {
     const ca = join(folder, "ca.crt");
     await writeFile(ca, kubernetes.ca);

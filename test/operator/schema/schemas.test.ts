@@ -10,12 +10,12 @@ import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
 import { MAX_PROOF_BUNDLE_BYTES } from "../../../src/protocol/encoding/constants.ts";
 import { schemaCases } from "./schema_cases.ts";
 
-/** Size of a certificate apart from scopes and constraints: two public keys, ids and times. */
+/** Size of a certificate without scopes and constraints: two public keys, ids and times. */
 const CERTIFICATE_BYTES = 7_000;
-/** Size that the API reserves for the rest of a bundle. */
+/** Number of bytes that the API reserves for the rest of a bundle. */
 const BUNDLE_BYTES = 12_800;
 
-/** The API server describes metadata itself, and definitions cannot do so. */
+/** The API server describes metadata itself, so definitions cannot describe it. */
 const METADATA = /^[A-Za-z]+\.metadata$/;
 
 describe("the schemas of Deputize's kinds", () => {
@@ -157,7 +157,7 @@ describe("the schemas of Deputize's kinds", () => {
   });
 });
 
-/** Returns the fields of a schema with their paths, at any depth. */
+/** Returns all fields of a schema with their paths. */
 function fieldsOf(schema: StructuralSchema, path: string): [string, StructuralSchema][] {
   const members = Object.entries(schema.properties ?? {}).flatMap(([name, child]) => [
     [`${path}.${name}`, child] satisfies [string, StructuralSchema],

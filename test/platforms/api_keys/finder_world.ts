@@ -15,17 +15,18 @@ type OwnedPlatform = TestPlatform & { accountId: string; owner: Owner };
 type CountingDatabase = { db: Database; lookups: () => number };
 
 /**
- * A database that can hold its key lookups. A held lookup reads immediately, but answers only when released.
+ * A database that can hold back its key lookups. A held lookup reads immediately, but returns only when
+ * released.
  */
 type HoldingDatabase = CountingDatabase & {
   hold(): void;
-  /** Waits until a held lookup has been read. */
+  /** Resolves when a held lookup has read its row. */
   reached(): Promise<void>;
-  /** Lets held lookups answer, or fail with an error. */
+  /** Releases held lookups: they return their result, or fail with `error`. */
   release(error?: Error): void;
 };
 
-/** The API of a test file, with finders of its keys. Each finder closes with its test. */
+/** The API for a test file, and key finders. Each finder is closed after its test. */
 export type FinderWorld = {
   readonly api: PlatformApi;
   /** Faults that the finders reported about their connections. */
@@ -33,12 +34,15 @@ export type FinderWorld = {
   createFinder(db?: Database, url?: string): ApiKeyFinder;
   /** Creates a finder that listens and has cached `key`. */
   warmFinder(key: string): Promise<{ finder: ApiKeyFinder; lookups: () => number }>;
-  /** Creates a finder that listens and whose cache entry of `key` has expired. Also returns its database. */
+  /**
+   * Creates a finder that listens and whose cache entry of `key` has expired. Returns it together with its
+   * database.
+   */
   finderThatForgot(key: string): Promise<{ finder: ApiKeyFinder; held: HoldingDatabase }>;
   newPlatform(): Promise<OwnedPlatform>;
 };
 
-/** Starts the file's world before its tests, and stops it after them. */
+/** Starts this world before the tests of a file, and stops it after them. */
 export function useFinderWorld(): FinderWorld {
   let api: PlatformApi;
   const finders: ApiKeyFinder[] = [];
@@ -84,12 +88,12 @@ export function useFinderWorld(): FinderWorld {
   };
 }
 
-/** Waits until a lookup is answered from the cache. */
+/** Waits until the cache answers a lookup. */
 export async function remembers(finder: ApiKeyFinder, lookups: () => number, key: string): Promise<void> {
   await expect.poll(() => remembersNow(finder, lookups, key), { timeout: 20_000, interval: 20 }).toBe(true);
 }
 
-/** Checks whether a lookup is answered from the cache. */
+/** Returns whether the cache answers a lookup. */
 export async function remembersNow(
   finder: ApiKeyFinder,
   lookups: () => number,
@@ -100,7 +104,7 @@ export async function remembersNow(
   return lookups() === before;
 }
 
-/** Gives a platform a new key. The previous one stays valid for `graceSeconds`. */
+/** Rotates a platform's key. The previous key stays valid for `graceSeconds`. */
 export async function rotate(platform: OwnedPlatform, graceSeconds: number): Promise<string> {
   const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
   const answer = await platform.owner.post(path, { grace_seconds: graceSeconds });

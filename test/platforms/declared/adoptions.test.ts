@@ -16,7 +16,7 @@ const scopes = ["data:read", "data:share"];
 const adoption = (platformId: string) => `/v1/service/platforms/${platformId}/adoption`;
 const here = { cluster: "c1", namespace: "default", name: "shop" };
 
-/** Registers a platform of a new person, without a cluster. */
+/** Registers a platform of a new person that no cluster object declares. */
 async function registered(fields: object = {}) {
   const person = await api.person();
   const platform = await registerPlatform(person, { default_allowed_scopes: scopes, ...fields });

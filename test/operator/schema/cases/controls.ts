@@ -12,7 +12,7 @@ import {
   withStatus,
 } from "./manifests.ts";
 
-/** Texts on which people base approvals. Hidden characters could make one text look like another. */
+/** Texts that approvers rely on. Hidden characters could make one text look like another. */
 const hidingNames: [string, (text: string) => Manifest][] = [
   ["a Platform's display name", (displayName) => platform({ displayName })],
   ["an Agent's display name", (displayName) => agent({ displayName })],

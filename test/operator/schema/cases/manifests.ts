@@ -7,8 +7,8 @@ export type Manifest = {
 };
 
 /**
- * One object that is applied, over `previous` if there is one, and whether it must be accepted. A `status` is
- * written through the status subresource.
+ * One object to apply, after `previous` if given, and whether it must be accepted. `status` is written
+ * through the status subresource.
  */
 export type SchemaCase = { name: string; object: Manifest; previous?: Manifest; accepted: boolean };
 
