@@ -25,16 +25,19 @@ describe.skipIf(missing !== undefined)("an API server", () => {
     return refused;
   };
 
-  test.each(Object.entries(VALUES))("accepts all objects of the chart with %s, and their pods", async (_, values) => {
-    for (const isUpgrade of [false, true]) {
-      const objects = await render(program.path ?? "", values, { isUpgrade });
-      expect(objects.length).toBeGreaterThan(10);
-      expect(await refusals(objects)).toEqual([]);
-      const pods = podsOf(objects).map(podOf);
-      expect(pods.length).toBeGreaterThan(3);
-      expect(await refusals(pods)).toEqual([]);
-    }
-  });
+  test.each(Object.entries(VALUES))(
+    "accepts all objects of the chart with %s, and their pods",
+    async (_, values) => {
+      for (const isUpgrade of [false, true]) {
+        const objects = await render(program.path ?? "", values, { isUpgrade });
+        expect(objects.length).toBeGreaterThan(10);
+        expect(await refusals(objects)).toEqual([]);
+        const pods = podsOf(objects).map(podOf);
+        expect(pods.length).toBeGreaterThan(3);
+        expect(await refusals(pods)).toEqual([]);
+      }
+    },
+  );
 
   test("rejects pods that violate restricted Pod Security, and unknown fields", async () => {
     const [object] = await render(program.path ?? "", VALUES.trial ?? {});

@@ -141,17 +141,20 @@ describe.skipIf(program.missing !== undefined)("the chart's network policies", (
     return { policies, ends };
   };
 
-  test.each(CASES)("allow exactly the expected connections between the components of %s", async (_, values, wanted) => {
-    const { policies, ends } = await world(values);
-    const found = ends.flatMap(([from, source]) =>
-      ends.flatMap(([to, target]) =>
-        PORTS.filter((port) => sends(policies, source, target, port))
-          .filter((port) => takes(policies, source, target, port))
-          .map((port) => `${from} -> ${to} ${port}`),
-      ),
-    );
-    expect(found.sort()).toEqual(wanted.toSorted());
-  });
+  test.each(CASES)(
+    "allow exactly the expected connections between the components of %s",
+    async (_, values, wanted) => {
+      const { policies, ends } = await world(values);
+      const found = ends.flatMap(([from, source]) =>
+        ends.flatMap(([to, target]) =>
+          PORTS.filter((port) => sends(policies, source, target, port))
+            .filter((port) => takes(policies, source, target, port))
+            .map((port) => `${from} -> ${to} ${port}`),
+        ),
+      );
+      expect(found.sort()).toEqual(wanted.toSorted());
+    },
+  );
 
   test.each(OUTSIDE)(
     "allow exactly the expected outside addresses to the components of %s",

@@ -209,11 +209,14 @@ describe.each(programs)("the chart with helm $version", ({ path = "", missing })
     expect(isGood).toBe(false);
   });
 
-  test.skipIf(missing !== undefined).each(MISTYPED)("has a schema that rejects %s", async (_, values, where) => {
-    const { isGood, err } = await template(path, values);
-    expect(err).toMatch(where);
-    expect(isGood).toBe(false);
-  });
+  test.skipIf(missing !== undefined).each(MISTYPED)(
+    "has a schema that rejects %s",
+    async (_, values, where) => {
+      const { isGood, err } = await template(path, values);
+      expect(err).toMatch(where);
+      expect(isGood).toBe(false);
+    },
+  );
 
   test.skipIf(missing !== undefined)("never prints a secret that a user put into the settings", async () => {
     const { out, err } = await template(

@@ -95,21 +95,27 @@ describe("the client of a cluster", () => {
     expect(asked[0]?.headers["content-type"]).toBe("application/merge-patch+json");
   });
 
-  test.each([400, 403, 413, 422])("reports status %i as a refusal, with verb and resource", async (status) => {
-    answers([status, { kind: "Status", reason: "Invalid", message: "secret-body" }]);
-    const error = await failure(create({ data: "secret-data" }));
-    expect(error).toBeInstanceOf(ClusterRefused);
-    expect(error).toMatchObject({ verb: "create", resource: "platforms", status, reason: "Invalid" });
-    expect(error.message).toBe(`create platforms: ${status} Invalid`);
-  });
+  test.each([400, 403, 413, 422])(
+    "reports status %i as a refusal, with verb and resource",
+    async (status) => {
+      answers([status, { kind: "Status", reason: "Invalid", message: "secret-body" }]);
+      const error = await failure(create({ data: "secret-data" }));
+      expect(error).toBeInstanceOf(ClusterRefused);
+      expect(error).toMatchObject({ verb: "create", resource: "platforms", status, reason: "Invalid" });
+      expect(error.message).toBe(`create platforms: ${status} Invalid`);
+    },
+  );
 
-  test.each([404, 409, 410, 500, 503])("reports status %i as an error but not as a refusal", async (status) => {
-    answers([status, { reason: "Reason" }]);
-    const error = await failure(list());
-    expect(error).toBeInstanceOf(ClusterError);
-    expect(error).not.toBeInstanceOf(ClusterRefused);
-    expect(error).toMatchObject({ status, reason: "Reason" });
-  });
+  test.each([404, 409, 410, 500, 503])(
+    "reports status %i as an error but not as a refusal",
+    async (status) => {
+      answers([status, { reason: "Reason" }]);
+      const error = await failure(list());
+      expect(error).toBeInstanceOf(ClusterError);
+      expect(error).not.toBeInstanceOf(ClusterRefused);
+      expect(error).toMatchObject({ status, reason: "Reason" });
+    },
+  );
 
   test("never quotes bodies, headers or tokens in an error", async () => {
     answers([403, { reason: "secret reason", message: "secret-message" }, { "x-secret": "secret-header" }]);
@@ -128,12 +134,15 @@ describe("the client of a cluster", () => {
     expect(asked.length).toBe(2);
   });
 
-  test.each([429, 503])("waits for the time in the Retry-After of a %i response, then repeats the call", async (status) => {
-    answers([status, {}, { "retry-after": "1" }], [200, {}]);
-    const start = performance.now();
-    await list();
-    expect(performance.now() - start).toBeGreaterThanOrEqual(990);
-  });
+  test.each([429, 503])(
+    "waits for the time in the Retry-After of a %i response, then repeats the call",
+    async (status) => {
+      answers([status, {}, { "retry-after": "1" }], [200, {}]);
+      const start = performance.now();
+      await list();
+      expect(performance.now() - start).toBeGreaterThanOrEqual(990);
+    },
+  );
 
   test("does not wait beyond its deadline, and reports the requested wait", async () => {
     answers([429, {}, { "retry-after": "60" }]);

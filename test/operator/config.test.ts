@@ -48,8 +48,11 @@ describe("the operator's settings", () => {
     for (const bad of [",", "Shop", "shop;bank"]) expect(() => read(bad)).toThrow("WATCH_NAMESPACES");
   });
 
-  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])("reject %s for an operator over a folder", (name) => {
-    expect(() => readOperatorConfig({ ...common, ...folder, [name]: "1h" })).toThrow(name);
-    expect(readOperatorConfig({ ...common, ...folder, [name]: "" })).toMatchObject(folder);
-  });
+  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])(
+    "reject %s for an operator over a folder",
+    (name) => {
+      expect(() => readOperatorConfig({ ...common, ...folder, [name]: "1h" })).toThrow(name);
+      expect(readOperatorConfig({ ...common, ...folder, [name]: "" })).toMatchObject(folder);
+    },
+  );
 });

@@ -187,9 +187,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  test("neither request nor revoke anything when the service no longer knows them", async ({
-    world,
-  }) => {
+  test("neither request nor revoke anything when the service no longer knows them", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);

@@ -89,7 +89,11 @@ describe("a sweep for orphans", () => {
     });
 
     test.each<[string, Partial<SweepInput>, string]>([
-      ["all orphans in a cluster whose last recorded leader is not the service's", overdue({ epoch: 3 }), "restored"],
+      [
+        "all orphans in a cluster whose last recorded leader is not the service's",
+        overdue({ epoch: 3 }),
+        "restored",
+      ],
       ["all orphans in a cluster without a recorded leader", { former: undefined }, "restored"],
       ["all orphans in a cluster without any objects", { ...overdue(), isEmpty: true }, "emptied"],
       ["all orphans if the last sweep held them", overdue({ state: "held" }), "nobody has confirmed"],

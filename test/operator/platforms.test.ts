@@ -123,7 +123,9 @@ describe.concurrent("platforms in a folder", () => {
     expect((await world.credentials())?.api_key).toBe(registered.api_key);
   });
 
-  test("stay within the ceiling of the namespace and the platform limit of the account", async ({ world }) => {
+  test("stay within the ceiling of the namespace and the platform limit of the account", async ({
+    world,
+  }) => {
     await world.folders.write(
       "tenants.yaml",
       tenants({ default: `accountEmail: ${OWNER}\nceiling: ["data:*", "payments:send"]` }),

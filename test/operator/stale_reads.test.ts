@@ -62,15 +62,21 @@ const cases: [string, AnyObject[], string][] = [
 ];
 
 describe("the operator's API call for", () => {
-  test.each(cases)("%s is made while the operator leads and the object is current", async (_, objects, call) => {
-    expect(await callsFor(objects, { isCurrent: true, isHeld: true })).toContain(call);
-  });
+  test.each(cases)(
+    "%s is made while the operator leads and the object is current",
+    async (_, objects, call) => {
+      expect(await callsFor(objects, { isCurrent: true, isHeld: true })).toContain(call);
+    },
+  );
 
   test.each(cases)("%s is not made if the object is no longer current", async (_, objects, call) => {
     expect(await callsFor(objects, { isCurrent: false, isHeld: true })).not.toContain(call);
   });
 
-  test.each(cases)("%s and every other call are omitted once the operator may no longer lead", async (_, objects) => {
-    expect(await callsFor(objects, { isCurrent: true, isHeld: false })).toEqual([]);
-  });
+  test.each(cases)(
+    "%s and every other call are omitted once the operator may no longer lead",
+    async (_, objects) => {
+      expect(await callsFor(objects, { isCurrent: true, isHeld: false })).toEqual([]);
+    },
+  );
 });

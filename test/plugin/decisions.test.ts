@@ -80,9 +80,12 @@ describe("a decision", () => {
     ["ApproverNotLinked", "Approved", 1],
     ["FourEyesRequired", "Approved", 1],
     ["ExternalMissing", "Approved", 1],
-  ])("ends with result %s after %s, and the plugin exits with status %i", async (reason, decision, status) => {
-    const answers = { [GET]: [delegation, decided(reason, decision)], ...who, [PATCH]: {} };
-    expect(await run(["approve", "bot", "-y"], answers)).toBe(status);
-    expect(kubectl.out).toContain(`delegation/bot is ${reason}: because`);
-  });
+  ])(
+    "ends with result %s after %s, and the plugin exits with status %i",
+    async (reason, decision, status) => {
+      const answers = { [GET]: [delegation, decided(reason, decision)], ...who, [PATCH]: {} };
+      expect(await run(["approve", "bot", "-y"], answers)).toBe(status);
+      expect(kubectl.out).toContain(`delegation/bot is ${reason}: because`);
+    },
+  );
 });

@@ -230,7 +230,9 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect((await world.secret("shop-credentials"))?.api_key).not.toBe(before?.api_key);
   });
 
-  test("lists all objects, and shows one object in detail", async ({ shop: { world, as, editors, declare } }) => {
+  test("lists all objects, and shows one object in detail", async ({
+    shop: { world, as, editors, declare },
+  }) => {
     await editors();
     await declare();
     const { out } = await as("ed", "status");

@@ -27,7 +27,8 @@ export type Component = (typeof COMPONENTS)[number];
 
 const READY_MS = 300_000;
 /**
- * Limits that the load from one machine would otherwise exceed. A trial has no such limit on sign-in codes.
+ * Raises a limit that the load from one machine would exceed by default. A trial has no such limit on
+ * sign-in codes.
  */
 const LIMITS = { REFUSED_PROOFS_PER_MINUTE: "60000" };
 

@@ -203,9 +203,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await until("the lost key ends", async () => (await agents(before?.api_key)).status === 401);
     });
 
-    test("ends on deletion, even while suspended", async ({
-      life: { world, person, accept, declare },
-    }) => {
+    test("ends on deletion, even while suspended", async ({ life: { world, person, accept, declare } }) => {
       await accept();
       await world.start();
       const { requestID } = statusOf(await declare());

@@ -23,7 +23,8 @@ describe("the liveness check of an operator in a cluster", () => {
   }
 
   test("passes while its watches receive events", () => expect(begin(500)).toBe(true));
-  test("fails if a watch is silent although the cluster answers other calls", () => expect(begin(1_500)).toBe(false));
+  test("fails if a watch is silent although the cluster answers other calls", () =>
+    expect(begin(1_500)).toBe(false));
   test("passes if the cluster answers no calls at all", () =>
     expect(begin(1_500, { answers: false })).toBe(true));
   test("passes while the first lists are incomplete", () =>

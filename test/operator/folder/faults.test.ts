@@ -110,16 +110,19 @@ describe.concurrent("a folder with faulty manifests", () => {
         `a: &a [x,x,x,x,x,x,x,x,x,x]\n${[..."bcdefgh"].map((name, index) => `${name}: &${name} [${Array(10).fill(`*${"abcdefgh"[index]}`).join(",")}]`).join("\n")}\n`,
       ],
       ["too many bytes", `# ${"x".repeat(MAX_FILE_BYTES)}\n`],
-    ] as const)("makes the whole file faulty, but does not delete its objects: %s", async ([_, text], { world }) => {
-      await world.started("shop.yaml", platform());
-      await world.folders.write("shop.yaml", text);
-      await until("the error is reported", async () => (await world.folders.errors()).length === 1);
-      expect(await world.folders.errors()).toMatchObject([{ file: "shop.yaml" }]);
-      await world.quiet();
-      expect(world.shop()?.metadata.deletionTimestamp).toBeUndefined();
-      await world.restart();
-      expect(world.shop()?.spec).toEqual(platform().spec);
-    });
+    ] as const)(
+      "makes the whole file faulty, but does not delete its objects: %s",
+      async ([_, text], { world }) => {
+        await world.started("shop.yaml", platform());
+        await world.folders.write("shop.yaml", text);
+        await until("the error is reported", async () => (await world.folders.errors()).length === 1);
+        expect(await world.folders.errors()).toMatchObject([{ file: "shop.yaml" }]);
+        await world.quiet();
+        expect(world.shop()?.metadata.deletionTimestamp).toBeUndefined();
+        await world.restart();
+        expect(world.shop()?.spec).toEqual(platform().spec);
+      },
+    );
 
     test.for([
       ["a misspelled kind", { ...platform(), kind: "Platfrom" }, "is not a kind of"],

@@ -15,9 +15,7 @@ async function releaseReaders(pipe: string): Promise<void> {
 }
 
 describe.concurrent("a folder of manifests", () => {
-  test("reads files with several documents, files in subfolders, and both extensions", async ({
-    world,
-  }) => {
+  test("reads files with several documents, files in subfolders, and both extensions", async ({ world }) => {
     await world.folders.write("team/more.yml", platform("c"));
     await world.started("both.yaml", "# only a comment\n", platform("a"), platform("b"));
     expect(world.names()).toEqual(["a", "b", "c"]);
@@ -122,7 +120,9 @@ describe.concurrent("a folder of manifests", () => {
     expect(await world.folders.state("Platform", "shop")).toBeUndefined();
   });
 
-  test("keeps the last binding while the binding's file is unreadable, even after a restart", async ({ world }) => {
+  test("keeps the last binding while the binding's file is unreadable, even after a restart", async ({
+    world,
+  }) => {
     await world.started("tenants.yaml", tenants());
     expect(world.resources.binding("default")?.tenant).toBeDefined();
     await world.folders.write("tenants.yaml", "data: [");

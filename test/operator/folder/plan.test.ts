@@ -121,7 +121,12 @@ describe("the plan for a folder", () => {
       bound,
       undefined,
     ],
-    ["accepts bindings that move to another file", [file("b", tenants())], bound, { ...bound, manifest: "b" }],
+    [
+      "accepts bindings that move to another file",
+      [file("b", tenants())],
+      bound,
+      { ...bound, manifest: "b" },
+    ],
     ["removes the bindings even if another file is broken", [broken("b")], bound, "none"],
   ])("%s", (_, files, before, expected) => {
     expect(plan(files, [], before).tenants).toEqual(expected);

@@ -27,7 +27,11 @@ describe("the next step of a delegation without a request", () => {
     ["reports Revoked if it is revoked", spec({ revoked: true }), "Revoked"],
     ["reports Suspended while suspended", spec({ suspend: true }), "Suspended"],
     ["reports Expired one second after its expiry", spec({ expiresAt: "2026-06-01T11:59:59Z" }), "Expired"],
-    ["requests approval in the second in which it expires", spec({ expiresAt: "2026-06-01T12:00:00Z" }), "request"],
+    [
+      "requests approval in the second in which it expires",
+      spec({ expiresAt: "2026-06-01T12:00:00Z" }),
+      "request",
+    ],
     ["waits until the platform exists", { platform: undefined }, "PlatformNotReady"],
     ["waits until the platform is registered", { platform: unregistered }, "PlatformNotReady"],
     [

@@ -44,7 +44,12 @@ describe("drift from the API's state", () => {
       { agent: { ...agentState, disabled: true } },
     ],
     ["an agent that is unknown", true, agent, {}],
-    ["an agent that is not in the status", true, anAgent({ status: { agentID: "b" } }), { agent: agentState }],
+    [
+      "an agent that is not in the status",
+      true,
+      anAgent({ status: { agentID: "b" } }),
+      { agent: agentState },
+    ],
     ["a request that is pending", false, delegation("AwaitingApproval"), { delegation: aState() }],
     ["a request that was approved", true, delegation("AwaitingApproval"), { delegation: anApproval() }],
     [

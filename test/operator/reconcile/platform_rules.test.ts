@@ -114,7 +114,11 @@ describe("the next step of a platform", () => {
       "Active",
     ],
     ["accepts any principals if the namespace has no ceiling", accepting(["execute:code"]), "Active"],
-    ["reports accepted scopes that are not in the vocabulary", accepting(["data:fly"], ["data:*"]), "InvalidScopes"],
+    [
+      "reports accepted scopes that are not in the vocabulary",
+      accepting(["data:fly"], ["data:*"]),
+      "InvalidScopes",
+    ],
     [
       "reports a Secret of another type",
       { secrets: { current: secret({ type: "Opaque" }) } },
@@ -128,7 +132,11 @@ describe("the next step of a platform", () => {
     ["registers again after a restart of the operator", { lastWish: undefined }, "register"],
     ["registers again for a new spec", told({ generation: 0 }), "register"],
     ["registers again for another account", told({ accountEmail: "former@example.test" }), "register"],
-    ["reports Active shortly before the next registration is due", told({ at: ago(REPEAT_MS - 1) }), "Active"],
+    [
+      "reports Active shortly before the next registration is due",
+      told({ at: ago(REPEAT_MS - 1) }),
+      "Active",
+    ],
     ["registers again when the next registration is due", told({ at: ago(REPEAT_MS) }), "register"],
     [
       "registers again while not Ready",
@@ -136,7 +144,11 @@ describe("the next step of a platform", () => {
       "register",
     ],
     ["registers again to restore the Secret", { secrets: {} }, "register"],
-    ["registers again to repair an incomplete Secret", { secrets: withData({ signing_secret: "" }) }, "register"],
+    [
+      "registers again to repair an incomplete Secret",
+      { secrets: withData({ signing_secret: "" }) },
+      "register",
+    ],
     [
       "registers again if the API has another key",
       { state: { ...state, api_key_prefix: "dpz_2" } },

@@ -33,10 +33,7 @@ describe.concurrent("the Secret of a platform", () => {
     return { declare, status, rotations, path, secret, begin };
   });
 
-  test("names its manager and its key's version, which grows with each new key", async ({
-    world,
-    shop,
-  }) => {
+  test("names its manager and its key's version, which grows with each new key", async ({ world, shop }) => {
     await shop.begin();
     expect((await shop.secret()).labels).toEqual({ "app.kubernetes.io/managed-by": "deputize" });
     expect((await shop.secret()).annotations["deputize.io/credentials-version"]).toBe("1");
