@@ -13,7 +13,7 @@ type ClusterUser = { clusterId: string; username: string };
 
 type Deps = { db: Database; clock: Clock };
 
-/** Upper limit for the approvers of one account. */
+/** Maximum number of approvers of one account. */
 const MAX_APPROVERS = 1_000;
 
 /** Users that are not people: service accounts, nodes, and anonymous callers. */
@@ -25,9 +25,9 @@ export function isPerson(username: string): boolean {
 }
 
 /**
- * Links a user of a cluster to an account, so that the user's decisions there count as the account owner's.
- * Linking again changes nothing. Throws `invalid_request` if the user is not a person, `approver_limit` if
- * the account has too many approvers.
+ * Links a cluster user to an account, so that the user's decisions in that cluster count as decisions by
+ * the account's owner. Linking a user again changes nothing. Throws `invalid_request` if the user is not a
+ * person, and `approver_limit` if the account has too many approvers.
  */
 async function linkApprover(
   { db, clock }: Deps,
@@ -57,7 +57,10 @@ async function listApprovers(db: Database, accountId: string): Promise<ClusterAp
   return db("cluster_approvers").where({ account_id: accountId }).orderBy(["cluster_id", "username"]);
 }
 
-/** Unlinks a user, whose later decisions no longer count. Earlier decisions remain. Throws `not_found`. */
+/**
+ * Unlinks a user, so that the user's later decisions no longer count. Earlier decisions remain valid.
+ * Throws `not_found`.
+ */
 async function unlinkApprover(
   db: Database,
   accountId: string,
@@ -96,7 +99,7 @@ const shown = z.object({
 /** An approver, as the API returns it. */
 export type ClusterApproverAnswer = z.infer<typeof shown>;
 
-/** Returns the routes for the cluster users whose decisions count as the account owner's. */
+/** Returns the routes for the cluster users whose decisions count as those of the account's owner. */
 export function approverRoutes(deps: Deps): Route[] {
   return [listRoute(deps), linkRoute(deps), unlinkRoute(deps)];
 }

@@ -6,7 +6,7 @@ import { type OperatorCaller, type Route, route } from "../route.ts";
 
 type Deps = { db: Database; clock: Clock };
 
-/** The route `POST /internal/v1/leadership`. */
+/** Returns the route `POST /internal/v1/leadership`. */
 export function claimLeadershipRoute(deps: Deps & { log: Logger }): Route {
   return route({
     id: "internal_claim_leadership",
@@ -33,8 +33,8 @@ export async function claimLeadership({ db, clock }: Deps, caller: OperatorCalle
 }
 
 /**
- * Does the same as `claimLeadership`, and also returns the epoch of the former leader; `null` for the first
- * leader.
+ * Does the same as `claimLeadership`, and also returns the former leader's epoch, which is `null` for the
+ * first leader.
  */
 export async function followLeader(
   { db, clock }: Deps,

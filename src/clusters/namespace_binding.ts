@@ -15,7 +15,7 @@ export type AcceptanceWish = { ceiling: readonly string[] | null; fourEyes: bool
 
 type Deps = { db: Database; clock: Clock };
 
-/** Upper limit for the namespaces that one account accepts. */
+/** Maximum number of namespaces that one account accepts. */
 export const MAX_ACCEPTED_NAMESPACES = 1_000;
 /** Maximum number of open requests per cluster that the owner sees. Only the newest requests are kept. */
 const MAX_ASKING = 10;

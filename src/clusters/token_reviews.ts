@@ -24,7 +24,7 @@ const BAD_MS = 10_000;
 const MAX_TOKEN_LENGTH = 8_192;
 /** Maximum number of cached good answers. The same limit applies to cached bad answers. */
 const MAX_KEPT = 1_000;
-/** Upper limit for concurrent reviews of one cluster, so that bad tokens cannot overload its API server. */
+/** Maximum number of concurrent reviews by one cluster, so that bad tokens cannot overload its API server. */
 const MAX_UNDER_WAY = 8;
 
 const review = z.object({
@@ -118,7 +118,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
   };
 }
 
-/** Returns when a good token expires according to its claims, in milliseconds since 1970. */
+/** Returns the expiry in a good token's claims, in milliseconds since 1970. */
 function expiryOf(token: string): number {
   try {
     const payload = Buffer.from(token.split(".")[1] ?? "", "base64url").toString();

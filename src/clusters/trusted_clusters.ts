@@ -18,7 +18,7 @@ const entry = z.strictObject({
 const file = z.strictObject({ clusters: z.array(entry).max(256) });
 
 /**
- * One cluster whose operator the API trusts: its id in the operator's calls, how the API reaches it, and the
+ * One cluster whose operator the API trusts: the cluster's id, how the API reaches the cluster, and the
  * operator's user there. Without a kubeconfig, it is the cluster in which the API runs.
  */
 type ClusterEntry = z.infer<typeof entry>;

@@ -27,8 +27,8 @@ export const DEFAULT_OPERATOR = "system:serviceaccount:deputize-system:deputize-
 
 const FILE = join(import.meta.dirname, "../../crds/policies.yaml");
 /**
- * Time after which every API server of a cluster enforces a written policy. A single API server takes half a
- * second.
+ * Time after which every API server of a cluster enforces a new or changed policy. A single API server
+ * takes half a second.
  */
 const ENFORCED_MS = 10_000;
 const RESOURCES = {
@@ -67,8 +67,8 @@ const liveObject = z.object({
 type Live = z.infer<typeof liveObject>;
 
 /**
- * Compares the policies and their bindings in a cluster with `crds/policies.yaml`, with `operator` as the
- * operator's user. Rejects if the cluster does not answer.
+ * Compares the policies and their bindings in a cluster with `crds/policies.yaml`. `operator` replaces the
+ * operator's user in that file. Rejects if the cluster does not answer.
  */
 export async function checkPolicies(
   client: PolicyReader,

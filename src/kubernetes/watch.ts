@@ -21,16 +21,16 @@ type Options = {
 /** Upper limit for a line. An object in a cluster has at most 1.5 MiB. */
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 const MAX_REFUSAL_LENGTH = 64 * 1024;
-/** The longest time that a timer supports. */
+/** The longest delay that a timer supports. */
 const NEVER_MS = 2 ** 31 - 1;
 
 /**
- * Watches with client-node's `Watch` until the API server ends the watch. Every failure is a `ClusterError`,
- * or the error that `onEvent` threw.
+ * Watches with client-node's `Watch` until the API server ends the watch. Throws a `ClusterError` for every
+ * failure, except for an error of `onEvent`, which it throws unchanged.
  *
  * Version 2.0.1 of the library skips unreadable lines, splits lines at U+2028, accepts lines of any length,
- * and reports only the status of a refusal. Therefore the dispatcher passes only whole lines of JSON to it,
- * and handles refusals itself.
+ * and reports only the status of a refusal. Therefore the dispatcher passes only complete lines of JSON to
+ * the library, and handles refusals itself.
  */
 export async function runWatch(options: Options): Promise<void> {
   const { server, path, query, resource, signal, onEvent } = options;
@@ -74,7 +74,10 @@ export async function runWatch(options: Options): Promise<void> {
 
 type Guard = Options & { stopped: AbortSignal; fail(error: unknown): void };
 
-/** Passes on only whole lines of JSON, and ends the request when the watch is over. */
+/**
+ * Creates an interceptor that passes on only complete lines of JSON, and ends the request when the watch is
+ * over.
+ */
 function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.DispatcherComposeInterceptor {
   const call = { verb: "watch", resource } as const;
   return (dispatch) => (request, handler) => {

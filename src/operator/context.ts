@@ -40,8 +40,8 @@ export type Operator = {
   /** The operator's copy of the objects. */
   resources: Resources;
   /**
-   * In a cluster: returns whether all objects were read. Over a folder: returns whether each object was
-   * reconciled once, so that no status is older than the start.
+   * In a cluster: returns whether all objects have been read. Over a folder: returns whether each object
+   * has been reconciled once since the start.
    */
   isReady(): Promise<boolean>;
   /** Returns false only if the process cannot recover unless it is restarted. */

@@ -183,7 +183,8 @@ export function reconcileRequest({ metadata }: AnyObject): string | undefined {
 type ObjectVersion = Pick<Metadata, "uid" | "generation" | "deletionTimestamp">;
 
 /**
- * Freezes a value and everything in it, and returns the value. It must consist of plain objects and arrays.
+ * Freezes a value and everything in it, and returns the value. The value must consist of plain objects and
+ * arrays.
  */
 export function frozen<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {

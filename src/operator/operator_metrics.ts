@@ -22,17 +22,17 @@ export type WatchState = {
 export type OperatorMetrics = {
   queue: QueueObserver;
   urgent: UrgentTimes;
-  /** A comparison with the API found a difference that no change event had announced. */
+  /** Records that a comparison with the API found a difference that no change event had announced. */
   driftFound(kind: Kind): void;
-  /** A call to the API ended, with `ok` or a kind of failure. */
+  /** Records a call to the API that ended, with `ok` or a kind of failure. */
   apiAnswered(call: string, result: string, seconds: number): void;
-  /** The cluster answered a request; `code` is `<error>` if it did not answer. */
+  /** Records an answer of the cluster to a request. `code` is `<error>` if the cluster did not answer. */
   clusterAnswered(request: { code: string; method: string; host: string }): void;
-  /** This process became leader over these objects, or lost the leadership (`undefined`). */
+  /** Records that this process became leader over these objects, or lost the leadership (`undefined`). */
   leads(resources: Pick<Resources, "list"> | undefined): void;
-  /** This process lost the leadership. */
+  /** Records that this process lost the leadership. */
   leadLost(cause: "lost" | "superseded"): void;
-  /** The last sweep for delegations without an object had this result. */
+  /** Records the result of the last sweep for delegations without an object. */
   swept(found: { state: "ok" | "held"; orphans: number }): void;
   /** Registers the function that returns the states of the copies. */
   watches(read: () => WatchState[]): void;

@@ -21,7 +21,7 @@ export type Orphan = {
  */
 export type SweepRecord = {
   checkedAt: string;
-  /** The epoch of the leader that wrote the record. */
+  /** Epoch of the leader that wrote the record. */
   epoch: number;
   state: "ok" | "held";
   why?: string | undefined;

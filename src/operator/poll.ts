@@ -10,7 +10,7 @@ import { type Reason, UNDECIDED } from "./reconcile/ready_reasons.ts";
 
 import { allObjects } from "./resources.ts";
 
-/** Polls the API for changes: users' decisions, the end of an outage, drift. */
+/** Polls the API for changes: users' decisions, recovery after an outage, and drift. */
 export type Poll = { stop(): void };
 
 type Options = {
@@ -38,7 +38,7 @@ const PROMPT_CALLS = 4;
 
 /**
  * Polls the objects that await a decision or the API every second, and all objects every 10 min ± 20 %.
- * While the API does not answer, the poll slows down to at most every 15 s.
+ * While the API does not answer, the interval grows to at most 15 s.
  */
 export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let failures = 0;

@@ -45,11 +45,14 @@ export type Queue = {
 
 /** Observer of the queue. Its functions must return immediately. */
 export type QueueObserver = {
-  /** A key waits for a worker. May be called repeatedly during one wait, which began with the first call. */
+  /**
+   * Called when a key waits for a worker. May be called repeatedly during one wait, which began with the
+   * first call.
+   */
   waits(key: Key): void;
   starts(key: Key): void;
   ends(key: Key, visit: Visit): void;
-  /** The queue stopped: the waiting keys will not run. */
+  /** Called when the queue stops. The waiting keys will not run. */
   stops(): void;
 };
 

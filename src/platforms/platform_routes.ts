@@ -36,7 +36,10 @@ const organization: Registration = {
   accountType: "organization",
 };
 
-/** `POST /v1/service/platforms/personal` and, for organizations, `POST /v1/service/platforms`. */
+/**
+ * Returns the routes `POST /v1/service/platforms/personal` and, for organizations, `POST
+ * /v1/service/platforms`.
+ */
 export function registrationRoutes(deps: RegisterDeps): Route[] {
   return [personal, organization].map((kind) => registrationRoute(deps, kind));
 }
@@ -117,7 +120,7 @@ export function listPlatformsRoute({ db }: Deps): Route {
   });
 }
 
-/** `GET /v1/service/platforms/{platform_id}`. */
+/** `GET /v1/service/platforms/{platform_id}`: returns a platform. */
 export function getPlatformRoute({ db }: Deps): Route {
   return route({
     id: "get_platform",
@@ -141,7 +144,7 @@ const change = z.object({
   default_allowed_scopes: scopeList.optional().describe("May only shrink"),
 });
 
-/** `PATCH /v1/service/platforms/{platform_id}`. */
+/** `PATCH /v1/service/platforms/{platform_id}`: changes a platform. */
 export function changePlatformRoute(deps: Deps): Route {
   return route({
     id: "change_platform",

@@ -42,7 +42,7 @@ export type PlatformWish = {
 /** The three secrets, which are shown once. */
 export type Credentials = { api_key: string; signing_secret: string; webhook_signing_secret: string };
 
-/** A registered platform and its credentials. */
+/** A registered platform and its secrets. */
 export type Registered = { record: LivePlatform; credentials: Credentials };
 
 type Draft = {

@@ -32,7 +32,7 @@ export type Arguments = {
   common: string[];
 };
 
-/** Parses the words after a command's name. Throws `UsageFailure`. */
+/** Parses the arguments after a command's name. Throws `UsageFailure`. */
 export function readArguments(command: Command, args: readonly string[]): Arguments {
   const own = Object.entries(command.options).map(([name, { takes, short }]) => {
     const type = takes === undefined ? ("boolean" as const) : ("string" as const);
@@ -63,8 +63,8 @@ function handOn(name: string, value: string | boolean | string[] | undefined): s
 }
 
 /**
- * Returns the only name on the command line. Throws `UsageFailure` if there is none, or more than one. `what`
- * names it in the message.
+ * Returns the only name on the command line. Throws `UsageFailure` if there is no name, or more than one.
+ * `what` describes the name in the error message.
  */
 export function onlyName(names: readonly string[], what: string): string {
   const [name, ...others] = names;

@@ -4,7 +4,7 @@ import { Failure, type Kubectl, UsageFailure } from "./kubectl.ts";
 /** The input and output of the plugin. */
 export type Terminal = {
   out(text: string): void;
-  /** Prints questions, progress and refusals, which are not part of the result. */
+  /** Prints questions, progress and refusals, which are not part of the command's result. */
   note(text: string): void;
   /** Reads the whole standard input. */
   input(): Promise<string>;

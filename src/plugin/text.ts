@@ -1,6 +1,6 @@
 /**
- * A column: its heading, its text for a row, and its place in the order in which columns are dropped when
- * space is short. Numbers are right-aligned.
+ * A table column: its heading, its text for a row, and its rank for being dropped when the table is too
+ * wide. Numbers are right-aligned.
  */
 export type Column<T> = { heading: string; of(row: T): string; dropsAt?: number; isNumber?: boolean };
 

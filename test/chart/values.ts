@@ -26,7 +26,7 @@ export const PRODUCTION: Values = {
   },
 };
 
-/** Merges two sets of values. The second one takes precedence. */
+/** Merges two sets of values. The second set takes precedence. */
 export function mergeValues(first: Values, second: Values): Values {
   const isTree = (value: unknown): value is Values =>
     typeof value === "object" && value !== null && !Array.isArray(value);

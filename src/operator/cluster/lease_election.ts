@@ -77,7 +77,9 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
     }
   }
 
-  /** Returns whether the lease has not changed for its whole duration. */
+  /**
+   * Returns whether the lease has not changed for a full lease duration, so that its holder counts as dead.
+   */
   function isLapsed({ metadata }: Live): boolean {
     const now = performance.now();
     if (seen?.version !== metadata.resourceVersion) seen = { version: metadata.resourceVersion, at: now };

@@ -33,7 +33,7 @@ type Options = {
   sweepTimes?: SweepTimes | undefined;
 };
 
-/** For tests: when to sweep for delegations without an object, in milliseconds. */
+/** For tests: when the operator sweeps for delegations without an object, in milliseconds. */
 export type SweepTimes = { firstMs: number; everyMs: number; endedEveryMs?: number };
 
 /** Timeout of calls for the lease. A later answer could not save the leadership. */

@@ -12,8 +12,7 @@ import { watchFolders } from "./watch.ts";
 /** Updates the store repeatedly from the manifests. */
 export type ManifestSync = {
   /**
-   * Syncs, and repeats until no file is being written and no object may still be deleted because its file
-   * is missing.
+   * Syncs repeatedly until no file is being written and every missing object is known to be deleted or not.
    */
   first(): Promise<void>;
   /** Syncs again as soon as the current sync has ended. */

@@ -117,8 +117,8 @@ async function failed(
 }
 
 /**
- * After an approval in the cluster, a temporary failure is reported as `Issuing`, because the operator
- * retries until the certificate is issued.
+ * Returns the status reason for a temporary failure after an approval in the cluster. It is `Issuing`,
+ * because the operator retries until the certificate is issued.
  */
 function issuing(failure: ApiFailure): StatusReason {
   const verdict = reasonOf(failure);

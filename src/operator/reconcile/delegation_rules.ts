@@ -46,7 +46,10 @@ export function nextStep(input: DelegationInput): DelegationStep {
   return { step: "report", verdict: verdict ?? waiting(input, state) };
 }
 
-/** The operator does not request lost authority again, because a person may have ended it on purpose. */
+/**
+ * If the API no longer knows an authority, the operator does not request it again. Somebody may have ended
+ * it on purpose.
+ */
 const missing: Rule = ({ object: { status } }) =>
   status.requestID === undefined
     ? undefined

@@ -123,8 +123,8 @@ export function deleteAgentRoute(deps: Deps): Route {
 }
 
 /**
- * Returns the id of a connection that the caller may use. An API key may use only its own connection, and a
- * person any live connection of their account. Throws `not_found` for all others.
+ * Returns the id of a connection that the caller may use. An API key may use only its own connection. A
+ * user may use any live connection of their account. Throws `not_found` for all other connections.
  */
 async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
   if (caller.connectionId === null) {

@@ -10,7 +10,7 @@ import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from
 
 type Deps = { db: Database; clock: Clock };
 
-/** The declaration of an object that is not registered yet. */
+/** An object that is not registered yet, as it was declared. */
 type Newcomer = {
   binding: NamespaceBindingRow;
   externalId: string;

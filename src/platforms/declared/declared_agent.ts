@@ -83,7 +83,7 @@ export async function findDeclaredAgent(db: Database, externalId: string): Promi
 
 type AdoptDeps = { db: Database; clock: Clock };
 
-/** The declaration of an object that is not registered yet. */
+/** An object that is not registered yet, as it was declared. */
 type Newcomer = {
   externalId: string;
   clusterId: string;

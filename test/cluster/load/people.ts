@@ -64,8 +64,8 @@ export async function sendEventsTo(url: string, owner: Visitor, { connectionId }
 type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
 
 /**
- * Lets people decide on requests. In each shop, they decide one after another, so the events have the order
- * that is recorded here. Every third request is denied, and every second approved one is revoked. A call is
+ * Makes people decide on requests. In each shop, they decide one after another, so the shop's events have
+ * the recorded order. They deny every third request, and revoke every second approved one. A call is
  * repeated with the same idempotency key until it is answered.
  */
 export function startPeople(owner: Visitor, shops: readonly Shop[], lines: Appended, pauseMs: number) {

@@ -49,7 +49,7 @@ describe.skipIf(binary.missing !== undefined)("YAML as Kubernetes reads it", () 
 
   afterAll(() => kubernetes?.stop());
 
-  /** The answer is plain text until the API server serves the kind. */
+  /** Returns whether the API server serves the kind. Until then, the answer is plain text. */
   async function isServed(): Promise<boolean> {
     return kubernetes.call("GET", things).then(
       ({ status }) => status === 200,
