@@ -45,7 +45,7 @@ describe.concurrent("agents in a folder", () => {
     expect((await world.state("Agent", "bot")).status?.agentID).toBe(agent_id);
   });
 
-  test("wait with the registration while suspended", async ({ world }) => {
+  test("do not register while suspended", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform(), agent({ suspend: true }));
     await world.start();
     await world.reaches("Platform", "shop", "Active");

@@ -75,7 +75,7 @@ describe.concurrent("the operator after a restart", () => {
     expect(world.api.calls.every(({ path }) => !/rotate|acknowledge|revoke/.test(path))).toBe(true);
   });
 
-  test("has recorded every new reason as an event", async ({ world }) => {
+  test("has kept an event for every new reason", async ({ world }) => {
     await world.start();
     await world.declareDelegation();
     await world.stop();

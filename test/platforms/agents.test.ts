@@ -216,7 +216,7 @@ describe("an API key", () => {
 });
 
 describe("listing agents", () => {
-  test("returns the agents that are not deleted in pages, newest first", async () => {
+  test("returns agents in pages, newest first, without deleted ones", async () => {
     const platform = await registerPlatform(await api.person());
     const ids: string[] = [];
     for (let n = 0; n < 5; n += 1) {

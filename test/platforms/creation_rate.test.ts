@@ -98,7 +98,7 @@ describe("a vault with the default rate", () => {
   });
   afterAll(() => stopWorld(world));
 
-  test("creates a platform and its 20 agents at the first try when the operator applies them together", async () => {
+  test("lets the operator create a platform and its 20 agents together at the first try", async () => {
     const { api } = world;
     const person = await api.person();
     const platform = `c1.${randomUUID()}`;

@@ -182,7 +182,8 @@ function checkTag(node: Node & { tag?: string }): void {
 }
 
 /**
- * A key must be a string. kubectl converts other keys to strings, but not always to the string in the file.
+ * Throws `YamlFault` for a key that is not a string. kubectl converts such a key to a string, but not
+ * always to the string in the file.
  */
 function checkKey({ key }: Pair): void {
   const node = key as Node;
@@ -195,7 +196,10 @@ function checkKey({ key }: Pair): void {
   }
 }
 
-/** In kubectl, a merged member overrides a member before the merge key. */
+/**
+ * Throws `YamlFault` for a merge key after other keys. In kubectl, a merged member would override those
+ * keys.
+ */
 function checkNoMerge({ key }: Pair): void {
   if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {
     throw new YamlFault(offsetOf(key), "has the merge key << after other keys: begin the object with it");

@@ -174,7 +174,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
   }
 
   test.each(Object.entries(scenarios))(
-    "leaves a state that the next operator completes, whichever write it is cut off at while %s",
+    "leaves a state that the next operator completes if it is cut off at any write while %s",
     async (_, scenario) => {
       const count = await play(scenario, undefined);
       expect(count).toBeGreaterThan(0);

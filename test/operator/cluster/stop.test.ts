@@ -98,7 +98,7 @@ describe("stopping the resources of a cluster", () => {
     }
   });
 
-  test("aborts watches that have no answer, or only part of a line", async () => {
+  test("aborts watches that have received no answer, or only part of a line", async () => {
     const watches = arrived(10, (request, response) => {
       if (!isWatch(request)) {
         response.writeHead(200).end(JSON.stringify(emptyList));
