@@ -16,7 +16,7 @@ type Deps = { db: Database; clock: Clock };
 /** Maximum number of approvers of one account. */
 const MAX_APPROVERS = 1_000;
 
-/** Users that are not people: service accounts, nodes, and anonymous callers. */
+/** Users who are not people: service accounts, nodes, and anonymous callers. */
 const NO_PERSON = /^system:(serviceaccount:|node:|anonymous$)/;
 
 /** Returns whether a cluster user is a person, and so may decide for an account. */

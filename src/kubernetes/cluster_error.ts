@@ -51,7 +51,10 @@ export class ClusterRefused extends ClusterError {
   }
 }
 
-/** HTTP statuses after which the same call fails again. An exceeded quota is 403, an immutable field 422. */
+/**
+ * HTTP statuses of calls that would fail again in the same way. An exceeded quota returns 403, an immutable
+ * field 422.
+ */
 const REFUSALS = new Set([400, 403, 405, 406, 413, 415, 422]);
 const REASON = /^[A-Za-z]{1,64}$/;
 /** The only part of a message that the error keeps. The rest may quote the request. */

@@ -14,7 +14,7 @@ type Options = {
   signal: AbortSignal;
   /** Called when the API server has accepted or refused the watch. */
   onAnswer(status: number): void;
-  /** Called for each event. An error that it throws ends the watch, and `runWatch` throws it. */
+  /** Called for each event. If `onEvent` throws, the watch ends and `runWatch` throws that error. */
   onEvent(event: unknown): void;
 };
 

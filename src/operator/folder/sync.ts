@@ -11,9 +11,7 @@ import { watchFolders } from "./watch.ts";
 
 /** Updates the store repeatedly from the manifests. */
 export type ManifestSync = {
-  /**
-   * Syncs repeatedly until no file is being written and every missing object is known to be deleted or not.
-   */
+  /** Syncs repeatedly until no file is being written and it is certain which missing objects were deleted. */
   first(): Promise<void>;
   /** Syncs again as soon as the current sync has ended. */
   soon(): void;
