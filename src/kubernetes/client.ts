@@ -12,7 +12,7 @@ export type ClusterWatch = {
   path: string;
   query: Readonly<Record<string, string>>;
   signal: AbortSignal;
-  /** Called for each event. An error that it throws ends the watch, and `watch` throws it. */
+  /** Called for each event. If `onEvent` throws, the watch ends and `watch` throws that error. */
   onEvent(event: unknown): void;
 };
 

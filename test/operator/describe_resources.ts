@@ -328,7 +328,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(await resources.writeSecret(secret())).toBe(false);
     });
 
-    test("accept Events without failing", async () => {
+    test("accept events without failing", async () => {
       const object = await existing();
       resources.recordEvent(object, { type: "Normal", reason: "Active", message: "all is well" });
       await resources.stop();
