@@ -1,6 +1,6 @@
 /**
- * The only source of the current time in this process. Decisions receive `now`. Long-lived parts receive a
- * `Clock`.
+ * The only source of the current time in this process. Functions that decide take the time as `now`.
+ * Long-lived objects keep a `Clock`.
  */
 export type Clock = {
   /** Returns the current time. */

@@ -7,7 +7,7 @@ import type { Rate } from "./rates.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
 /**
- * A setting is missing or wrong, so the program does not start. The message names the setting, never its
+ * A setting is missing or invalid, so the program does not start. The message names the setting, never its
  * value.
  */
 export class ConfigError extends UserError {
@@ -89,18 +89,18 @@ export type DelegationPolicy = {
 export type SigningRates = { perKey: Rate; perTenant: Rate };
 
 /**
- * Location of the token and start options of its module. A `managed` token is a SoftHSM token that the vault
- * itself creates and stores in `dir`.
+ * Location of the token and options of its PKCS#11 module. A `managed` token is a SoftHSM token that the
+ * vault itself creates and stores in `dir`.
  */
 export type TokenConfig = {
   module: string;
-  /** Initialization parameters of the module, if it needs any. */
+  /** Initialization parameters for the module, if it needs any. */
   parameters: string | undefined;
   label: string;
   pinFile: string;
   dir: string;
   managed: boolean;
-  /** Environment variables that a vendor's module needs, by name. The child process gets only these. */
+  /** Environment variables that a vendor's module needs. The child process gets only these variables. */
   environment: Readonly<Record<string, string>>;
 };
 
@@ -112,7 +112,8 @@ export type Config = {
   dataDir: string;
   databaseUrl: string;
   /**
-   * URL of the same database for the role that owns the tables. Equal to `databaseUrl` if one role does both.
+   * URL of the same database for the role that owns the tables. Equal to `databaseUrl` if one role runs the
+   * vault and owns the tables.
    */
   migrationDatabaseUrl: string;
   token: TokenConfig;
@@ -146,13 +147,13 @@ export type CertificateConfig = Pick<Config, "tlsDir" | "serverNames"> & { revok
 
 type Environment = Record<string, string | undefined>;
 
-/** Settings that contain a password, so that a file may contain them instead. */
+/** Settings that contain a password. For each of them, a second setting may name a file with the value. */
 const URLS = ["KEYVAULT_DATABASE_URL", "KEYVAULT_MIGRATION_DATABASE_URL"] as const;
 
 /**
  * Reads the settings from the environment. `KEYVAULT_DATABASE_URL_FILE` and
- * `KEYVAULT_MIGRATION_DATABASE_URL_FILE` may name files that contain the URLs. Throws `ConfigError` that
- * names every setting that is missing or wrong.
+ * `KEYVAULT_MIGRATION_DATABASE_URL_FILE` may name files that contain the URLs. Throws `ConfigError` with the
+ * names of all missing or invalid settings.
  */
 export function loadConfig(environment: Environment = process.env): Config {
   const settings = parse(schema, URLS.reduce(withFile, environment));
@@ -216,7 +217,8 @@ export function loadConfig(environment: Environment = process.env): Config {
 
 /**
  * Reads the settings for issuing and revoking certificates. These commands need only the authority's folder:
- * `tlsDir`, or the one in `KEYVAULT_DATA_DIR`. Throws `ConfigError` that names what is missing or wrong.
+ * `tlsDir`, or the one in `KEYVAULT_DATA_DIR`. Throws `ConfigError` with the names of all missing or invalid
+ * settings.
  */
 export function loadCertificateConfig(
   tlsDir: string | undefined,

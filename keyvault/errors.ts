@@ -1,6 +1,6 @@
 /**
  * All error codes that the vault returns, each with its HTTP status and its default message. Callers may rely
- * on codes and statuses. Messages are for people.
+ * on codes and statuses. Messages are for human readers.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a header or the path is malformed, mistyped, missing or too large"],
@@ -28,7 +28,7 @@ export const errorCodes = {
 /** A stable error code of the vault. */
 export type ErrorCode = keyof typeof errorCodes;
 
-/** Codes of refusals, which are decisions of a rule and not faults. */
+/** Codes of refusals. A refusal is a decision by a rule and not a fault. */
 export type RefusalCode = Extract<
   ErrorCode,
   | "invalid_request"
@@ -44,8 +44,8 @@ export type RefusalCode = Extract<
 >;
 
 /**
- * A refused call. It is a value and not an exception, because the vault works and has decided against the
- * call. `message` never contains a secret.
+ * A refused call. It is a value and not an exception, because the vault works correctly and has decided
+ * against the call. `message` never contains a secret.
  */
 export type Refusal = { refused: RefusalCode; message: string; retryAfterSeconds?: number };
 
@@ -54,12 +54,15 @@ export function refuse(code: RefusalCode, message: string = errorCodes[code][1])
   return { refused: code, message };
 }
 
-/** Returns whether an answer is a refusal. */
+/** Returns whether a value is a refusal. */
 export function isRefusal(value: object): value is Refusal {
   return "refused" in value;
 }
 
-/** A malformed call, or a part of the vault that does not work. `message` never contains a secret. */
+/**
+ * The error for a malformed call, or for a part of the vault that does not work. `message` never contains a
+ * secret.
+ */
 export class VaultError extends Error {
   readonly code: ErrorCode;
 
@@ -80,7 +83,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }
 
-/** The body of every error answer. */
+/** The body of every error response. */
 export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
 
 /** Returns an error body. It contains only code, message and status. */
@@ -89,7 +92,7 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
 }
 
 /**
- * A problem that a person can correct. The command line shows its message and no stack trace. The message
+ * A problem that the user can correct. The command line shows its message and no stack trace. The message
  * never contains a secret.
  */
 export class UserError extends Error {

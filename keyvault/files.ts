@@ -3,9 +3,9 @@ import { basename, dirname, join } from "node:path";
 
 /**
  * Writes a file completely or not at all and waits until it is on disk. Only its owner can read it unless
- * `mode` allows more. A file at the temporary path, for example after a crash, is removed and never written
- * to. In a folder that others can write to, it may be theirs. Rejects with the file system's error, whose
- * `path` names the file, and then leaves nothing behind.
+ * `mode` allows more. If a file already exists at the temporary path, for example after a crash, it is
+ * removed and never written to. In a folder that other users can write to, the file may belong to one of
+ * them. Rejects with the file system's error, whose `path` names the file, and then leaves nothing behind.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;
@@ -32,10 +32,11 @@ async function writeThrough(path: string, content: string, mode: number): Promis
 }
 
 /**
- * Creates a folder completely or not at all. `fill` receives a new folder beside it, for the owner only. That
- * folder is moved into place when its content is on disk. Leftovers of earlier runs are removed first, even
- * if another process still fills them, so `fill` must not recreate its folder. Rejects if `fill` rejects or
- * if a non-empty folder exists by then, and then leaves nothing behind.
+ * Creates a folder completely or not at all. `fill` receives a new temporary folder in the same parent
+ * folder, readable by the owner only. That folder is moved into place when its content is on disk. Leftovers
+ * of earlier runs are removed first, even if another process still writes to them, so `fill` must not
+ * recreate its folder. Rejects if `fill` rejects or if a non-empty folder exists by then, and then leaves
+ * nothing behind.
  */
 export async function makeFolderDurably<T>(path: string, fill: (aside: string) => Promise<T>): Promise<T> {
   const folder = dirname(path);
@@ -57,8 +58,8 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
 }
 
 /**
- * Removes a folder that others may still write to. Moves it away as a whole, so that they find it missing and
- * never see half of their files.
+ * Removes a folder that other processes may still write to. First moves the whole folder away, so that those
+ * processes find it missing and never see only half of their files.
  */
 async function removeAtOnce(leftover: string, path: string): Promise<void> {
   const away = await mkdtemp(`${path}.unfinished-`);
@@ -68,13 +69,13 @@ async function removeAtOnce(leftover: string, path: string): Promise<void> {
   await rm(away, { recursive: true, force: true });
 }
 
-/** Waits until a folder and everything in it is on disk. */
+/** Waits until a folder and all its contents are on disk. */
 export async function syncFolder(path: string): Promise<void> {
   for (const entry of await readdir(path, { recursive: true })) await syncPath(join(path, entry));
   await syncPath(path);
 }
 
-/** Creates a folder and its parents, for the owner only. */
+/** Creates a folder and its missing parents, accessible to the owner only. */
 export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
 }

@@ -3,13 +3,16 @@ import { dirname, join } from "node:path";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
 
-/** Prevents SIGUSR1 from opening Node's inspector, which every local user could read. */
+/**
+ * Prevents SIGUSR1 from opening Node's inspector, which would let every local user read the process's
+ * secrets.
+ */
 export const NO_INSPECTOR = "--disable-sigusr1";
 
 /**
- * Node options of the vault's processes: no inspector, and little garbage in memory. By default, many new
- * objects wait for a collection. Their memory outside the heap is several times larger and is not counted.
- * The heap may also grow to four times what is in use.
+ * Node options of the vault's processes. They disable the inspector and keep little garbage in memory. By
+ * default, many dead objects remain until a collection. Their memory outside the heap is several times
+ * larger, and Node does not count it. The heap may also grow to four times what is in use.
  */
 export const NODE_OPTIONS: readonly string[] = [
   NO_INSPECTOR,
@@ -23,8 +26,8 @@ const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot
 /**
  * Restarts this program in place, with the same process id, arguments and open streams, unless it already
  * runs hardened. Hardened means: no inspector, little garbage, and a core file limit of 0, which child
- * processes inherit. Call it before anything secret is read. Without a shell it only disables the inspector,
- * and {@link warnOfExposure} reports the rest.
+ * processes inherit. Call it before the process reads any secret. If the system has no shell, it only
+ * disables the inspector, and {@link warnOfExposure} reports the other weaknesses.
  */
 export function hardenProcess(): void {
   process.on("SIGUSR1", () => {});
@@ -44,8 +47,9 @@ const STICKY = 0o1000;
 const OTHERS_WRITE = 0o002;
 
 /**
- * Returns the vault's folders in which another user can replace files: folders of another user, and folders
- * that everybody may write to. Folders of root are not included, because volumes belong to root.
+ * Returns the vault's folders in which another user can replace files: folders that another user owns, and
+ * folders that everybody may write to. Does not return folders that root owns, because mounted volumes belong
+ * to root.
  */
 export function exposedFolders({ dataDir, tlsDir, token }: Folders): string[] {
   const own = [0, process.getuid?.()];
@@ -64,11 +68,11 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-/** Remedy for an exposed folder. */
+/** Remedy for a folder in which another user can replace files. */
 export const EXPOSED_REMEDY =
   "Other users can replace the vault's files in this folder: make the vault's user its owner, with mode 0700";
 
-/** Logs one warning, at every start, for each weakness of the running vault that it cannot fix itself. */
+/** Logs one warning at startup for each weakness of the running vault that the vault cannot fix. */
 export function warnOfExposure(config: Exposed, log: Logger): void {
   const { tls, tlsDir } = config;
   if (config.migrationDatabaseUrl !== config.databaseUrl) {
@@ -108,8 +112,8 @@ export function warnOfExposure(config: Exposed, log: Logger): void {
 }
 
 /**
- * Returns the hard limit for core files in bytes, `Infinity` for no limit, or `undefined` if the system does
- * not report it.
+ * Returns the hard limit for core files in bytes, or `Infinity` if there is no limit. Returns `undefined` if
+ * the system does not report the limit.
  */
 function coreLimit(): number | undefined {
   try {

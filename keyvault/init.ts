@@ -12,20 +12,21 @@ import { openToken } from "./token/client.ts";
 import { installToken, requirePin, tokenSettings } from "./token/install.ts";
 import { openVault, SERVICE_REQUEST, type VaultParts } from "./vault.ts";
 
-/** A step of `keyvault init`, with the names of the things that it created. */
+/** A completed step of `keyvault init`, with the names of the things that it created. */
 export type InitStep = {
   step: "database" | "token" | "service key" | "certificates";
   created: string[];
   /**
-   * Things that were removed, or that cannot be created because something was removed. For the token, this is
-   * its `pin`. For certificates, the authority's key is elsewhere.
+   * Things that do not exist because an admin removed them, or because they cannot be created without
+   * something that was removed. For the token, this is its `pin`. For certificates, the authority's key is
+   * stored elsewhere.
    */
   absent?: string[];
 };
 
 /**
- * Options of {@link initialise}. `report` receives each step. `makesPin` and `makesCertificates` are false if
- * the PIN of a new vault or the certificates come from elsewhere.
+ * Options of {@link initialise}. `report` is called after each step. `makesPin` is false if a new vault's PIN
+ * comes from elsewhere. `makesCertificates` is false if the certificates do.
  */
 export type InitOptions = {
   report?: (step: InitStep) => void;
@@ -35,10 +36,10 @@ export type InitOptions = {
 
 /**
  * Creates everything that a vault needs and does not have yet: tables, token with its PIN and keys, service
- * key, TLS authority and first certificates. Each step completes or leaves nothing, so another run completes
- * an interrupted one. A run on a finished vault changes nothing, even if the authority's key or the PIN file
- * was removed. Without the PIN file, the token is not opened. Conflicts between existing parts are detected
- * before anything is created.
+ * key, TLS authority and first certificates. Each step completes or leaves nothing behind, so another run can
+ * complete an interrupted one. On a complete vault it changes nothing, even if the authority's key or the PIN
+ * file was removed. Without the PIN file, the token is not opened. Conflicts between existing parts are
+ * detected before anything is created.
  *
  * Throws `UserError` if existing parts do not belong together, for example a database without its token. Also
  * throws it if a new vault needs a PIN and `makesPin` is false.
@@ -89,7 +90,7 @@ async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[
   }
 }
 
-/** Returns whether `keyvault init` has completed on this database before. */
+/** Returns whether `keyvault init` has already completed on this database. */
 async function hasServiceKey(url: string, log: Logger): Promise<boolean> {
   const database = openDatabase(url, log, 1);
   try {

@@ -5,30 +5,31 @@ import type { Readiness } from "./status.ts";
 import type { TlsMaterial } from "./tls/material.ts";
 
 /**
- * Outcome of a request for a key: answered with a new or an existing key, or refused by the limit for its
- * tenant or by the limit for all keys of its caller.
+ * Outcome of a request for a key: `answered` with a new or an existing key, or refused by the limit per
+ * tenant or by the limit on all keys of the caller.
  */
 export type CreationOutcome = "answered" | "tenant_limited" | "caller_limited";
 
 /**
- * Metrics of one vault. Labels are names of certificates and kinds of things. No tenant, key or address is a
- * label.
+ * Metrics of one vault. Labels are certificate names and fixed kinds. Tenants, keys and addresses are never
+ * labels.
  */
 export type Metrics = {
   registry: Registry;
   keyCreations: Counter<"caller" | "outcome">;
   lastBackup: Gauge;
   /**
-   * Seconds from a call's headers to its answer, by the call and its result: `answered` or the error's code.
+   * Seconds between a call's headers and its response. Labels are the call and its result: `answered` or the
+   * error code.
    */
   calls: Histogram<"call" | "result">;
 };
 
-/** Reasons why a vault cannot sign: the codes with which `Readiness` rejects. */
+/** Reasons why a vault cannot sign. These are the codes with which `Readiness` rejects. */
 const REASONS = ["sealed", "token_unavailable", "audit_unavailable", "unavailable", "internal"] as const;
 const READY_MS = 2_000;
 
-/** Returns the metrics of one vault, in a registry of its own. */
+/** Returns the metrics of one vault in their own registry. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -55,7 +56,7 @@ export function createMetrics(): Metrics {
   };
 }
 
-/** Exports whether this vault can sign and when its certificates expire, measured at each scrape. */
+/** Exports whether this vault can sign and when its certificates expire. Both are measured at each scrape. */
 export function showState(
   { registry }: Pick<Metrics, "registry">,
   { readiness, material }: { readiness: Readiness; material(): Pick<TlsMaterial, "cert" | "authorities"> },

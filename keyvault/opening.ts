@@ -24,7 +24,7 @@ import { createListSigning } from "./sign/revocation_list.ts";
 import type { AcceptsCertificate } from "./tls/trust.ts";
 import { openVault, type Vault, type VaultParts } from "./vault.ts";
 
-/** An opened vault and its operations. */
+/** An open vault and its operations. */
 type Opened = {
   vault: Vault;
   operations: Operations;
@@ -33,8 +33,8 @@ type Opened = {
 };
 
 /**
- * Opens the vault when its token is opened for the first time. If the token is sealed later and unsealed
- * again, the same opened vault continues.
+ * Opens the vault when its token is opened for the first time. If the token is later sealed and unsealed, the
+ * same open vault continues.
  */
 export type Opening = {
   /**
@@ -51,7 +51,7 @@ export type Opening = {
 /** Dependencies of a vault and its operations. `accepts` checks admins' certificates. */
 type Parts = VaultParts & { accepts: AcceptsCertificate; metrics: Metrics };
 
-/** Returns the opening of a vault with these parts. */
+/** Returns the opening of this vault. */
 export function createOpening(parts: Parts): Opening {
   const { config, clock, log, token, metrics } = parts;
   let current: (Opened & { working: OpenOperations; heads: HeadKeeping }) | undefined;
@@ -78,7 +78,7 @@ export function createOpening(parts: Parts): Opening {
   };
 }
 
-/** Operations of an open vault, and its background work until `stop`. */
+/** Operations of an open vault. Its background work runs until `stop`. */
 type OpenOperations = {
   operations: Operations;
   rewrapping: Rewrapping;
@@ -87,8 +87,8 @@ type OpenOperations = {
 };
 
 /**
- * Returns the operations of an open vault and starts its background work, erasing and rewrapping. `stop` ends
- * that work.
+ * Returns the operations of an open vault and starts its background work: erasing and rewrapping. `stop`
+ * stops that work.
  */
 function openOperations(vault: Vault, { clock, config, log, accepts, metrics }: Parts): OpenOperations {
   const parts = { ...vault, clock, config, log, accepts, metrics };

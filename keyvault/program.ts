@@ -12,7 +12,7 @@ import { statusCommand } from "./commands/status.ts";
 import { adoptCommand, tenantsCommand } from "./commands/tenants.ts";
 import { ConfigError } from "./config.ts";
 
-/** Exit code of sysexits.h for a configuration error. */
+/** Exit code for a configuration error (EX_CONFIG in sysexits.h). */
 const CONFIG_EXIT_CODE = 78;
 
 const ABOUT =
@@ -34,8 +34,8 @@ Settings come from the environment only: "keyvault serve --help" lists them.
 docs/keyvault_reference.md has the rest.`;
 
 /**
- * Runs the command named by the arguments. A failure that a person can correct becomes one line on standard
- * error and sets the exit code. Any other error is thrown.
+ * Runs the command that the arguments name. For a failure that the user can correct, writes one line to
+ * standard error and sets the exit code. Throws any other error.
  */
 export async function runProgram(args: readonly string[]): Promise<void> {
   try {
@@ -49,8 +49,8 @@ export async function runProgram(args: readonly string[]): Promise<void> {
 }
 
 /**
- * Builds the command line. Each command loads its modules when it runs, so help and usage errors need none of
- * them.
+ * Builds the command line. A command loads its modules only when it runs, so help texts and usage errors load
+ * none of them.
  */
 function createProgram(): Command {
   const program = new Command("keyvault")
@@ -74,8 +74,8 @@ function createProgram(): Command {
 }
 
 /**
- * Makes a command and its subcommands report wrong usage like every other failure: one line on standard error
- * that begins with the program's name and names the command's help.
+ * Makes a command and its subcommands report wrong usage like every other failure. The report is one line on
+ * standard error that begins with the program's name and refers to the command's help.
  */
 function complainInOneLine(command: Command, above = ""): void {
   const name = `${above}${command.name()}`;

@@ -1,11 +1,12 @@
 import { LRUCache } from "lru-cache";
 
 /**
- * Calls per second, averaged over time. After a pause, a burst of twice as many is allowed. 0 means no limit.
+ * Calls per second, averaged over time. After a pause, a burst of twice that number is allowed. 0 means no
+ * limit.
  */
 export type Rate = number;
 
-/** A bucket by name. `burst` is the largest burst after a pause, if it is not twice the rate. */
+/** A named bucket to take from. `burst` is the largest burst after a pause. The default is twice the rate. */
 export type Wanted = { name: string; rate: Rate; burst?: number };
 
 /** Limits on how often something may happen, by name. */
@@ -22,9 +23,10 @@ type Bucket = { left: number; at: number };
 const BURST = 2;
 const BUCKETS = 200_000;
 
-/** Returns token buckets. `elapsed` is a monotonic clock in milliseconds. */
+/** Returns an empty set of token buckets. `elapsed` is a monotonic clock in milliseconds. */
 export function createRates(elapsed: () => number): Rates {
-  // `maxSize` and not `max`: with `max` the cache allocates its memory, 5.6 MB, before it stores anything.
+  // Uses `maxSize` instead of `max`. With `max`, the cache allocates all its memory, 5.6 MB, before it stores
+  // anything.
   const buckets = new LRUCache<string, Bucket>({ maxSize: BUCKETS, sizeCalculation: () => 1 });
 
   function fill({ name, rate, burst = rate * BURST }: Wanted, now: number): Bucket {

@@ -23,16 +23,16 @@ export type Serving = {
   token: Token;
   sealing: Sealing;
   trust: Trust;
-  /** Returns the vault's parts. Throws `VaultError sealed` if the vault has not been opened yet. */
+  /** Returns the open vault. Throws `VaultError sealed` if the vault has not been opened yet. */
   vault(): Vault;
-  /** Waits for calls in flight, then closes the vault. Call it once. */
+  /** Waits for running calls, then closes the vault. Call it once. */
   stop(): Promise<void>;
 };
 
 /**
  * Checks the vault's tables, opens the vault and starts to listen. If there is no PIN file or the audit chain
  * is broken, leaves the vault sealed. Rejects with a `UserError` if a part is missing or does not belong to
- * the others, or with the error of the port. Closes everything that it opened.
+ * the others, or with the error of the listening port. Then closes everything that it opened.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await requireTables(config.databaseUrl, log);
@@ -58,8 +58,8 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
 }
 
 /**
- * Opens the vault. Seals it if its audit chain is broken, so that it can report the broken chain and trusts
- * nothing in it.
+ * Opens the vault. If its audit chain is broken, seals the vault instead. A sealed vault can report the
+ * broken chain, but it trusts nothing in it.
  */
 async function openOrSeal(opening: Opening, token: Token, log: Logger): Promise<void> {
   try {

@@ -12,7 +12,7 @@ export type Status = {
   sealed: SealState | null;
   token: (TokenInfo & { answers: boolean }) | null;
   kek: RewrapProgress | null;
-  /** Progress of the proof that a version may be destroyed. Null while no proof runs. */
+  /** Progress of the proof that an older version may be destroyed. Null while no proof runs. */
   retiring: RetireProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
   /**
@@ -21,7 +21,8 @@ export type Status = {
    */
   service_key: string | null;
   /**
-   * `head` is null until the vault is opened for the first time, because nobody has verified it before then.
+   * `head` is null until the vault is opened for the first time, because the vault has not verified the chain
+   * before then.
    */
   audit: { records: number; head: string | null };
 };
@@ -29,7 +30,7 @@ export type Status = {
 /** Reads the status. Rejects with `VaultError unavailable` if the database does not answer. */
 export type ReadStatus = () => Promise<Status>;
 
-/** Parts of an opened vault that its status is read from. */
+/** Parts of an open vault that provide its status. */
 export type StatusParts = {
   token: Token;
   journal: Journal;
@@ -40,7 +41,7 @@ export type StatusParts = {
 
 /**
  * Returns a reader of the status. `opened` returns `undefined` until the vault is opened for the first time.
- * The audit's `head` is the last record's code in hexadecimal, for a note in another place.
+ * The audit's `head` is the last record's code in hexadecimal, which administrators can note elsewhere.
  */
 export function createStatusReading(parts: {
   database: Database;
@@ -97,7 +98,7 @@ async function count(database: Database): Promise<Status["keys"]> {
 /** Checks whether the vault can sign now. */
 export type Readiness = {
   /**
-   * Checks token and audit, at most once per second for all callers together. Rejects with the `VaultError`
+   * Checks token and audit, at most once per second in total for all callers. Rejects with the `VaultError`
    * of the part that is unavailable.
    */
   check(): Promise<void>;
@@ -106,8 +107,8 @@ export type Readiness = {
 const FRESH_MS = 1_000;
 
 /**
- * Returns the readiness of the open parts. `opened` returns `undefined` while the vault is sealed. `elapsed`
- * is a monotonic clock in milliseconds.
+ * Returns the readiness of the vault. `opened` returns the open parts, or `undefined` while the vault is
+ * sealed. `elapsed` is a monotonic clock in milliseconds.
  */
 export function createReadiness(
   opened: () => { token: Token; journal: Journal } | undefined,

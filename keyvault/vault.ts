@@ -17,7 +17,7 @@ import type { Logger } from "./log.ts";
 import { createRates, type Rates } from "./rates.ts";
 import type { Token } from "./token/client.ts";
 
-/** Request name under which the vault creates its own key, once. */
+/** The `requestKey` with which the vault creates its own key, once. */
 export const SERVICE_REQUEST = "local:service-key";
 const LOCAL = { role: "local", name: "init" } as const;
 
@@ -34,15 +34,18 @@ export type Vault = {
   store: KeyStore;
   createKey: CreateKey;
   /**
-   * The vault's own key. `read` checks the current key again and rejects with `VaultError key_damaged` if it
-   * was altered since the vault was opened.
+   * The vault's own key. `read` checks the key again and rejects with `VaultError key_damaged` if it was
+   * altered since the vault was opened.
    */
   service: { keyId: string; read(): Promise<Key> };
   rates: Rates;
   signingRates: SigningRates;
-  /** Writes the token's files to disk, if the token consists of files of the vault. */
+  /**
+   * Writes the token's files to disk. Does nothing if the token does not consist of files in the vault's
+   * folder.
+   */
   flush(): Promise<void>;
-  /** True if the service key was created now. */
+  /** True if opening the vault created the service key. */
   serviceKeyMade: boolean;
   close(): Promise<void>;
 };
@@ -51,15 +54,17 @@ export type Vault = {
 export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Token };
 
 /**
- * Whether a vault without a service key creates one (`keyvault init`) or does not open (`keyvault serve`).
+ * Whether a vault without a service key creates that key (`keyvault init`) or does not open (`keyvault
+ * serve`).
  */
 export type ServiceKeyRule = "create" | "require";
 
 /**
- * Opens database, audit chain and service key with an open token. The service key attests all other keys. Its
- * public half is checked against its seeds. Rejects with a `UserError` if a part is missing or the parts do
- * not belong together, and then closes everything that it opened. The caller still owns the token. When the
- * token is sealed, the vault immediately forgets all keys in memory.
+ * Opens database, audit chain and service key with an open token. The service key attests all other keys.
+ * Opening checks that the service key's seeds match its public half. Rejects with a `UserError` if a part is
+ * missing or the parts do not belong together, and then closes everything that it opened. The caller remains
+ * responsible for closing the token. When the token is sealed, the vault immediately forgets all keys in
+ * memory.
  */
 export async function openVault(
   { config, clock, log, token }: VaultParts,
@@ -117,8 +122,8 @@ export async function openVault(
 }
 
 /**
- * Opens the chain from the snapshot. If the snapshot does not belong to this chain, opens it from the first
- * record.
+ * Opens the chain from the stored snapshot. If the snapshot does not belong to this chain, verifies the chain
+ * from the first record.
  */
 async function openChain(
   parts: Omit<JournalParts, "taken">,
@@ -172,9 +177,10 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
 }
 
 /**
- * Returns the service key if its seeds open as those of the vault's own service key, otherwise `undefined`. A
- * service key of a version without codes waits for adoption like all other keys. Until then its public half
- * is accepted because its earlier attestations are, but it attests nothing new.
+ * Returns the service key if its seeds can be unwrapped and match the vault's own service key, otherwise
+ * `undefined`. A service key of a version without codes waits for adoption like all other keys. Until then
+ * the vault accepts its public half, because it also accepts the key's earlier attestations. The key attests
+ * nothing new.
  */
 async function verifyServiceKey(
   joined: JoinedKeyRow,

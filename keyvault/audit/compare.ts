@@ -6,9 +6,9 @@ import { PARTS } from "./last_states_parts.ts";
 import { createRowCodes, type RowCodes } from "./row_codes.ts";
 
 /**
- * Ids of keys and names of tenants whose rows are missing, altered, or not in the last state that the audit
- * records. `waiting` counts rows of an older version that have no code yet. They wait for adoption and are
- * not damaged.
+ * Ids of damaged keys and names of damaged tenants. A row is damaged if it is missing, altered, or not the
+ * last state that the audit records. `waiting` counts rows that an older version wrote without a code. These
+ * rows wait for adoption and are not damaged.
  */
 export type DamagedRows = { keys: string[]; tenants: string[]; waiting: number };
 
@@ -17,7 +17,7 @@ const ROUNDS = 5;
 
 /**
  * Compares all rows of keys and tenants with the register. A running vault may change rows during the
- * comparison. `catchUp` adds such changes to the register, and the rows are then read again.
+ * comparison. If rows differ, `catchUp` brings the register up to date, and all rows are read again.
  */
 export async function compareRows(parts: {
   database: Database;

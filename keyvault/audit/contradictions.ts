@@ -1,9 +1,11 @@
 import type { AuditRow } from "../db/rows.ts";
 
-/** A record that contradicts earlier ones: the vault would never write it after them. `seq` is its number. */
+/**
+ * A record that the vault would never have written after the earlier records. `seq` is the record's number.
+ */
 export type Contradiction = { seq: number; what: string };
 
-/** Replays the meaning of verified records, in order. */
+/** Checks the meaning of records whose codes are already verified. Records must arrive in order. */
 export type Replay = {
   take(records: readonly AuditRow[]): void;
   /** Returns the first 100 contradictions. */
@@ -25,10 +27,10 @@ const ENDED = "after its destruction was granted";
 const DISABLED = "after it was disabled";
 
 /**
- * Finds contradictions that no single record shows and that leave the chain's codes intact. They occur only
- * if the vault that wrote the chain was deceived. Finds uses of a key after it was disabled or destroyed, and
- * two statements for one place in a sequence. Also finds rows that were adopted without two admins after
- * adoption had ended.
+ * Returns a replay that finds contradictions between records whose codes are all valid. They occur only if
+ * the vault that wrote the chain was deceived. Finds uses of a key after it was disabled or destroyed, and
+ * two statements with the same sequence number. Also finds rows that an earlier version adopted, without two
+ * admins, after its adoption had finished.
  */
 export function createReplay(): Replay {
   const keys = new Map<string, string>();

@@ -20,9 +20,9 @@ const headLine = z.object({
 });
 
 /**
- * Appends `<time> <number>:<code>` as a new line to a file of heads and waits until it is on disk. If an
- * interrupted write left the last line incomplete, ends that line with ` # unfinished` first. Rejects with
- * the file system's error.
+ * Appends `<time> <number>:<code>` as a new line to a head file and waits until it is on disk. If an
+ * interrupted write left the last line incomplete, first completes that line with ` # unfinished`. Rejects
+ * with the file system's error.
  */
 export async function appendHead(file: string, { seq, mac }: Head, now: Date): Promise<void> {
   const handle = await open(file, "a+", 0o600);
@@ -35,14 +35,13 @@ export async function appendHead(file: string, { seq, mac }: Head, now: Date): P
   }
 }
 
-/** Contents of a file of heads: the heads in file order, and the line numbers of incomplete lines. */
+/** Contents of a head file: the heads in file order, and the line numbers of incomplete lines. */
 export type NotedHeads = { heads: Head[]; unfinished: number[] };
 
 /**
- * Reads the heads from a file. The file contains lines of {@link appendHead}, or lines of the vault's log.
- * Other log events are skipped, and a log line may follow a prefix, as log collectors and `kubectl logs`
- * write them. Throws a `UserError` that names the first line that is neither, unless that line is only
- * incomplete.
+ * Reads the heads from a file. Each line is a line of {@link appendHead} or a line of the vault's log. Skips
+ * other log events. A log line may have a prefix, as log collectors and `kubectl logs` add one. Throws a
+ * `UserError` that names the first line that is neither. An incomplete last write does not count.
  */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
@@ -92,7 +91,7 @@ function parseLog(line: string): unknown {
   }
 }
 
-/** Returns the end of a file. It is long enough to contain the whole last line if that line is a head. */
+/** Reads the end of a file, far enough back to contain the whole last line if that line is a head. */
 async function readTail(handle: FileHandle): Promise<string> {
   const { size } = await handle.stat();
   const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
@@ -101,8 +100,8 @@ async function readTail(handle: FileHandle): Promise<string> {
 }
 
 /**
- * Returns the text that completes the last line: a newline if it lacks one, after ` # unfinished` if the line
- * is incomplete.
+ * Returns the text that completes the file's last line. This is a newline if the line lacks one, preceded by
+ * ` # unfinished` if the line is incomplete.
  */
 function missingEndOf(tail: string): string {
   const last = tail.slice(tail.lastIndexOf("\n") + 1);
@@ -110,7 +109,7 @@ function missingEndOf(tail: string): string {
   return headOf(last) === undefined ? `${UNFINISHED}\n` : "\n";
 }
 
-/** Writes heads while the vault runs. */
+/** The running task that writes heads. */
 export type HeadKeeping = { stop(): Promise<void> };
 
 /** Dependencies of {@link keepHeads}. If `file` is undefined, heads go to the log only. */
@@ -125,12 +124,12 @@ export type HeadKeepingParts = {
 };
 
 /**
- * Writes the chain's head to the log: at the start, at a fixed interval, at each sealing and at the stop.
- * Also writes it to the file, every minute if it changed, and at the stop.
+ * Writes the chain's head to the log: at startup, at a fixed interval, at each sealing and at shutdown. If a
+ * file is configured, also writes the head there: every minute if the head changed, and at shutdown.
  *
- * An attacker who takes over the vault cannot reach lines that a log collector has already copied, and
- * missing lines are a sign of trouble too. These heads reveal that the newest records of a chain were cut
- * off. The file must therefore be in a place that the database's owner cannot write to.
+ * An attacker who takes over the vault cannot reach log lines that a collector has already copied. Missing
+ * lines are a sign of trouble too. These heads reveal that the newest records of a chain were cut off. The
+ * file must therefore be in a place that the database's owner cannot write to.
  */
 export function keepHeads(
   { journal, token, clock, log, file, logEveryMs }: HeadKeepingParts,

@@ -20,30 +20,31 @@ import {
 const MAX_BATCH = 128;
 
 /**
- * The result of a change: its value, its audit record unless nothing was done, and a callback for this
- * process when the change is durable.
+ * The result of a change: its value, its audit record (none if nothing changed), and a callback. The journal
+ * calls `committed` when the change is durable.
  */
 export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void };
 
 /**
  * The only writer of the audit chain, and therefore the only way to change the vault's state. Runs one
- * transaction at a time. Each call resolves when its transaction is on disk. Concurrent records share a
+ * transaction at a time. Each promise resolves when its transaction is on disk. Concurrent records share a
  * transaction. Records and changes are each processed in order and alternate when both wait, so no signature
  * waits for more than one change.
  *
  * Calls reject with `VaultError audit_unavailable` if the database does not store the record, and with
  * `token_unavailable` if the token does not chain or note it. In these cases the record may still appear in
- * the audit, but nothing that it describes was released.
+ * the audit, but no signature or change that it describes was released.
  */
 export type Journal = {
   /**
-   * Writes a record and returns true. If `stillTrue` returns false when the record's turn comes, writes
+   * Writes a record and returns true. Calls `stillTrue` just before it writes. If that returns false, writes
    * nothing and returns false. Each change takes effect either before `stillTrue` runs or after the record.
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**
-   * Runs `apply` and writes its record with number `seq` in one transaction. Resolves after the token has
-   * noted the record. If `apply` throws, rolls everything back and rejects with the same error.
+   * Runs `apply` and writes the returned audit record, which gets the number `seq`, in one transaction.
+   * Resolves after the token has noted the record. If `apply` throws, rolls everything back and rejects with
+   * the same error.
    */
   change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T>;
   /** Returns the last record known to be durable. */
@@ -70,7 +71,7 @@ type PendingChange = {
 };
 
 /**
- * Dependencies of the journal. The journal keeps `register` at the end of the chain. It calls `reopened`
+ * Dependencies of the journal. The journal keeps `register` up to date with the chain. It calls `reopened`
  * after each reconnect, because other processes may have changed earlier data in the meantime.
  */
 export type JournalParts = {
@@ -79,7 +80,7 @@ export type JournalParts = {
   clock: Clock;
   log: Logger;
   register: Register;
-  /** Heads at which the register's parts were saved. The chain must contain all of them. */
+  /** Heads at which the parts of the stored snapshot were saved. The chain must contain all of them. */
   taken?: readonly Head[];
   reopened(): void;
 };
@@ -87,7 +88,7 @@ export type JournalParts = {
 /**
  * Opens the chain and verifies the records after the register's head. Rejects with `LedgerHeld` if another
  * process writes the chain, with `LedgerMismatch` if a record is not one that this token chained, or with the
- * database's error. Later, the next call reopens a lost connection.
+ * database's error. If the connection is lost later, the next call reopens it.
  */
 export async function openJournal({
   databaseUrl,
@@ -202,8 +203,8 @@ export async function openJournal({
 
   /**
    * Runs a query and drops the connection if it fails. After a failed statement, the state of the connection
-   * and its writes is uncertain, so the next batch opens a new connection. Also clears the records that await
-   * their transaction, even if the connection had already ended.
+   * and its writes is uncertain, so the next batch opens a new connection. Also clears the register's
+   * uncommitted records, even if the connection had already ended.
    */
   async function onClient<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
     try {
@@ -250,8 +251,8 @@ export async function openJournal({
 }
 
 /**
- * Records a refusal before it is answered, so that every attempt is in the audit. Rejects in the same way as
- * {@link Journal.record}.
+ * Records a refusal before the caller receives it, so that every attempt is in the audit. Rejects in the same
+ * way as {@link Journal.record}.
  */
 export async function recordRefusal(
   journal: Pick<Journal, "record">,

@@ -22,9 +22,9 @@ export type LastList = { digest: Buffer; updatedAt: number; listed: string | nul
 
 /**
  * The state of the vault according to its audit, kept in memory: the last state of every key and tenant, the
- * tenants' root keys, the last revocation lists, and adoption. Built only from records whose codes were
- * verified and from durable records of this process. A change of database rows therefore never changes the
- * register.
+ * tenants' root keys, the last revocation lists, and adoption. It contains only records whose codes were
+ * verified, and records that this process wrote durably. A change of database rows therefore never changes
+ * the register.
  */
 export type Register = {
   /** Returns the last record in the register. */
@@ -32,13 +32,13 @@ export type Register = {
   /** Adds records that are verified or durable. They must be in order and follow the head. */
   apply(records: readonly AuditRow[]): void;
   /**
-   * Adds records whose transaction is being committed. Until the next `apply` or `awaiting`,
-   * {@link Register.isLast} accepts their states too.
+   * Adds records whose transaction is being committed. Until the next call of `apply` or `awaiting`, {@link
+   * Register.isLast} accepts the states of these records too.
    */
   awaiting(records: readonly AuditRow[]): void;
-  /** Returns whether the last state comes from record `seq` and has this SHA-256. */
+  /** Returns whether record `seq` set the object's last state and `digest` is the SHA-256 of that state. */
   isLast(kind: StateKind, name: string, seq: number | null, digest: Buffer): boolean;
-  /** Returns the number of the record with the last state, or 0 if no record has one. */
+  /** Returns the number of the record that set the object's last state, or 0 if there is none. */
   changedAt(kind: StateKind, name: string): number;
   /** Returns whether the key's seeds or the tenant's data key were erased. */
   isErased(kind: StateKind, name: string): boolean;
@@ -49,17 +49,21 @@ export type Register = {
   /** Returns the last granted revocation list of a root key. */
   lastList(keyId: string): LastList | undefined;
   /**
-   * Returns whether an older version, which had no codes, created the object and it has had no code since.
+   * Returns whether the object may be adopted. An older version without codes created it, and it has never
+   * had a code since.
    */
   isAdoptable(kind: StateKind, name: string): boolean;
-  /** Returns the latest adoption that waits for a second admin. */
+  /** Returns the latest adoption request that waits for a second admin. */
   adoptionWish(): Pending | null;
-  /** Returns one of the {@link PARTS} and how often it has changed. Its content matches the head. */
+  /**
+   * Returns the content of the part at this index, and how often it has changed. The content is as of {@link
+   * head}.
+   */
   part(index: number): { content: RegisterPart; changes: number };
   rest(): RegisterRest;
   /**
-   * Restarts from parts that were saved at `head` or later. Records after `head` are applied again, which
-   * gives the same result. Without an argument, restarts empty.
+   * Resets the register to parts that were saved at `head` or later. Records after `head` are applied again,
+   * which gives the same result. Without an argument, the register becomes empty.
    */
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
 };
@@ -76,7 +80,7 @@ const KEY_CHANGES = new Set([
 ]);
 const TENANT_CHANGES = new Set(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"]);
 
-/** Returns an empty register, for a chain without records. */
+/** Returns an empty register, for a chain that has no records yet. */
 export function createRegister(): Register {
   let parts: RegisterPart[] = Array.from({ length: PARTS }, emptyPart);
   let rest = emptyRest();
@@ -86,7 +90,7 @@ export function createRegister(): Register {
 
   const find = (kind: StateKind, name: string): Last | undefined => parts[partOf(name)]?.[kind].get(name);
 
-  /** Returns the part that contains the name, and counts it as changed. */
+  /** Returns the part that contains the name, and increments the part's change counter. */
   function partToChange(name: string): RegisterPart {
     const index = partOf(name);
     changes[index] = (changes[index] ?? 0) + 1;
@@ -215,19 +219,22 @@ export function createRegister(): Register {
   };
 }
 
-/** Returns whether the record is of a new key, and not of an existing key returned to a repeated request. */
+/**
+ * Returns whether the record creates a new key. A repeated request that returns an existing key is not a
+ * creation.
+ */
 function isCreation({ statement, outcome, detail }: AuditRow): boolean {
   return statement === "key_create" && outcome === "granted" && detail.repeated !== "true";
 }
 
-/** Returns the states of the rows that an adoption names. */
+/** Returns the states of the rows that an adoption record names. */
 function adopted(detail: AuditRow["detail"], last: (digest: string) => Last): NamedState[] {
   const named = (kind: StateKind, list = ""): NamedState[] =>
     readNamed(list).map(([name, digest]) => ({ kind, name, last: last(textOf(digest)) }));
   return detail.step === "done" ? [...named("key", detail.keys), ...named("tenant", detail.tenants)] : [];
 }
 
-/** Formats names and SHA-256 values of states for the record of an adoption. */
+/** Formats names and SHA-256 digests of states for an adoption record. */
 export function writeNamed(rows: readonly (readonly [name: string, digest: Buffer])[]): string {
   return rows.map(([name, digest]) => `${name}=${digest.toString("hex")}`).join(",");
 }

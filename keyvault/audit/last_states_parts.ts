@@ -7,7 +7,7 @@ import type { Pending } from "../db/rows.ts";
  */
 export type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
 
-/** The part of the register for all keys, tenants and root keys whose names hash to it. */
+/** One part of the register. It contains the keys, tenants and root keys whose names hash to it. */
 export type RegisterPart = {
   key: Map<string, Last>;
   tenant: Map<string, Last>;
@@ -15,16 +15,16 @@ export type RegisterPart = {
   lists: Map<string, { digest: string; updatedAt: number; listed: string | null }>;
 };
 
-/** Data of the register that belongs to no name. */
+/** Data of the register that does not belong to a single key or tenant. */
 export type RegisterRest = {
-  /** Numbers of the records by which earlier versions adopted rows automatically. */
+  /** Numbers of the adoption records that earlier versions wrote automatically. */
   earlierAdoptions: Set<number>;
-  /** True if every row has a code because the automatic adoption of an earlier version finished. */
+  /** True if every row has a code because an earlier version completed its automatic adoption. */
   allCoded: boolean;
   wish: Pending | null;
 };
 
-/** Number of parts of the register, without its rest. */
+/** Number of parts of the register. {@link RegisterRest} is not counted. */
 export const PARTS = 256;
 
 /** Returns the part that a name belongs to, by its FNV-1a hash. */
@@ -41,7 +41,7 @@ export function emptyPart(): RegisterPart {
   return { key: new Map(), tenant: new Map(), roots: new Map(), lists: new Map() };
 }
 
-/** Returns a rest without entries. */
+/** Returns an empty rest of a register. */
 export function emptyRest(): RegisterRest {
   return { earlierAdoptions: new Set(), allCoded: false, wish: null };
 }
@@ -101,7 +101,7 @@ export function readPart(text: string): RegisterPart {
   };
 }
 
-/** Serializes the rest. */
+/** Serializes the rest of a register. */
 export function writeRest({ earlierAdoptions, allCoded, wish }: RegisterRest): string {
   return JSON.stringify({
     earlierAdoptions: [...earlierAdoptions],

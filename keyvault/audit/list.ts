@@ -13,8 +13,8 @@ export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
 };
 
 /**
- * A page of records in order. `next` is the number to continue after, or null on the last page. `head` is the
- * newest record of the chain.
+ * A page of records in order. `next` is the number to pass as `after` for the next page, or null on the last
+ * page. `head` is the newest record of the chain.
  */
 export type AuditPage = { records: AuditView[]; next: number | null; head: { seq: number; mac: string } };
 

@@ -17,7 +17,7 @@ export type Role = RemoteRole | "local";
 
 /**
  * A caller: role and name from the certificate's `deputize://role/<role>/<name>`. `certificate` is the
- * caller's certificate, base64 of its DER, if the caller sent one.
+ * caller's certificate, base64 of its DER, if the caller presented one.
  */
 export type Caller = { role: Role; name: string; certificate?: string };
 
@@ -47,16 +47,16 @@ export type StatementKind =
   | "call";
 
 /**
- * The outcome of an action. `granted` is written before a signature leaves the vault, so a granted record
- * without a known signature means that the answer was lost. `failed` means that the signature of a `granted`
- * record could not be created, or that the object to change had been altered. All other outcomes are codes of
- * refusals.
+ * The outcome of an action. A `granted` record is written before the signature leaves the vault. If the
+ * caller has no signature for a granted record, the answer was lost. `failed` means that the signature of a
+ * `granted` record could not be created, or that the key or tenant to change had been altered in the
+ * database. All other outcomes are codes of refusals.
  */
 type Outcome = "granted" | "failed" | RefusalCode;
 
 /**
- * A record as operations write it. `digest` is SHA-256 of the signed bytes, or of the state that the record
- * sets for a key or tenant. `detail` describes the subject of the action.
+ * A record as the vault's operations write it. `digest` is SHA-256 of the signed bytes, or of the state that
+ * the record sets for a key or tenant. `detail` describes the subject of the action.
  */
 export type AuditEntry = {
   caller: Caller;
@@ -68,10 +68,10 @@ export type AuditEntry = {
   detail?: Readonly<Record<string, string>>;
 };
 
-/** The code before the first record. */
+/** The value that stands in for a previous code at the first record. */
 export const GENESIS = Buffer.alloc(32);
 
-/** Returns an entry at its place in the chain, without its code. */
+/** Returns the record for an entry, with its number and time but without its code. */
 export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): Omit<AuditRow, "mac"> {
   return {
     seq,
@@ -88,8 +88,8 @@ export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): 
 }
 
 /**
- * Returns the {@link recordBytes} of a stored record, or `undefined` if it has no canonical form. Every
- * record that the vault wrote has one.
+ * Returns the {@link recordBytes} of a stored record, or `undefined` if the record has no canonical form.
+ * Every record that the vault wrote has a canonical form.
  */
 export function storedBytes(record: AuditRow): Uint8Array | undefined {
   try {

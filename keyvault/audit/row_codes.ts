@@ -8,8 +8,8 @@ import type { Register } from "./last_states.ts";
 
 const NOTHING = new Uint8Array(0);
 /**
- * Upper limit for the bytes of a state. The vault never writes a longer one, because request bodies and
- * ceilings are shorter.
+ * Maximum bytes of a state. The vault never writes a longer state, because request bodies and ceilings are
+ * shorter.
  */
 const MAX_STATE_BYTES = 524_288;
 
@@ -17,8 +17,8 @@ type KeyState = Omit<KeyRow, "state_mac">;
 type TenantState = Omit<TenantRow, "state_mac">;
 
 /**
- * Codes of the token over the state and ceiling of a key or tenant, so that nobody can change them through
- * the database alone. A key's code also covers its purpose, label and request.
+ * Codes (HMACs by the token) over the state and ceiling of each key or tenant. Nobody can change these
+ * through the database alone without being detected. A key's code also covers its purpose, label and request.
  */
 export type RowCodes = {
   /** Returns the rows with their codes. Makes one call to the token. */
@@ -27,29 +27,27 @@ export type RowCodes = {
     tenants: readonly T[];
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
   /**
-   * Returns for each row whether it is as the vault last wrote it, keys first, then tenants. Such a row has
-   * the token's code and the last state in the verified audit. During the journal's change that writes record
-   * `turn`, a row without an earlier state may have the state of that record.
+   * Returns for each row whether the vault last wrote it in this form, first for the keys and then for the
+   * tenants. The row must have a valid code of the token, and its state must be the last one in the verified
+   * audit. `turn` is the number of the record that the journal is writing now. A row without an earlier state
+   * may have the state of that record.
    */
   check(rows: StateRows, turn?: number): Promise<boolean[]>;
-  /**
-   * Checks rows like {@link RowCodes.check}. Rejects with `VaultError key_damaged` unless all rows are
-   * intact.
-   */
+  /** Checks rows like {@link RowCodes.check}. Rejects with `VaultError key_damaged` unless all rows pass. */
   require(rows: StateRows): Promise<void>;
   /** Returns the current position in the audit, for {@link RowCodes.overtaken}. */
   now(): number;
   /**
-   * Returns whether a row changed after `readAt`, the position in the audit before the rows were read. This
-   * can happen only to rows read outside the journal's transactions. Read such rows again before you report
-   * them as damaged.
+   * Returns whether a row changed after the audit position `readAt`, which must be from before the rows were
+   * read. Only rows that were read outside the journal's transactions can be outdated. Read such rows again
+   * before you report them as damaged.
    */
   overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
 };
 
 type StateRows = { keys: readonly KeyRow[]; tenants: readonly TenantRow[] };
 
-/** Returns row codes made with the token's audit key and checked against the register. */
+/** Returns row codes that use the token's audit key and the last states in the register. */
 export function createRowCodes(
   token: Pick<Token, "authenticate">,
   register: Pick<Register, "head" | "isLast" | "changedAt">,
@@ -121,15 +119,15 @@ function nameOf(row: KeyState | TenantState): ["key" | "tenant", string] {
   return "key_id" in row ? ["key", row.key_id] : ["tenant", row.tenant];
 }
 
-/** Returns whether the vault can have written a row's state, so that the row can get a code. */
+/** Returns whether the vault could have written a row's state. Only such a row can get a code. */
 export function isCodable(row: KeyState | TenantState): boolean {
   const text = "key_id" in row ? orNothing(keyStateBytes)(row) : orNothing(tenantStateBytes)(row);
   return text !== undefined;
 }
 
 /**
- * Returns a row's bytes, or `undefined` if they have no canonical form or are too long. The vault never
- * writes such a row.
+ * Wraps `bytesOf` so that it returns `undefined` if a row has no canonical form or is too long. The vault
+ * never writes such a row.
  */
 function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
   return (row) => {
@@ -149,7 +147,7 @@ function keyStateBytes(row: KeyState): Uint8Array {
   return canonicalBytes({ ...earlierKeyState(row), version: 2, purpose, label, request });
 }
 
-/** Returns the bytes covered by codes of the first version. A key keeps such a code until its next change. */
+/** Returns the bytes that codes of the first version cover. A key keeps such a code until its next change. */
 function earlierKeyStateBytes(row: KeyState): Uint8Array {
   return canonicalBytes(earlierKeyState(row));
 }

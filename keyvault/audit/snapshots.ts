@@ -17,9 +17,9 @@ import {
 import type { Head } from "./writer_connection.ts";
 
 /**
- * The register's parts, cached in the database to make a start short. Each part carries the token's code over
+ * The register's parts, cached in the database to shorten startup. Each part carries the token's code over
  * its content, its number and the record at which it was saved. Altering, mixing or deleting parts only makes
- * a start longer.
+ * startup slower.
  */
 export type Snapshots = {
   /**
@@ -34,9 +34,11 @@ export type Snapshots = {
 type StoredPart = { part: number; seq: number; head: Buffer; content: Buffer; mac: Buffer };
 type Taken = Omit<StoredPart, "mac"> & { digest: Buffer };
 
-/** Number of the rest, after those of the parts. */
+/** Part number of the register's rest. It follows the numbers of the parts. */
 const REST = PARTS;
-/** Number of parts that are coded and stored together. The token needs some milliseconds for them. */
+/**
+ * Number of parts that get their codes and are stored together. The token needs a few milliseconds per batch.
+ */
 const TOGETHER = 16;
 
 /** Returns the snapshots of a register. */
@@ -55,8 +57,8 @@ export function createSnapshots(parts: {
   }
 
   /**
-   * Returns one part as it is now. A part that has not changed since it was stored keeps its stored content
-   * and only gets a new code.
+   * Returns the current content of one part. If the part has not changed since it was stored, reuses the
+   * stored content, and only its code is new.
    */
   function take(part: number): Taken & { changes: number } {
     const { seq, mac } = register.head();
@@ -120,8 +122,8 @@ export function createSnapshots(parts: {
 }
 
 /**
- * Parses the parts. Returns `undefined` if one has another format. Codes of another version's parts are
- * valid, but their format may differ.
+ * Parses the parts. Returns `undefined` if a part has another format. Parts of another vault version have
+ * valid codes, but their format may differ.
  */
 function readContents(
   parts: readonly StoredPart[],
@@ -148,17 +150,17 @@ function codedBytes({ part, seq, head, digest }: Omit<Taken, "content">): Uint8A
   });
 }
 
-/** Saves snapshots while the vault runs. */
+/** The running task that saves snapshots. */
 export type SnapshotKeeping = { stop(): Promise<void> };
 
 const EVERY_MS = 10_000;
-/** Number of new records after which the next snapshot is saved, while the vault runs and when it stops. */
+/** Number of new records that trigger a snapshot while the vault runs, and a smaller number at shutdown. */
 const MOST_BEHIND = 20_000;
 const BEHIND_AT_STOP = 1_000;
 
 /**
- * Saves the register when the chain has grown by some thousand records since `savedAt`, and at the stop. Logs
- * a failure and tries again later.
+ * Saves the register whenever the chain has grown by {@link MOST_BEHIND} records since `savedAt`. Also saves
+ * it at shutdown if there are {@link BEHIND_AT_STOP} new records. Logs a failure and tries again later.
  */
 export function keepSnapshots(
   { snapshots, register, log }: { snapshots: Snapshots; register: Pick<Register, "head">; log: Logger },

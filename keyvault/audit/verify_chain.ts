@@ -6,13 +6,13 @@ import type { Register } from "./last_states.ts";
 import { GENESIS, storedBytes } from "./record.ts";
 import { type Head, LedgerMismatch } from "./writer_connection.ts";
 
-/** Result of a verification: the whole chain is valid, or the first record that breaks it. */
+/** Result of a verification: a valid chain with its head, or the first record that breaks the chain. */
 export type ChainVerdict = { intact: true; head: Head } | ChainBreak;
 
 /** A chain that is broken from record `seq` on. */
 export type ChainBreak = { intact: false; seq: number; reason: "altered" | "missing" | "cut" };
 
-/** Consecutive records of the chain. Without a `fault`, the codes of all of them are valid. */
+/** Consecutive records of the chain. If there is no `fault`, all their codes are valid. */
 export type ChainPage = { records: readonly AuditRow[]; fault: ChainBreak | undefined };
 
 /** Reads up to `limit` records after a number, in order. */
@@ -45,7 +45,7 @@ export async function* walkChain(
 }
 
 /**
- * Starts to read a page while the previous one is verified. A failure is reported when the page is awaited.
+ * Starts to read a page while the previous page is verified. A failure is reported when the page is awaited.
  */
 function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
   const reading = Promise.resolve(read(after, PAGE));
@@ -81,13 +81,15 @@ export async function verifyChain(
   return { intact: true, head: { seq: head.seq, mac: head.mac } };
 }
 
-/** Returns a reader of the records in a database. */
+/** Returns a function that reads records from a database. */
 export function readFrom(database: Database): ReadRecords {
   return (after, limit) =>
     database<AuditRow>("audit").where("seq", ">", after).orderBy("seq").limit(limit).then();
 }
 
-/** Returns the bytes of a page's records, up to the first record that has none. */
+/**
+ * Returns the canonical bytes of a page's records. Stops before the first record that has no canonical form.
+ */
 function readable(page: readonly AuditRow[]): Uint8Array[] {
   const texts: Uint8Array[] = [];
   for (const row of page) {
@@ -121,10 +123,10 @@ function headBreak(
 }
 
 /**
- * Brings the register to the end of the chain. Verifies and adds all records after its head, whether an
- * earlier process or another one wrote them. Throws `LedgerMismatch` if the head is no longer in the chain or
- * a record after it is not valid. Also throws it if the chain lacks the head that the token has noted or one
- * of `taken`, the heads at which the register's parts were saved.
+ * Brings the register up to date with the chain. Verifies and adds all records after the register's head,
+ * even if another process wrote them. Throws `LedgerMismatch` if the register's head is no longer in the
+ * chain or a later record is not valid. Also throws it if the chain lacks the head that the token has noted
+ * or one of `taken`. `taken` contains the heads at which the snapshot's parts were saved.
  */
 export async function catchUp(
   client: pg.Client,
@@ -159,7 +161,7 @@ export async function catchUp(
   }
 }
 
-/** Throws if a record has the number of an expected one and another code. */
+/** Throws if a record has the number of an expected head but another code. */
 function requireExpected(records: readonly Head[], codes: ReadonlyMap<number, Buffer>): void {
   const found = records.find(({ seq, mac }) => codes.get(seq)?.equals(mac) === false);
   if (found === undefined) return;
@@ -168,7 +170,7 @@ function requireExpected(records: readonly Head[], codes: ReadonlyMap<number, Bu
   );
 }
 
-/** Throws unless the chain contains the head, and the record's content matches its code. */
+/** Throws unless the chain contains the head and the content of the head's record matches its code. */
 async function requireKnown(
   read: ReadRecords,
   token: Pick<Token, "chain">,

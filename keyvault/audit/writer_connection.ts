@@ -6,12 +6,12 @@ import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
 
-/** The last record of the chain: its number (0 before the first record) and its code. */
+/** The last record of the chain: its number (0 if there are no records) and its code. */
 export type Head = { seq: number; mac: Buffer };
 
 /**
- * The chain differs from what this vault wrote: a record of it, or one that this process knows, is missing or
- * not valid.
+ * The chain differs from what this vault wrote: a record is missing or not valid, or the chain lacks a record
+ * that this process knows.
  */
 export class LedgerMismatch extends UserError {
   override readonly name = "LedgerMismatch";
@@ -26,17 +26,20 @@ export class LedgerHeld extends UserError {
   }
 }
 
-/** The only connection that may write. */
+/** The only database connection that may write the audit chain. */
 export type Ledger = { client: pg.Client };
 
-/** Advisory lock of the only writer's session. It is released when the session ends for any reason. */
+/**
+ * Advisory lock that makes this session the only writer. Postgres releases it when the session ends for any
+ * reason.
+ */
 const LEDGER_LOCK = 7_233_101;
 const LOCK_WAIT_MS = 3_000;
 const LOCK_NOT_AVAILABLE = "55P03";
 const CLOSE_DEADLINE_MS = 1_000;
 
 /**
- * Connects as the only writer of this database and runs `prepare` on the connection first.
+ * Connects as the only writer of this database's audit chain. Runs `prepare` on the connection first.
  *
  * Throws `LedgerHeld`, an error of `prepare`, or the database's own error.
  */
@@ -76,9 +79,10 @@ async function acquireLock(client: pg.Client): Promise<void> {
 }
 
 /**
- * Appends records in one statement, and so with one wait for the disk. The primary key refuses a number that
- * is in use, so two writers can never fork the chain. Writes nothing unless the record before the first one
- * exists. The rows are one JSON parameter: 0.31 ms for one record, compared with 0.37 ms for eleven arrays.
+ * Appends records in one statement, and so with one wait for the disk. The primary key rejects a number that
+ * is already in use, so two writers can never fork the chain. Writes nothing unless the record before the
+ * first one exists. The rows are passed as one JSON parameter, which takes 0.31 ms for one record. Eleven
+ * arrays take 0.37 ms.
  *
  * Throws `LedgerMismatch` if the previous record was removed, or the database's own error.
  */
@@ -108,19 +112,19 @@ function hexOf(bytes: Buffer): string {
   return `\\x${bytes.toString("hex")}`;
 }
 
-/** Notes the chain's head in the token. */
+/** Periodically notes the chain's head in the token. */
 type HeadNoting = {
   /** Notes the head now. Rejects with `VaultError token_unavailable` or `sealed`. */
   note(): Promise<void>;
-  /** Notes the head a last time and ends the periodic notes. Never rejects. */
+  /** Notes the head one last time and stops the periodic notes. Never rejects. */
   stop(): Promise<void>;
 };
 
 const EVERY_MS = 1_000;
 
 /**
- * Notes the head every `everyMs` if it changed, and on request. If the database's owner later removes or
- * resets noted records, the next start detects it.
+ * Notes the head in the token every `everyMs` if it changed, and on request. If the database's owner later
+ * removes records or resets the chain to an earlier state, the next startup detects it.
  */
 export function createHeadNoting(
   head: () => Head,

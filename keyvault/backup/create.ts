@@ -21,7 +21,7 @@ import {
   signLines,
 } from "./format.ts";
 
-/** Creates an encrypted backup. Resolves to a refusal if there is no recovery key. */
+/** Creates an encrypted backup. Resolves to a refusal if the vault has no recovery key. */
 export type CreateBackup = (caller: Caller) => Promise<Readable | Refusal>;
 
 type Snapshot = Readable | Refusal;
@@ -37,11 +37,11 @@ export type BackupParts = {
 };
 
 /**
- * Creates backups of a vault while it signs. A backup contains the token's folder and every row, as of one
- * moment between two records of the journal. It therefore contains the key-encryption key of every stored
- * data key. The service key signs the backup at its end, after a record of that signature. The backup is
- * encrypted to the recovery key, whose private half the vault does not have. If the signature fails, the
- * backup stream breaks off.
+ * Returns a function that creates backups while the vault keeps signing. A backup contains the token's folder
+ * and every row, as of one moment between two records of the journal. It therefore contains the
+ * key-encryption key of every stored data key. The service key signs the backup at its end, after an audit
+ * record of that signature. The backup is encrypted to the recovery key, whose private half the vault does
+ * not have. If the signature fails, the backup stream is aborted.
  */
 export function createBackups(parts: BackupParts): CreateBackup {
   const { config, journal, clock, custody, service, metrics } = parts;
@@ -94,8 +94,8 @@ export function createBackups(parts: BackupParts): CreateBackup {
       const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
       const backup = Readable.from(encryptStream(lines, recoveryKey), { objectMode: false });
       backup.once("end", () => metrics.lastBackup.set(unixSeconds(now)));
-      // A generator that nobody has read from runs no `finally` when it is dropped. Without this handler, a
-      // client that disconnects before the first chunk would leave the snapshot open.
+      // Node runs the `finally` block of a generator only if somebody has read from it. Without this handler,
+      // a client that disconnects before the first chunk would leave the snapshot open.
       return backup.once("close", () => void client.end().catch(() => {}));
     } catch (error) {
       void client.end().catch(() => {});
@@ -116,12 +116,13 @@ export function createBackups(parts: BackupParts): CreateBackup {
   };
 }
 
-/** Number of newest records in which to look for the last backup. */
+/** How many of the newest records to search for the last backup. */
 const RECORDS = 1_000_000;
 
 /**
  * Sets the metric to the time of the last signed backup in the audit, unless a newer backup finished in the
- * meantime. Never rejects. If the audit cannot be read, logs it and leaves the metric at "no backup known".
+ * meantime. Never rejects. If the audit cannot be read, logs the failure and leaves the metric at "no backup
+ * known".
  */
 export async function measureLastBackup(
   database: Database,

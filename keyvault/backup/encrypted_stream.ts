@@ -18,7 +18,7 @@ const TAG_BYTES = 16;
 const FRAME_BYTES = 65_536;
 const LAST = 1;
 
-/** Creates an X25519 key pair (PEM) to recover backups with. The vault stores only the public half. */
+/** Creates an X25519 key pair (PEM) for the recovery of backups. The vault stores only the public half. */
 export function createRecoveryKey(): { publicKey: string; privateKey: string } {
   const { publicKey, privateKey } = generateKeyPairSync("x25519");
   return {
@@ -28,10 +28,10 @@ export function createRecoveryKey(): { publicKey: string; privateKey: string } {
 }
 
 /**
- * Encrypts text to a recovery key. The format is magic ‖ one-time X25519 key (32 bytes) ‖ frames, each of a
- * u32be length and AES-256-GCM ciphertext with its tag. The key is HKDF-SHA256 of the shared secret over both
- * public keys. A frame's nonce contains its number and whether it is the last. Frames therefore cannot be
- * moved or omitted, and the end cannot be cut off.
+ * Encrypts text to a recovery key. The format is magic ‖ one-time X25519 key (32 bytes) ‖ frames. A frame is
+ * a u32be length and an AES-256-GCM ciphertext with its tag. HKDF-SHA256 derives the AES key from the shared
+ * secret and both public keys. A frame's nonce contains its number and whether it is the last. Frames
+ * therefore cannot be moved or omitted, and the end cannot be cut off.
  */
 export async function* encryptStream(
   texts: AsyncIterable<string>,
@@ -122,8 +122,8 @@ function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Buffer, re
 }
 
 /**
- * Derives the key of a stream from its one-time key. Some points give no shared secret, so nobody can decrypt
- * such a stream.
+ * Derives a stream's AES key from its one-time key. Throws a `UserError` for a point that gives no shared
+ * secret.
  */
 function openKey(own: KeyObject, point: Buffer): Buffer {
   const recipient = pointOf(createPublicKey(own));

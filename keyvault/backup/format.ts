@@ -10,8 +10,8 @@ import { UserError } from "../errors.ts";
 import { decryptStream } from "./encrypted_stream.ts";
 
 /**
- * Tables in the order in which a restore can fill them. Each has the column to sort its rows by and the
- * number of rows per line.
+ * Tables in an order that satisfies foreign keys during a restore. Each entry has the column that sorts its
+ * rows and the number of rows per line.
  */
 export const BACKUP_TABLES = [
   { table: "tenants", column: "tenant", page: 500 },
@@ -43,7 +43,7 @@ const end = z.object({ kind: z.literal("end"), counts: z.record(z.string(), z.in
 /**
  * First line of a backup. `migrations` names the schema of the rows. `head` is the last record of the audit
  * chain. `token` contains the files of a SoftHSM token by their path in its folder, base64. It is empty for a
- * token that has its own means of backup.
+ * token that is backed up by its own tools.
  */
 export type Manifest = z.infer<typeof manifest>;
 
@@ -57,7 +57,8 @@ const contentLines = [manifest, rows, end] as const;
 
 /**
  * Yields the lines of a backup before its signature, from the rows that `client`'s open transaction sees. The
- * transaction must be a snapshot. Closes the connection after the last line or when the iteration ends early.
+ * transaction must be a snapshot. Closes the connection after the last line or when the caller stops the
+ * iteration early.
  */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
   try {
@@ -136,7 +137,7 @@ export type SignatureLine = z.infer<typeof signatureLine>;
 
 const NEWLINE = 0x0a;
 
-/** A backup that can be read from its beginning any number of times. */
+/** A function that returns the backup's bytes from the beginning. It may be called any number of times. */
 export type BackupSource = () => AsyncIterable<Buffer>;
 
 const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]);
@@ -184,7 +185,7 @@ export function readLine(line: Buffer): BackupLine {
 /** Returns the error for lines that are missing, out of order, or not part of a backup. */
 export const incompleteBackup = (): UserError => new UserError("The backup is incomplete or out of order");
 
-/** Returns the bytes that the service key signs: canonical JSON of the whole statement. */
+/** Returns the bytes that the service key signs: canonical JSON of the whole statement about a backup. */
 export function backupSignBytes({
   type,
   version,
@@ -197,8 +198,8 @@ export function backupSignBytes({
 }
 
 /**
- * Yields the lines, then the signature line that `sign` creates from their SHA-256. Rejects if `sign`
- * rejects.
+ * Yields the lines of a backup, then the signature line that `sign` creates from their SHA-256. Rejects if
+ * `sign` rejects.
  */
 export async function* signLines(
   lines: AsyncIterable<string>,
@@ -213,7 +214,8 @@ export async function* signLines(
 }
 
 /**
- * Returns the id of the service key that signed exactly this manifest and digest, or `undefined` if none did.
+ * Returns the id of the service key that signed exactly this manifest and digest, or `undefined` if no stored
+ * service key did.
  */
 export async function signerOf(
   line: unknown,

@@ -27,19 +27,19 @@ import {
   readLine,
 } from "./format.ts";
 
-/** SQLSTATEs of a value that does not fit its column or violates a constraint. */
+/** SQLSTATE classes of a value that does not fit its column or violates a constraint. */
 const UNFIT = /^2[23][0-9A-Z]{3}$/;
 
-/** Error codes of the file system if another process removes or fills a folder. */
+/** File system error codes that occur if another process removes a folder or creates files in it. */
 const TAKEN_AWAY = new Set(["ENOENT", "ENOTEMPTY", "EEXIST"]);
 
-/** Table of keys that earlier versions kept in the token. Their backups count its rows. */
+/** Table of an earlier version, which kept some keys in the token. Backups of that version count its rows. */
 const RESIDENTS = "residents";
 
 /**
  * Result of a restore. `head` is the last record of the audit chain at the time of the backup. `upgraded`
- * names the migrations that were applied to the rows. It is empty for a backup with the newest tables.
- * `signed_by` is the id of the service key, or null for an unsigned backup.
+ * names the migrations that were applied to the restored rows. It is empty if the backup already had the
+ * newest schema. `signed_by` is the id of the service key, or null for an unsigned backup.
  */
 export type Restored = {
   created_at: string;
@@ -51,14 +51,14 @@ export type Restored = {
 
 /**
  * Restores a backup of this origin on a machine without a vault: the database is empty and there is no token.
- * Reads the backup to its end and checks its signature before it writes anything, then reads it again to
- * store it. One transaction creates the tables for the backup's rows, stores the rows, and migrates them to
- * the newest schema, like an upgrade in place. The token is moved into place when it is complete. A failed
- * restore therefore leaves nothing behind. The only exception is a connection that ends during the commit:
+ * Reads the backup to its end and checks its signature before it writes anything. Then reads the backup again
+ * to store it. One transaction creates the tables for the backup's rows, stores the rows, and migrates them
+ * to the newest schema, like an upgrade in place. The token is moved into place when it is complete. A failed
+ * restore therefore leaves nothing behind. The only exception is a connection that fails during the commit:
  * the token then exists, and the rows may exist.
  *
- * Throws `UserError` if a vault already exists. Also throws it if the backup has another origin, was altered,
- * is damaged, is cut off, comes from a newer version, or is for another recovery key.
+ * Throws `UserError` if a vault already exists. Also throws it if the backup has a different origin, was
+ * altered, is damaged, is cut off, comes from a newer version, or is for another recovery key.
  */
 export async function restoreBackup(
   config: Config,
@@ -96,12 +96,12 @@ export async function restoreBackup(
   }
 }
 
-/** Returns whether a commit certainly failed. If the connection ended instead, the result is unknown. */
+/** Returns whether the commit certainly failed. If the connection was lost instead, the result is unknown. */
 function isRolledBack(error: unknown): boolean {
   return /^(?!08|57)[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? "");
 }
 
-/** Fills a token's folder. The folder appears only if `fill` succeeds. */
+/** Fills a new token folder. The folder appears in its place only if `fill` succeeds. */
 async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>): Promise<T> {
   try {
     return await makeFolderDurably(folder, fill);
@@ -125,7 +125,9 @@ async function requireEmpty(transaction: Knex.Transaction): Promise<void> {
   }
 }
 
-/** Gives an empty database exactly the tables that match rows of these migrations. */
+/**
+ * Creates in an empty database exactly the tables that these migrations define, to match the backup's rows.
+ */
 async function makeTables(transaction: Knex.Transaction, migrations: readonly string[]): Promise<void> {
   const applied = await appliedMigrations(transaction);
   if (applied.length > migrations.length) await dropSchema(transaction);
@@ -171,7 +173,7 @@ async function storeLines(
   return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
 }
 
-/** Creates the tables for the rows, and the token. */
+/** Prepares the tables and the token folder for the restore. */
 async function prepare(
   transaction: Knex.Transaction,
   manifest: Manifest,
@@ -238,8 +240,8 @@ async function writeToken(folder: string, files: Record<string, string>): Promis
   if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === ".")) {
     throw new UserError("The backup has a file of the token that cannot be written");
   }
-  // Creates outer folders first, but never `folder` itself. If another process removes it meanwhile, nothing
-  // more is written.
+  // Creates outer folders before inner ones, but never `folder` itself. If another process removes `folder`
+  // meanwhile, the restore fails and writes nothing more.
   for (const name of [...folders].filter((name) => name !== "").sort()) {
     await mkdir(join(folder, name), { mode: 0o700 });
   }

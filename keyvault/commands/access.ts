@@ -5,11 +5,11 @@ import { loadConfig } from "../config.ts";
 import { UserError } from "../errors.ts";
 import { readCertificates, writeCertificates } from "../tls/material.ts";
 
-/** Address of a running vault and credentials of the caller, from the command line. */
+/** Command-line options with the address of a running vault and the caller's credentials. */
 export type AccessOptions = { url?: string; ca?: string; cert?: string; key?: string };
 
 /**
- * Address of a running vault and credentials of the caller: the contents of PEM files, and the parsed
+ * Address of a running vault and the caller's credentials: the contents of the PEM files, and the parsed
  * certificate.
  */
 export type Access = {
@@ -23,9 +23,10 @@ export type Access = {
 };
 
 /**
- * Reads address, authority, certificate and key from the options. The settings provide what the options omit.
- * The key of a certificate is expected beside it. `-` reads both from standard input. Throws a `UserError`
- * that names a file that cannot be read or a key of another certificate, or reports an invalid address.
+ * Reads address, authority, certificate and key from the options. Environment settings replace missing
+ * options. A certificate's key is expected in the same folder. `-` reads certificate and key from standard
+ * input. Throws a `UserError` for an unreadable file, a key that does not match the certificate, or an
+ * invalid address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const config = url && ca && cert ? undefined : loadConfig();
@@ -84,8 +85,8 @@ let taken: { cert: Buffer; key: Buffer } | undefined;
 
 /**
  * Reads the certificate and the key, PEM and in either order, from the start of standard input. Reads them
- * once and caches them. Leaves what follows, for example a PIN, to be read later. Throws a `UserError` if
- * they are missing.
+ * once and caches them. Does not consume what follows, for example a PIN. Throws a `UserError` if they are
+ * missing.
  */
 function readStdinIdentity(): { cert: Buffer; key: Buffer } {
   taken ??= read();
@@ -107,7 +108,8 @@ function read(): { cert: Buffer; key: Buffer } {
 }
 
 /**
- * Returns the next byte, or `undefined` at the end. Reads a single byte, so that nothing more is consumed.
+ * Returns the next byte of standard input, or `undefined` at the end. Reads a single byte, so that nothing
+ * after it is consumed.
  */
 function readByte(): string | undefined {
   const byte = Buffer.alloc(1);

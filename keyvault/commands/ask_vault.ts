@@ -12,7 +12,7 @@ export type RemoteOptions = AccessOptions & { json?: true };
 
 const TIMEOUT_MS = 10_000;
 
-/** A refusal by the vault, with the stable code of its error. */
+/** A refusal by the vault, with its stable error code. */
 export class CallError extends UserError {
   override readonly name = "Refused";
   readonly code: string;
@@ -121,7 +121,8 @@ async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData,
 }
 
 /**
- * Explanations and remedies by error code. `NOT_TRUSTED` and `REFUSED` are explained from the files in use.
+ * Explanations and remedies by error code. For `NOT_TRUSTED` and `REFUSED`, the explanation depends on the
+ * files in use.
  */
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there; is "keyvault serve" running?',

@@ -85,7 +85,8 @@ function printable({ chain, contradictions, damaged }: AuditVerdict): object {
 }
 
 /**
- * Describes contradictions and damaged rows in an intact chain. Returns an empty string if there are none.
+ * Describes contradictions and damaged rows in an otherwise intact chain. Returns an empty string if there
+ * are none.
  */
 function describeWrong({ contradictions, damaged }: AuditVerdict): string {
   return [

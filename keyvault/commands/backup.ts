@@ -85,17 +85,17 @@ const parseCount = wholeNumber(1, 10_000, "Give a number from 1 to 10000.");
 
 const NAME = /^keyvault-\d{8}T\d{6}\.\d{3}Z\.backup$/;
 const UNFINISHED = /^\.keyvault-\d{8}T\d{6}\.\d{3}Z\.backup\.unfinished$/;
-/** Age after which an unfinished backup counts as the leftover of an interrupted run. */
+/** Age after which an unfinished backup file counts as left over from an interrupted run. */
 const LEFT_MS = 3_600_000;
 
-/** A backup that was added to a folder, and the files that were removed for it, oldest first. */
+/** A backup that was added to a folder, and the older files that were removed, oldest first. */
 type AddedBackup = { file: string; bytes: number; removed: string[] };
 
 /**
- * Adds a backup to a folder, under a name with its time. `take` writes it to a temporary file, which is moved
- * into place when it is complete and on disk. Only then are two kinds of files removed: the oldest backups
- * beyond `keep`, and leftovers of interrupted runs after an hour. Files with other names are kept. If `take`
- * rejects, nothing has changed.
+ * Adds a backup to a folder. The file name contains the time. `take` writes the backup to a temporary file,
+ * which is moved into place when it is complete and on disk. Only then are the oldest backups beyond `keep`
+ * removed, and files of interrupted runs that are older than an hour. Files with other names are kept. If
+ * `take` rejects, nothing has changed.
  */
 export async function addBackup(
   folder: string,

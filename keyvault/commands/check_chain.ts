@@ -16,7 +16,7 @@ import { tokenSettings } from "../token/install.ts";
 import { encryptPin } from "../token/pin_box.ts";
 import { readPin } from "./read_input.ts";
 
-/** Result of a verification. Contradictions and damaged rows are checked only if the chain is intact. */
+/** Result of a verification. Contradictions and damaged rows are searched only if the chain is intact. */
 export type AuditVerdict = {
   chain: ChainVerdict;
   contradictions: readonly Contradiction[];
@@ -25,8 +25,8 @@ export type AuditVerdict = {
 
 /**
  * Verifies the audit chain of the configured vault, with its token and its database. Checks that the chain
- * contains `heads` and the head that the token has noted. Also compares its records with each other, and the
- * rows of keys and tenants with the records. Shows its progress on a terminal.
+ * contains `heads` and the head that the token has noted. Also checks that the records do not contradict each
+ * other, and that the rows of keys and tenants match the records. Shows progress on a terminal.
  */
 export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> {
   const progress = createProgress();
@@ -56,7 +56,7 @@ export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> 
   });
 }
 
-/** Makes the token of the configured vault note this end of its chain. See {@link acceptHead}. */
+/** Makes the configured vault's token note this end of the chain. See {@link acceptHead}. */
 export async function acceptChain(end: Head): Promise<Head> {
   return withChain((parts) => acceptHead({ ...parts, clock: systemClock }, end));
 }
@@ -75,7 +75,7 @@ async function withChain<T>(work: (parts: ChainParts) => Promise<T>): Promise<T>
   }
 }
 
-/** Opens the token with its PIN file or, without one, with a PIN that it asks for. */
+/** Opens the token with the PIN file. Without a PIN file, asks for the PIN. */
 async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
   const token = await openToken(settings, log, "seal");
   if (token.sealed() === undefined) return token;
@@ -91,7 +91,7 @@ async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
   }
 }
 
-/** Returns a progress line for a terminal. The line disappears at the end. */
+/** Returns a progress line for a terminal. `end` erases the line. */
 function createProgress(): { show(records: number): void; end(): void } {
   if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
   return {
@@ -103,11 +103,12 @@ function createProgress(): { show(records: number): void; end(): void } {
 const LOCAL: Caller = { role: "local", name: "recovery" };
 
 /**
- * Makes the token note the current end of the chain, whatever it noted before. This is for a database that
- * lost its newest records for a known reason. The chain must be intact from its first record on and end with
- * `end`. Records what the token had noted before.
+ * Makes the token note the current end of the chain, even if it noted a different head before. Use it for a
+ * database that lost its newest records for a known reason. The chain must be intact from its first record
+ * on, and its last record must be `end`. Records the head that the token had noted before.
  *
- * Throws `LedgerHeld` while a vault runs. Throws `UserError` if the chain is broken or has another end.
+ * Throws `LedgerHeld` while a vault runs. Throws `UserError` if the chain is broken or has another last
+ * record.
  */
 export async function acceptHead(
   parts: { databaseUrl: string; database: Database; token: Token; clock: Clock; log: Logger },

@@ -21,8 +21,8 @@ const DATABASE_HINTS: Readonly<Record<string, string>> = {
   "55000": "it does not accept connections",
 };
 /**
- * SQLSTATE classes that describe the server and never the query: connection, resources, operators, its
- * machine.
+ * SQLSTATE classes that describe the state of the server and never the query: connection, resources, operator
+ * intervention, and system errors.
  */
 const SERVER_TROUBLE = /^(08|53|55|57|58)[0-9A-Z]{3}$/;
 
@@ -39,14 +39,14 @@ const FILE_HINTS: Readonly<Record<string, string>> = {
   EIO: "the disk reports an error",
 };
 
-/** System calls whose errors do not name the file. */
+/** System calls whose errors do not contain the file's path. */
 const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
 
 type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & ErrorOfSetting;
 
 /**
- * Returns one line for a person about an error that ended a command, or `undefined` for a fault that needs
- * its stack trace. The line may contain addresses, paths and codes, never passwords.
+ * Returns a one-line message for the user about an error that stopped a command. Returns `undefined` for a
+ * fault that needs its stack trace. The line may contain addresses, paths and codes, never passwords.
  */
 export function describeError(error: unknown): string | undefined {
   if (error instanceof UserError) return error.message;
@@ -68,7 +68,10 @@ export function describeError(error: unknown): string | undefined {
   return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`, setting);
 }
 
-/** Returns a file system error as one line that names the file, or `undefined` for any other error. */
+/**
+ * Returns a one-line message for a file system error, with the file's path, or `undefined` for any other
+ * error.
+ */
 export function describeFileError(error: unknown): string | undefined {
   const { code, path } = error as SystemError;
   if (code === undefined || path === undefined) return undefined;

@@ -1,14 +1,15 @@
 import stringWidth from "string-width";
 
-/** A column of a table: its heading, and whether it may be shortened on a narrow terminal. */
+/** A column of a table: its heading, and whether its cells may be shortened on a narrow terminal. */
 export type Column = { heading: string; shrinks?: true };
 
 const GAP = "  ";
 const LEAST = 8;
 
 /**
- * Returns rows as aligned text. Lines have at most `columns` characters as far as the columns with `shrinks`
- * allow. Shortened texts end in "…". Widths are terminal widths, also for wide scripts and joined symbols.
+ * Returns rows as an aligned table. Lines have at most `columns` characters, as far as shortening the
+ * `shrinks` columns allows. Shortened cells end in "…". Widths are terminal widths, including wide scripts
+ * and combined symbols.
  */
 export function drawTable(
   head: readonly Column[],
@@ -39,7 +40,10 @@ function shrink(head: readonly Column[], widths: number[], columns: number): voi
   }
 }
 
-/** Returns a cell of exactly `width` columns: padded with spaces, or shortened and ended by "…". */
+/**
+ * Returns a cell of exactly `width` columns. A short cell is padded with spaces. A long one is shortened and
+ * ends in "…".
+ */
 export function pad(cell: string, width: number): string {
   const long = lengthOf(cell) > width;
   const text = long ? `${cut(cell, width - 1)}…` : cell;
@@ -59,17 +63,19 @@ function lengthOf(text: string): number {
   return stringWidth(text);
 }
 
-/** Writes the result of a command to standard output: a line of JSON with `--json`, otherwise this text. */
+/**
+ * Writes a command's result to standard output: `value` as one line of JSON with `--json`, otherwise `text`.
+ */
 export function print({ json }: { json?: true | undefined }, value: unknown, text: string): void {
   process.stdout.write(json ? `${JSON.stringify(value)}\n` : text);
 }
 
-/** A progress line on standard error. Shown only on a terminal. */
+/** A progress line on standard error, shown only on a terminal. */
 type ProgressBar = { show(done: number, total: number): void; end(): void };
 
 const WIDEST_BAR = 40;
 
-/** Returns a progress bar for this terminal. It shows nothing if the stream is not a terminal. */
+/** Returns a progress bar for this terminal. The bar shows nothing if the stream is not a terminal. */
 export function createProgressBar(terminal: NodeJS.WriteStream = process.stderr): ProgressBar {
   if (!terminal.isTTY) return { show: () => {}, end: () => {} };
   return {
@@ -78,7 +84,7 @@ export function createProgressBar(terminal: NodeJS.WriteStream = process.stderr)
   };
 }
 
-/** Returns one line of at most `columns` characters: bar, percentage and counts. */
+/** Returns a progress line of at most `columns` characters: bar, percentage and counts. */
 export function drawProgress(done: number, total: number, columns: number): string {
   const share = total === 0 ? 1 : Math.min(1, done / total);
   const text = ` ${String(Math.floor(share * 100)).padStart(3)} %  ${done} of ${total}`;
@@ -87,7 +93,7 @@ export function drawProgress(done: number, total: number, columns: number): stri
   return `[${"#".repeat(filled)}${"-".repeat(width - filled)}]${text}`;
 }
 
-/** Narrowest assumed width of a terminal. */
+/** Terminals are assumed to have at least this many columns. */
 const NARROWEST = 80;
 
 /** Returns the columns of the terminal, at least 80. Returns 80 if `stream` is not a terminal. */
@@ -96,8 +102,9 @@ export function columnsOf(stream: NodeJS.WriteStream = process.stdout): number {
 }
 
 /**
- * Lists names and their texts, one entry per line. A text that does not fit in `columns` is wrapped between
- * words. A word longer than a line, such as a code to copy, gets a line of its own, indented by two columns.
+ * Returns names with their descriptions, one entry per line. Descriptions that do not fit in `columns` are
+ * wrapped between words. A word longer than a line, such as a code to copy, gets its own line, indented by
+ * two columns.
  */
 export function foldLines(
   lines: readonly (readonly [name: string, text: string])[],

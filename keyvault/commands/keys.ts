@@ -8,7 +8,7 @@ import { parseDestructionDays, parseTenant } from "./tenants.ts";
 
 const KEY_ID = /^[0-9a-f]{32}$/;
 const DAMAGED_EXIT_CODE = 2;
-/** Minimum terminal columns for a list with dates. */
+/** Minimum number of terminal columns for a list that shows dates. */
 const WITH_DATES = 92;
 
 const ABOUT_KEYS = `Show a running vault's keys, and disable, enable or destroy them, with an admin's certificate. An auditor's is enough to show them.
@@ -117,7 +117,8 @@ function shownState(key: ListedKey): string {
 }
 
 /**
- * Returns whether the key ends because its tenant does. A key that was destroyed on its own keeps its state.
+ * Returns whether the key is being destroyed because its tenant is. A key that was destroyed on its own shows
+ * its own state.
  */
 function endsWithTenant({ state, tenant_state }: Pick<KeyView, "state" | "tenant_state">): boolean {
   return tenant_state !== "active" && state !== "destroyed";

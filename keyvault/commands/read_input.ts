@@ -10,9 +10,9 @@ const INTERRUPT = 0x03;
 const SPACE = 0x20;
 
 /**
- * Reads a PIN without the end of its line: from a file, from the terminal without showing it, or else from
- * the first line of standard input. The PIN exists in only one buffer, which the caller overwrites. Throws a
- * `UserError` if the PIN is empty, too long, or cannot be read.
+ * Reads a PIN and removes the line ending. Reads it from the file, from the terminal without echo, or
+ * otherwise from the first line of standard input. The PIN exists in only one buffer, which the caller
+ * overwrites. Throws a `UserError` if the PIN is empty, too long, or cannot be read.
  */
 export async function readPin(file: string | undefined): Promise<Buffer> {
   if (file !== undefined) return readPinFile(file);
@@ -67,8 +67,7 @@ function readLine(input: NodeJS.ReadStream): Promise<Buffer> {
 }
 
 /**
- * Returns the state of a typed line. `type` reads bytes up to the end of the line and returns whether the
- * line has ended.
+ * Collects a typed line. `type` reads bytes up to the line ending and returns whether the line is complete.
  */
 function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
   const bytes = Buffer.alloc(MAX_PIN_BYTES + 1);
@@ -92,8 +91,8 @@ function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
 }
 
 /**
- * Returns a parser for an option with a whole number within these bounds. For anything else the parser throws
- * commander's error with `hint`.
+ * Returns a parser for a command-line option that must be a whole number between `least` and `most`. For any
+ * other text, the parser throws commander's error with `hint`.
  */
 export function wholeNumber(least: number, most: number, hint: string): (text: string) => number {
   return (text) => {
@@ -104,8 +103,8 @@ export function wholeNumber(least: number, most: number, hint: string): (text: s
 }
 
 /**
- * Opens a file named by a person, for reading. Throws a `UserError` for a folder, otherwise the file system's
- * error, which names the file.
+ * Opens a file that the user named, for reading. Throws a `UserError` for a folder, otherwise the file
+ * system's error, which contains the path.
  */
 export async function openNamedFile(path: string): Promise<FileHandle> {
   const handle = await open(path);
@@ -114,7 +113,7 @@ export async function openNamedFile(path: string): Promise<FileHandle> {
   throw new UserError(`${path}: it is a folder`);
 }
 
-/** Reads the text of a file named by a person. Throws like {@link openNamedFile}. */
+/** Reads the text of a file that the user named. Throws like {@link openNamedFile}. */
 export async function readNamedFile(path: string): Promise<string> {
   const handle = await openNamedFile(path);
   try {

@@ -42,8 +42,8 @@ async function run(config: Config, log: Logger): Promise<void> {
 }
 
 /**
- * Resolves with the reason when a signal or the end of standard input stops the vault. Listens from the
- * start, so that it misses no signal.
+ * Resolves with the reason when a signal, or the end of standard input, stops the vault. Installs its
+ * handlers immediately, so that it misses no signal.
  */
 function waitForStop(whenStdinCloses: boolean): Promise<string> {
   return new Promise((resolve) => {
@@ -114,7 +114,7 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
 
 const PIN = "The PIN itself is not a setting. Only the process that uses it reads its file.";
 
-/** Returns the settings for `--help`, wrapped to the terminal's width. */
+/** Returns the settings for the `--help` text, wrapped to the terminal's width. */
 export function settingsHelp(): string {
   const lines = SETTINGS.map(([name, text]) => [`  ${name}`, text] as const);
   return `\nSettings (environment):\n${foldLines(lines, 29, columnsOf())}\n${PIN}`;

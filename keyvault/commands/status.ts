@@ -18,7 +18,7 @@ export function statusCommand(): Command {
   });
 }
 
-/** Returns the status as lines for people, wrapped to the terminal's width. */
+/** Returns the status as readable lines, wrapped to the terminal's width. */
 export function describeStatus(status: Status): string {
   const { sealed, token, kek, keys, service_key, audit } = status;
   const lines: [string, string][] = [

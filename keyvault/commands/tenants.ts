@@ -68,5 +68,5 @@ export function parseTenant(text: string): string {
   return text;
 }
 
-/** Parses the days that a destruction waits from the command line. */
+/** Parses the number of days before a destruction takes effect, from the command line. */
 export const parseDestructionDays = wholeNumber(7, 30, "Give 7 to 30 days.");

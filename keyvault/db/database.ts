@@ -3,7 +3,7 @@ import pg from "pg";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
-/** Ordinary queries. `rows.ts` has their types. */
+/** Runs ordinary queries. The row types are in `rows.ts`. */
 export type Database = Knex;
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -13,9 +13,9 @@ const TIMESTAMPTZ = 1184;
 const LAST_DATE = 8_640_000_000_000_000;
 
 /**
- * Type parsers. Postgres' 64-bit integers become numbers, because the only ones here count audit records. A
- * time outside the range of `Date`, which only an altered row contains, becomes the last possible `Date`. The
- * row's code then does not match, and nothing else fails.
+ * Type parsers. Postgres' 64-bit integers become numbers, because this database has them only for numbers of
+ * audit records. A time outside the range of `Date`, which only an altered row contains, becomes the last
+ * possible `Date`. Then only the row's code does not match, and no query fails.
  */
 const types = {
   getTypeParser(oid: number, format?: "text" | "binary") {
@@ -30,11 +30,14 @@ function readTime(text: string): Date {
   return time instanceof Date && !Number.isNaN(time.getTime()) ? time : new Date(LAST_DATE);
 }
 
-/** An error of a database, with the setting that contains its URL if that is not `KEYVAULT_DATABASE_URL`. */
+/**
+ * A database error. `setting` names the setting that contains the database's URL, if that is not
+ * `KEYVAULT_DATABASE_URL`.
+ */
 export type ErrorOfSetting = { setting?: string };
 
 /**
- * Runs `work` with the database of a setting. Adds the setting's name to an error unless it already has one.
+ * Runs `work` with the database that a setting names. Adds the setting's name to any error that has none yet.
  */
 export async function withSettingOnError<T>(setting: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -47,7 +50,10 @@ export async function withSettingOnError<T>(setting: string, work: () => Promise
   }
 }
 
-/** Opens the vault's database. The next query replaces a lost connection. Queries fail after `timeoutMs`. */
+/**
+ * Opens the vault's database. If the connection is lost, the next query opens a new one. Queries fail after
+ * `timeoutMs`.
+ */
 export function openDatabase(
   url: string,
   log: Logger,
@@ -85,7 +91,7 @@ export function createClient(url: string): pg.Client {
   });
 }
 
-/** Runs a read. Any failure of the database becomes `VaultError unavailable`. */
+/** Runs a read of the database. Turns any database failure into `VaultError unavailable`. */
 export async function available<T>(read: () => PromiseLike<T>): Promise<T> {
   try {
     return await read();

@@ -5,18 +5,18 @@ import type { Logger } from "../log.ts";
 import { createClient, type Database, openDatabase, withSettingOnError } from "./database.ts";
 import { type Migration, migrations } from "./migrations.ts";
 
-/** Names of all migrations that this code knows, in order. */
+/** Returns the names of all migrations that this code knows, in order. */
 export function migrationNames(): string[] {
   return migrations.map(({ name }) => name);
 }
 
 /**
- * Returns the applied migration that this code does not know, or `undefined` if it knows all. A database may
- * be one migration ahead, because a migration keeps everything that the previous version needs. That version
- * still works if a release is rolled back.
+ * Returns the name of the applied migration that this code does not know, or `undefined` if it knows all of
+ * them. A database may be one migration ahead, because a migration keeps everything that the previous version
+ * needs. The previous version therefore still works if a release is rolled back.
  *
- * Throws `UserError` if the database is more than one migration ahead, or lacks migrations and has unknown
- * ones.
+ * Throws `UserError` if the database is more than one migration ahead, or if it has an unknown migration and
+ * also lacks a known one.
  */
 export function migrationAhead(applied: readonly string[]): string | undefined {
   const known = migrationNames();
@@ -55,7 +55,7 @@ export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> 
       if (running !== undefined) await grantPrivileges(database, running, "add");
       return [];
     }
-    // knex's own lock is a row, which a killed migration leaves behind. The holder of the advisory lock may
+    // knex's own lock is a row, which remains if a migration is killed. The holder of the advisory lock may
     // clear it.
     await database.migrate.forceFreeMigrationsLock(settings);
     const [, applied] = await database.migrate.latest(settings);
@@ -66,7 +66,7 @@ export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> 
 
 /**
  * Runs `work` as the owner of the tables while no other process changes the schema. `running` is the role
- * that runs the vault, or `undefined` if it is the owner.
+ * that runs the vault, or `undefined` if that role is the owner.
  */
 export async function withSchemaLock<T>(
   urls: SchemaUrls,
@@ -93,7 +93,7 @@ export async function withSchemaLock<T>(
 }
 
 /**
- * Runs `work` as the owner of the tables. An error of the database names the setting that contains its URL.
+ * Runs `work` as the owner of the tables. A database error names the setting that contains the owner's URL.
  */
 export async function asOwner<T>(
   { databaseUrl, migrationDatabaseUrl }: SchemaUrls,
@@ -104,26 +104,35 @@ export async function asOwner<T>(
     : withSettingOnError("KEYVAULT_MIGRATION_DATABASE_URL", work);
 }
 
-/** Names of the database's migrations, in order. Empty if the tables do not exist. */
+/**
+ * Returns the names of the migrations applied to the database, in order. Returns an empty array if there are
+ * no tables.
+ */
 export async function appliedNames(database: Database): Promise<string[]> {
   if (!(await database.schema.hasTable("schema_migrations"))) return [];
   return database("schema_migrations").orderBy("id").pluck<string[]>("name");
 }
 
-/** Names of the database's migrations, in order. Throws if the database is newer than this code. */
+/**
+ * Returns the names of the migrations applied to the database, in order. Throws if the database is newer than
+ * this code.
+ */
 export async function appliedMigrations(transaction: Knex.Transaction): Promise<string[]> {
   const [applied]: [{ name: string }[]] = await transaction.migrate.list(settings);
   return applied.map(({ name }) => name);
 }
 
-/** Applies all missing migrations up to and including this one, in the transaction. Returns their names. */
+/**
+ * Applies all missing migrations up to and including `name`, in the transaction. Returns the names of the
+ * migrations that it applied.
+ */
 export async function migrateTo(transaction: Knex.Transaction, name: string): Promise<string[]> {
   await transaction.migrate.forceFreeMigrationsLock(settings);
   const [, applied]: [number, string[]] = await transaction.migrate.to({ ...settings, name });
   return applied;
 }
 
-/** Drops everything that migrations created. The caller must know that there are no rows. */
+/** Drops everything that migrations created. The caller must make sure that the tables have no rows. */
 export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
   await transaction.raw(`
     drop table if exists listed_certificates, audit_register, residents, keys, tenants, audit, schema_migrations, schema_migrations_lock;
@@ -132,7 +141,7 @@ export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
 }
 
 const MIGRATION_LOCK = 7_233_102;
-/** Long enough to build an index on years of audit records. */
+/** Long enough to build an index on an audit table with years of records. */
 const MIGRATION_TIMEOUT_MS = 3_600_000;
 
 const settings: Knex.MigratorConfig = {
@@ -149,7 +158,10 @@ const settings: Knex.MigratorConfig = {
   },
 };
 
-/** Rights of the role that runs the vault, for each table. It can neither alter nor remove audit records. */
+/**
+ * Rights of the role that runs the vault, for each table. This role can neither alter nor remove audit
+ * records.
+ */
 const PRIVILEGES: Readonly<Record<string, string>> = {
   audit: "select, insert",
   tenants: "select, insert, update",
@@ -165,7 +177,7 @@ const WHERE =
   "select current_user as role, current_database() as database, pg_postmaster_start_time()::text as server";
 
 /**
- * Returns the name of the role that runs the vault, or `undefined` if it is the owner.
+ * Returns the name of the role that runs the vault, or `undefined` if that role is the owner.
  *
  * Throws `UserError` if the two roles reach different databases.
  */

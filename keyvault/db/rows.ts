@@ -1,11 +1,11 @@
 import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 
-/** Determines what a key may sign. Fixed when the key is created. */
+/** Purpose of a key. It determines what the key may sign and is fixed when the key is created. */
 export type Purpose = "account_root" | "agent" | "service";
 
 /**
- * The vault's statement that it created and stores a key. Binds key, tenant and purpose. Signed by the
- * vault's service key.
+ * The vault's statement that it created and stores a key. Binds the key to its tenant and purpose. The
+ * vault's service key signs it.
  */
 export type Attestation = {
   type: "key_attestation";
@@ -22,8 +22,8 @@ export type Attestation = {
 };
 
 /**
- * A change that one admin requested and that a second one has not approved yet. `days` is how long a
- * destruction waits. `rows` is SHA-256, in hexadecimal, of the rows to adopt.
+ * A change that one admin requested and a second admin has not approved yet. `days` is the number of days
+ * before a destruction takes effect. `rows` is SHA-256, in hexadecimal, of the rows to adopt.
  */
 export type Wish = {
   action: "enable" | "destroy" | "adopt";
@@ -34,8 +34,8 @@ export type Wish = {
 };
 
 /**
- * A wish as stored, with the requesting admin's certificate, base64 of its DER. A wish of an older version
- * has none.
+ * A wish as stored, with the requesting admin's certificate, base64 of its DER. A wish stored by an older
+ * version has no certificate.
  */
 export type Pending = Wish & { certificate?: string };
 
@@ -47,8 +47,8 @@ export function wishOf(pending: Pending | null): Wish | null {
 }
 
 /**
- * One row of `tenants`. It contains the tenant's data key, wrapped by the token, or empty after its
- * destruction.
+ * One row of `tenants`. It contains the tenant's data key, wrapped by the token. The data key is empty after
+ * its destruction.
  */
 export type TenantRow = {
   tenant: string;
@@ -59,8 +59,8 @@ export type TenantRow = {
   pending: Pending | null;
   destroy_at: Date | null;
   /**
-   * Number of the audit record that set this state. Like `state_mac`, it is null only in a row of a version
-   * without codes, until the row is adopted.
+   * Number of the audit record that set this state. Like `state_mac`, it is null only in a row that a version
+   * without codes wrote, until the row is adopted.
    */
   state_seq: number | null;
   state_mac: Buffer | null;

@@ -3,17 +3,18 @@ import type { Logger } from "../log.ts";
 import { openDatabase } from "./database.ts";
 import { appliedNames, migrate, migrationAhead, migrationNames } from "./migrate.ts";
 
-/** Migrations that the role finds, and its rights. */
+/** Migrations that the vault's role finds in the database, and the role's rights. */
 type Found = { applied: string[]; owns: boolean; rewrites: boolean };
 
 const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
 
 /**
- * Checks that the tables match this version. A role that owns the tables migrates them. Each start then logs
- * a warning, because such a role can also rewrite the audit. Any other role only checks. Tables that are one
- * migration ahead are accepted with a warning.
+ * Checks that the tables match this version. A role that owns the tables migrates them. The vault then logs a
+ * warning at each startup, because such a role can also rewrite the audit. With any other role, the vault
+ * only checks the tables. Tables that are one migration ahead are accepted with a warning.
  *
- * Throws `UserError` if the tables are those of another version, or the role lacks its rights.
+ * Throws `UserError` if the tables belong to another version, or if the role lacks rights that the vault
+ * needs.
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
   const found = await inspectTables(databaseUrl, log);

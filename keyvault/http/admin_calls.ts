@@ -18,7 +18,7 @@ import { readBody, validate } from "./body.ts";
 import { type Call, get, type Invocation, post } from "./routes.ts";
 import { tenantName } from "./schemas.ts";
 
-/** Operations behind the calls of people who run the vault. */
+/** Operations behind the calls of vault administrators. */
 export type AdminOperations = {
   listAudit: ListAudit;
   createBackup: CreateBackup;
@@ -33,7 +33,7 @@ export type AdminOperations = {
   rewrapping: Pick<Rewrapping, "start">;
 };
 
-/** Operations that work in a sealed vault as well. */
+/** Operations that also work while the vault is sealed. */
 export type SealOperations = { sealing: Sealing; readStatus: ReadStatus };
 
 const nothing = z.strictObject({});
@@ -49,9 +49,9 @@ const sealedPin = z.strictObject({
 });
 
 /**
- * Returns the calls that only people who run the vault may make. Enabling, destroying and adopting need two
- * admins. A rewrapping answers immediately, and the status reports its progress. A backup is
- * `application/octet-stream`, encrypted to the recovery key.
+ * Returns the calls that only vault administrators may make. Enabling, destroying and adopting need two
+ * admins. A call that starts a rewrapping returns immediately, and the status reports its progress. A backup
+ * is sent as `application/octet-stream`, encrypted to the recovery key.
  */
 export function createAdminCalls(operations: AdminOperations): readonly Call[] {
   return [
@@ -89,7 +89,7 @@ export function createAdminCalls(operations: AdminOperations): readonly Call[] {
   ];
 }
 
-/** Returns the calls that a sealed vault answers too. */
+/** Returns the calls that work while the vault is sealed too. */
 export function createSealCalls({ sealing, readStatus }: SealOperations): readonly Call[] {
   return [
     get("/v1/status", ["admin", "auditor"], () => readStatus()),
@@ -101,7 +101,7 @@ export function createSealCalls({ sealing, readStatus }: SealOperations): readon
   ];
 }
 
-/** Returns a `POST` for admins only, with an empty object as its body. */
+/** Returns a `POST` call for admins only, with an empty object as its body. */
 function plainCall(path: string, work: (invocation: Invocation) => Promise<object | Refusal>): Call {
   return post(path, ["admin"], async (invocation) => {
     await readBody(invocation.context, nothing);

@@ -22,14 +22,12 @@ import {
   type Route,
 } from "./routes.ts";
 
-/** Dependencies of the application, besides the operations. */
+/** Dependencies of the application, in addition to the operations. */
 export type AppParts = {
   /** Returns the operations, or `undefined` while the vault is sealed. */
   operations(): Operations | undefined;
   readiness: Readiness;
-  /**
-   * Returns the journal that records attempts, or `undefined` until the vault is opened for the first time.
-   */
+  /** Returns the journal that records attempts, or `undefined` if the vault has never been opened. */
   journal(): Pick<Journal, "record"> | undefined;
   sealing: Sealing;
   readStatus: ReadStatus;
@@ -39,15 +37,15 @@ export type AppParts = {
   log: Logger;
 };
 
-/** Metric labels of a request: the call that its path names (`other` if none), and its result. */
+/** Metric labels of a request: the call at its path (`other` if there is none), and its result. */
 type Seen = { call: string; result: ErrorCode | "answered" };
 
-/** Maximum number of characters of a path in the log. */
+/** Maximum number of path characters in the log. */
 const LOGGED_PATH = 128;
 
 /**
- * Returns the vault's HTTP application. Every answer is JSON, except a backup. Every error has the same form
- * of body.
+ * Returns the vault's HTTP application. Every response is JSON, except a backup. Every error response has the
+ * same body format.
  */
 export function createApp(parts: AppParts): RequestListener {
   const { operations, readiness, journal, sealing, trust, metrics, clock, log } = parts;
@@ -175,7 +173,7 @@ export function createApp(parts: AppParts): RequestListener {
   };
 }
 
-/** Returns the start of a path for the log, because a path may be 16 KB long. */
+/** Returns the first characters of a request's path for the log, because a path may be 16 KB long. */
 function loggedPath(request: IncomingMessage): string {
   return pathOf(request).slice(0, LOGGED_PATH);
 }
@@ -186,7 +184,7 @@ function requireHost({ headers, httpVersion }: IncomingMessage): void {
   }
 }
 
-/** The vault no longer accepts the peer's certificate. The connection closes after the answer. */
+/** The vault no longer accepts the client's certificate. The connection closes after the response. */
 class PeerError extends VaultError {
   constructor(message: string) {
     super("forbidden", message);

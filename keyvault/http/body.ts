@@ -8,12 +8,13 @@ import { parseJson, plainJson } from "../../src/protocol/encoding/json.ts";
 import { VaultError } from "../errors.ts";
 import type { CallContext } from "./routes.ts";
 
-/** Maximum bytes of a body, except that of a revocation list. */
+/** Maximum bytes of a request body, except for a revocation list. */
 const MAX_BODY_BYTES = 131_072;
 
 /**
- * Maximum bytes of a revocation list's body. It fits the maximum number of ids in the service's own form, 44
- * bytes each with quotes and comma, and their expiry times, 11 bytes each.
+ * Maximum bytes of a revocation list's body. This is enough for the maximum number of ids and expiry times,
+ * if the ids have the service's own form. An id takes 44 bytes with quotes and comma. An expiry time takes 11
+ * bytes.
  */
 export const MAX_LIST_BODY_BYTES = 2_883_584;
 
@@ -22,10 +23,10 @@ const JSON_TYPE = /^application\/json(;\s*charset=utf-8)?$/i;
 /**
  * Reads the body of a call strictly (size, UTF-8, nesting, no duplicate keys, no trailing content) and checks
  * it against the schema. Checks the caller again when the body is complete, because its certificate may have
- * been revoked meanwhile. Throws `VaultError` `invalid_request`, which names places and never values, or the
- * error of {@link CallContext.requireCaller}.
+ * been revoked meanwhile. Throws `VaultError` `invalid_request`, which names the invalid fields and never
+ * their values, or the error of {@link CallContext.requireCaller}.
  *
- * @param maxBytes maximum size of the body. Long bodies cost least if they are flat and compact.
+ * @param maxBytes maximum size of the body. Long bodies are parsed fastest if they are flat and compact.
  */
 export async function readBody<T>(
   { req: request, requireCaller }: Pick<CallContext, "req" | "requireCaller">,
@@ -82,10 +83,10 @@ async function readBytes(request: IncomingMessage, maxBytes: number): Promise<Bu
 type FlatObject = Record<string, string | number | string[] | number[]>;
 
 /**
- * Parses a document in a fraction of the strict reader's time. Accepts only documents that are flat, have no
+ * Parses a document much faster than the strict reader. Accepts only documents that are flat, have no
  * escapes, and are written exactly as `JSON.stringify` writes them. Returns `undefined` for all other
- * documents, which the strict reader must check. Because the text is serialized again and compared, no key is
- * repeated and no number has another form.
+ * documents, which the strict reader must check. The parsed value is serialized again and compared with the
+ * text. Repeated keys and other forms of numbers are therefore detected.
  */
 export function readFlatJson(bytes: Buffer): FlatObject | undefined {
   if (!isUtf8(bytes)) return undefined;

@@ -22,7 +22,7 @@ import {
   revocationListBody,
 } from "./schemas.ts";
 
-/** Operations behind the calls. */
+/** Operations behind the calls of an open vault. */
 export type Operations = AdminOperations & {
   createKey: CreateKey;
   getKey: GetKey;
@@ -35,14 +35,14 @@ export type Operations = AdminOperations & {
 };
 
 /**
- * Statements of the wire format that no feature needs yet. Every role is refused. Before the vault signs one
- * of them, it needs a rule of its own.
+ * Statements of the wire format that no feature uses yet. The vault refuses them for every role. Each needs a
+ * signing rule of its own before the vault may sign it.
  */
 const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as const;
 
 /**
- * Returns every call of an open vault, with its roles. Together with the calls of a sealed vault, these are
- * all the calls that exist.
+ * Returns every call of an open vault, with its roles. Apart from the calls of a sealed vault, no other calls
+ * exist.
  */
 export function createCalls(operations: Operations): readonly Call[] {
   return [
@@ -86,8 +86,8 @@ export function createCalls(operations: Operations): readonly Call[] {
 }
 
 /**
- * Returns the tenant that limits a caller. The API must always name the tenant of a key, so that the vault
- * also refuses a mix-up of tenants.
+ * Returns the tenant to which a caller's request is limited. The API must always name the tenant of a key, so
+ * that the vault also detects a mix-up of tenants.
  */
 function ownTenant(caller: Caller, tenant: string | undefined): string | undefined {
   if (caller.role === "api" && tenant === undefined) {
@@ -97,7 +97,8 @@ function ownTenant(caller: Caller, tenant: string | undefined): string | undefin
 }
 
 /**
- * Returns whether the text has the form of a key id. Other texts are answered like a key that does not exist.
+ * Returns whether the text has the form of a key id. The vault answers for any other text as for a key that
+ * does not exist.
  */
 export function isKeyId(text: string): boolean {
   return keyIdPattern.test(text);

@@ -4,19 +4,19 @@ import ipaddr from "ipaddr.js";
 import type { Logger } from "../log.ts";
 import { createRates } from "../rates.ts";
 
-/** Share of all connections that one network may use for handshakes. */
+/** Maximum share of all connections that one network may use for unfinished handshakes. */
 const HANDSHAKE_SHARE = 0.25;
 /**
- * Share of all connections that one certificate may have. The rest remains for an admin if a certificate is
- * stolen.
+ * Maximum share of all connections that one certificate may use. If a certificate is stolen, the other
+ * connections remain for an admin.
  */
 const CERTIFICATE_SHARE = 0.75;
-/** Log lines per minute for each reason why handshakes are refused. */
+/** Maximum log lines per minute for each reason why handshakes fail. */
 const LINES_PER_MINUTE = 60;
 
 /**
- * Limits the server to `most` open connections. A client can start handshakes without a certificate and never
- * finish them. Such a client cannot keep others out: handshakes of one network use at most a quarter of the
+ * Limits the server to `most` open connections. A client without a certificate can start handshakes and never
+ * finish them. Such a client cannot keep others out. Handshakes of one network use at most a quarter of the
  * connections, and at the limit the newest replaces the oldest. A client with a certificate cannot keep
  * others out either, because one certificate may have at most three quarters of the connections.
  */
@@ -24,7 +24,7 @@ export function limitConnections(server: Server, most: number, log: Logger, logR
   limitCertificates(server, Math.max(1, Math.floor(most * CERTIFICATE_SHARE)), logRefused);
   const share = Math.max(1, Math.floor(most * HANDSHAKE_SHARE));
   const open = new Set<Socket>();
-  /** Sockets in the handshake, oldest first, by remote address and port. */
+  /** Sockets with an unfinished handshake, oldest first, by remote address and port. */
   const underWay = new Map<string, Socket>();
   const networks = new Map<string, number>();
 
@@ -90,7 +90,8 @@ function limitCertificates(server: Server, share: number, logRefused: RefusedLog
 }
 
 /**
- * Drops connections of a network that starts more than `rate` handshakes per second, before the handshake.
+ * Limits the handshakes of each network to `rate` per second. Drops further connections before their
+ * handshake.
  */
 export function limitHandshakeRate(server: Server, rate: number, log: Logger): void {
   const rates = createRates(() => performance.now());
@@ -102,8 +103,8 @@ export function limitHandshakeRate(server: Server, rate: number, log: Logger): v
 }
 
 /**
- * Returns the name of a client's network: its address, or its /64 for IPv6, because the owner of one IPv6
- * address has the whole /64.
+ * Returns the name of a client's network. This is the IPv4 address, or the /64 of an IPv6 address, because
+ * the owner of one IPv6 address has the whole /64.
  */
 function networkOf(address = ""): string {
   if (!isIPv6(address)) return address;
@@ -111,12 +112,12 @@ function networkOf(address = ""): string {
   return read.kind() === "ipv6" ? read.toByteArray().slice(0, 8).join(".") : read.toString();
 }
 
-/** Logs a refused handshake. */
+/** Logs a failed or refused handshake. */
 export type RefusedLog = (code: string | undefined, address: string | undefined) => void;
 
 /**
- * Returns a log of refused handshakes with at most 60 lines per minute and reason, because anybody can cause
- * any number of them. The next line reports how many were left out.
+ * Returns a function that logs refused handshakes, with at most 60 lines per minute and reason. Without this
+ * limit, anybody could cause any number of lines. The next line reports how many were omitted.
  */
 export function createRefusedLog(log: Pick<Logger, "warn">, elapsed: () => number): RefusedLog {
   const rates = createRates(elapsed);

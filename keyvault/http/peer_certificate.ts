@@ -4,15 +4,15 @@ import * as x509 from "@peculiar/x509";
 import { type Caller, REMOTE_ROLES, type RemoteRole } from "../audit/record.ts";
 import type { Trust } from "../tls/trust.ts";
 
-/** The caller at the other end of a connection, and the period in which its certificate is valid. */
+/** The client of a connection, and the validity period of its certificate. */
 export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; notAfter: Date };
 
 const ROLE_URI = new RegExp(`^deputize://role/(${REMOTE_ROLES.join("|")})/([A-Za-z0-9._-]{1,64})$`);
 
 /**
- * Returns a check whether the peer's certificate is still accepted. It may have been revoked, or its
- * authority replaced, while the connection is open. The result is cached for each connection and set of TLS
- * files.
+ * Returns a function that checks whether the client's certificate is still accepted. While the connection is
+ * open, the certificate may be revoked or its authority replaced. The result is cached for each connection
+ * until the TLS files change.
  */
 export function createPeerCheck(
   trust: Pick<Trust, "accepts" | "generation">,
@@ -30,9 +30,9 @@ export function createPeerCheck(
 }
 
 /**
- * Returns a reader of the role in certificates that the TLS layer has verified. The result is cached for each
- * connection. A certificate grants a role only if it has exactly one URI among its alternative names, of the
- * form `deputize://role/<role>/<name>`.
+ * Returns a function that reads the role from a certificate that the TLS layer has verified. The result is
+ * cached for each connection. A certificate grants a role only if it has exactly one URI among its
+ * alternative names, of the form `deputize://role/<role>/<name>`.
  */
 export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
   const known = new WeakMap<TLSSocket, Peer>();
@@ -46,7 +46,10 @@ export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
   };
 }
 
-/** Returns whether a peer's certificate is valid at `now`. A connection may outlive its certificate. */
+/**
+ * Returns whether a client's certificate is valid at `now`. A connection may stay open after its certificate
+ * expires.
+ */
 export function isValidAt({ notBefore, notAfter }: Peer, now: Date): boolean {
   return notBefore <= now && now <= notAfter;
 }

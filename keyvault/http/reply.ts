@@ -3,12 +3,12 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type ErrorCode, errorBody, errorCodes } from "../errors.ts";
 
-/** Answer to a request. A stream is sent as `application/octet-stream`, everything else as JSON. */
+/** A response. A stream is sent as `application/octet-stream`, everything else as JSON. */
 export type Reply = { status: number; body: object; headers?: Readonly<Record<string, string>> };
 
 /**
- * Returns an error reply with the code's own status. If the request's body has not arrived completely, the
- * connection closes instead of waiting for it.
+ * Returns an error response with the status of its code. If the request's body has not arrived completely,
+ * the connection closes instead of waiting for the rest.
  */
 export function errorReply(request: IncomingMessage, code: ErrorCode, message: string): Reply {
   const [status] = errorCodes[code];
@@ -19,7 +19,9 @@ export function errorReply(request: IncomingMessage, code: ErrorCode, message: s
   return { status, body: errorBody(code, message), headers };
 }
 
-/** Returns the raw HTTP answer to bytes that are not a request. The caller must close the connection. */
+/**
+ * Returns the raw HTTP response to bytes that are not a valid request. The caller must close the connection.
+ */
 export function malformedAnswer(): string {
   const [status, message] = errorCodes.invalid_request;
   const body = JSON.stringify(errorBody("invalid_request", message));
@@ -33,7 +35,10 @@ export function malformedAnswer(): string {
   return `HTTP/1.1 ${status} Bad Request\r\n${lines.join("")}\r\n${body}`;
 }
 
-/** Sends a reply. If a stream fails, closes the connection and rejects with the stream's error. */
+/**
+ * Sends a response. If its body is a stream that fails, closes the connection and rejects with the stream's
+ * error.
+ */
 export async function sendReply(response: ServerResponse, { status, body, headers }: Reply): Promise<void> {
   if (body instanceof Readable) {
     response.writeHead(status, { ...CONSTANT, "content-type": "application/octet-stream", ...headers });

@@ -3,7 +3,7 @@ import { type ParsedUrlQuery, parse } from "node:querystring";
 import type { Caller, Role } from "../audit/record.ts";
 import type { Refusal } from "../errors.ts";
 
-/** A request as the calls read it. */
+/** The parts of a request that call handlers can read. */
 export type CallContext = {
   req: IncomingMessage;
   /** Values of the path's parameters, percent-decoded. */
@@ -17,10 +17,10 @@ export type CallContext = {
   requireCaller(): void;
 };
 
-/** A call as its handler receives it: the caller, the key in the path, and the request. */
+/** Arguments of a call's handler: the caller, the key id in the path, and the request. */
 export type Invocation = { caller: Caller; keyId: string; context: CallContext };
 
-/** A call: the roles that may make it, and its handler. The handler returns a body or a refusal. */
+/** A call: the roles that may make it, and its handler. The handler returns a response body or a refusal. */
 export type Call = {
   method: "GET" | "POST";
   path: string;
@@ -28,26 +28,26 @@ export type Call = {
   handle(invocation: Invocation): Promise<object | Refusal>;
 };
 
-/** Returns a `GET` for these roles. */
+/** Returns a `GET` call for these roles. */
 export function get(path: string, roles: readonly Role[], handle: Call["handle"]): Call {
   return { method: "GET", path, roles, handle };
 }
 
-/** Returns a `POST` for these roles. */
+/** Returns a `POST` call for these roles. */
 export function post(path: string, roles: readonly Role[], handle: Call["handle"]): Call {
   return { method: "POST", path, roles, handle };
 }
 
-/** The call of a path, with the values of the path's parameters. */
+/** A call that matches a path, with the values of the path's parameters. */
 export type Route = { call: Call; params: Readonly<Record<string, string>> };
 
 /**
- * Finds the call of a method and a path, or returns `undefined`. Paths must match completely and are
+ * Finds the call for a method and a path, or returns `undefined`. Paths must match completely and are
  * case-sensitive. `HEAD` finds the same call as `GET`.
  */
 export type FindRoute = (method: string | undefined, path: string) => Route | undefined;
 
-/** Returns a finder of calls by path. `:name` in a path matches one non-empty segment. */
+/** Returns a function that finds a call by its path. `:name` in a path matches one non-empty segment. */
 export function createRoutes(calls: readonly Call[]): FindRoute {
   const known = new Map<string, { call: Call; parts: readonly string[] }[]>();
   for (const call of calls) {
@@ -65,7 +65,7 @@ export function createRoutes(calls: readonly Call[]): FindRoute {
   };
 }
 
-/** Returns the context of a request for the calls. */
+/** Returns the request context that call handlers receive. */
 export function contextOf(
   req: IncomingMessage,
   params: Route["params"],
@@ -87,7 +87,7 @@ export function contextOf(
   };
 }
 
-/** Returns the path of a request, without its query. */
+/** Returns a request's path without its query string. */
 export function pathOf({ url = "" }: IncomingMessage): string {
   const end = url.indexOf("?");
   return end === -1 ? url : url.slice(0, end);

@@ -22,13 +22,13 @@ const oneLine = (length: number) => z.string().max(length).regex(ONE_LINE, "must
 const text = oneLine(512);
 const seconds = z.int().min(0);
 
-/** Schema of a tenant in a path. */
+/** Schema of a tenant name in a path. */
 export const tenantName = tenant;
 
 /**
  * Returns the schema of a list with at most `most` identifiers of 1 to 128 characters without control
- * characters. Checks the list in one pass, because it may have tens of thousands of items while other calls
- * wait.
+ * characters. Checks the list in one pass, because other calls wait meanwhile and the list may have tens of
+ * thousands of items.
  */
 export function identifierList(most: number): z.ZodType<string[]> {
   return z
@@ -45,13 +45,13 @@ function isIdentifier(value: unknown): boolean {
   return !CONTROL_CHARACTER.test(value);
 }
 
-/** Forms of ids in paths and headers. */
+/** Pattern of key ids in paths and headers. */
 export const keyIdPattern = /^[0-9a-f]{32}$/;
 export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
 
 /**
- * Body of `POST /v1/keys`. An agent's key has a ceiling from the start. A root key stays within the ceiling
- * of its tenant's earlier root keys.
+ * Body of `POST /v1/keys`. An agent's key has a ceiling from its creation. A root key must stay within the
+ * ceiling of its tenant's earlier root keys.
  */
 export const createKeyBody = z.discriminatedUnion("purpose", [
   z.strictObject({
@@ -75,8 +75,8 @@ export const disableBody = z.strictObject({ tenant: tenant.exactOptional() });
 export const ceilingBody = z.strictObject({ tenant, ceiling: scopes });
 
 /**
- * Body of `POST /v1/keys/{id}/sign/delegation`. The rules of the protocol check the certificate's contents
- * later.
+ * Body of `POST /v1/keys/{id}/sign/delegation`. Later, the protocol's rules check the contents of the
+ * certificate.
  */
 export const delegationBody = z.strictObject({
   tenant,
@@ -121,7 +121,10 @@ export const revocationListBody = z
     error: "must be as long as revoked_certs",
   });
 
-/** Checks the list in one pass, because it may have tens of thousands of items while other calls wait. */
+/**
+ * Checks the list in one pass, because other calls wait meanwhile and the list may have tens of thousands of
+ * items.
+ */
 function isListOfSeconds(value: unknown): boolean {
   return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);
 }

@@ -25,17 +25,17 @@ const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
 /**
- * Maximum number of unanswered requests per connection. HTTP clients send one at a time. A client that sends
- * many more would fill the memory.
+ * Maximum number of requests per connection that wait for a response. HTTP clients normally send one at a
+ * time. A client that sends many more would fill the vault's memory.
  */
 const MOST_AT_ONCE = 32;
-/** Maximum number of connections to the health port, whose callers need no certificate. */
+/** Maximum number of connections to the health port. Its clients need no certificate. */
 const HEALTH_CONNECTIONS = 250;
 
 /** A listening server. */
 export type Listening = {
   port: number;
-  /** Stops accepting calls, waits up to 10 s for calls in flight, and releases the port. */
+  /** Stops accepting calls, waits up to 10 s for running calls, and releases the port. */
   stop(): Promise<void>;
 };
 
@@ -43,12 +43,13 @@ export type Listening = {
 export type Address = { host: string; port: number };
 
 /**
- * Serves the application over TLS 1.3 to clients whose certificate the authority signed and nobody revoked.
- * Sessions are not resumed, so each new connection is checked. Replaced TLS files apply to new connections.
- * Open connections remain, and the application checks their certificates again.
+ * Serves the application over TLS 1.3. Accepts only clients with a certificate that the authority signed and
+ * that is not revoked. TLS sessions are never resumed, so each new connection is checked. Replaced TLS files
+ * apply to new connections. Open connections remain, and the application checks their certificates again.
  *
- * The vault uses plain `node:http`, because a framework would put more third-party code beside the keys. The
- * vault needs little of a framework: it has one form of body, one form of error and no shared middleware.
+ * The vault uses plain `node:http`, because a framework would put more third-party code next to the keys. The
+ * vault needs few of a framework's features: it has one body format, one error format and no shared
+ * middleware.
  */
 export async function serveTls(
   app: RequestListener,
@@ -64,7 +65,7 @@ export async function serveTls(
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
-      requireHostHeader: false, // The application refuses it, with the same form of error as always.
+      requireHostHeader: false, // The application rejects it in the usual error format.
     },
     unlessEnded(app),
   );
@@ -89,12 +90,10 @@ export async function serveTls(
   return listen(server, address);
 }
 
-/** Number of unanswered requests of a connection, and the last of them. */
+/** For each connection, the number of requests without a response, and the latest of these requests. */
 type Waiting = Pick<WeakMap<Socket, { count: number; last: IncomingMessage }>, "get">;
 
-/**
- * Closes a connection that sends more than {@link MOST_AT_ONCE} requests before it receives their answers.
- */
+/** Closes a connection that has more than {@link MOST_AT_ONCE} requests without a response. */
 function limitAtOnce(server: Server | PlainServer, onExceeded: (socket: Socket) => void = () => {}): Waiting {
   const waiting = new WeakMap<Socket, { count: number; last: IncomingMessage }>();
   server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
@@ -114,9 +113,9 @@ function limitAtOnce(server: Server | PlainServer, onExceeded: (socket: Socket) 
 }
 
 /**
- * Answers bytes that are not HTTP, or do not arrive in time, like any malformed call, and closes the
- * connection. If another call on the connection waits for its answer, only closes the connection. Otherwise
- * the client would take this answer for that call's.
+ * Responds to bytes that are not HTTP, or that arrive too late, like any malformed call, and closes the
+ * connection. If another call on the connection still waits for its response, only closes the connection.
+ * Otherwise the client would take this response for the response to that call.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {
   const refuse = (socket: Socket): void => {
@@ -158,8 +157,8 @@ export async function serveHealth(
 }
 
 /**
- * Skips requests whose connection has closed. Thousands of them may have been read together with the request
- * that closed it.
+ * Skips requests whose connection has closed. Node may have read thousands of them together with the request
+ * that closed the connection.
  */
 function unlessEnded(listener: RequestListener): RequestListener {
   return (request, response) => {
@@ -168,8 +167,8 @@ function unlessEnded(listener: RequestListener): RequestListener {
 }
 
 /**
- * Closes the oldest connection if there are more than `most`. Probes are short, so a new probe always gets a
- * connection.
+ * Limits a server to `most` connections and closes the oldest one beyond that. Probes are short, so a new
+ * probe always gets a connection.
  */
 function keepNewest(server: PlainServer, most: number): void {
   const open = new Set<Socket>();
@@ -208,8 +207,8 @@ async function listen(server: Server | PlainServer, { host, port }: Address): Pr
 }
 
 /**
- * Closes the server. Connections are kept alive, so each gets `connection: close` with its next answer, and
- * idle ones are closed repeatedly until none remain.
+ * Closes the server. Keep-alive connections get `connection: close` with their next response. Idle
+ * connections are closed repeatedly until none remain.
  */
 async function stop(server: Server | PlainServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -7,40 +7,41 @@ import { isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /**
- * Tenants whose data key prevents the retirement of a version. It opens under that version only (`needed`) or
- * under none (`unopened`).
+ * Tenants whose data key prevents the retirement of a version. The data key opens only under that version
+ * (`needed`) or under no version (`unopened`).
  */
 export type Unproven = { needed: string[]; unopened: string[] };
 
 /**
- * The proof that no stored data key needs a version of the key-encryption key. It ignores which version the
- * database names. Instead, the token's process opens every data key under a version that remains. A proven
- * data key stays proven, because a box opens under one version only.
+ * The proof that no stored data key needs a version of the key-encryption key. The proof ignores which
+ * version the database names. Instead, the token's process opens every data key under a version that remains.
+ * A proven data key stays proven, because a wrapped key opens under one version only.
  */
 export type RetirementProof = {
-  /** Proves all data keys that `read` returns. `onProgress` receives the number checked so far. */
+  /** Adds all data keys that `read` returns to the proof. `onProgress` receives the number checked so far. */
   extend(read: ReadDataKeys, onProgress: (seen: number) => void): Promise<Unproven>;
   /**
-   * Returns the data keys of `read` that are not proven yet, or `undefined` if there are more than `most`.
+   * Returns the data keys from `read` that are not proven yet, or `undefined` if there are more than `most`.
    */
   rest(read: ReadDataKeys, most: number): Promise<WrappedDataKey[] | undefined>;
-  /** Proves these data keys. */
+  /** Adds these data keys to the proof. */
   prove(rows: readonly WrappedDataKey[]): Promise<Unproven>;
 };
 
 /**
- * Data keys per message to the token. One message takes a few milliseconds, during which other calls wait.
+ * Number of data keys in one message to the token. A message takes a few milliseconds, during which other
+ * calls wait.
  */
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
 /**
- * Maximum length of the name of a version. A longer text cannot be a version and would prevent the message
- * with the other rows.
+ * Maximum length of a version name. A longer string cannot be a version. If it were sent, the whole message
+ * with the other rows would fail.
  */
 const MAX_KEK_LENGTH = 32;
 
-/** Returns a proof that no data key needs the version `retiring`. */
+/** Returns an empty proof for the retirement of the version `retiring`. */
 export function createRetirementProof(token: Pick<Token, "findVersions">, retiring: string): RetirementProof {
   const proven = new Set<string>();
   const isNew = (row: WrappedDataKey): boolean => !proven.has(fingerprint(row));
@@ -98,8 +99,8 @@ async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonl
 }
 
 /**
- * Fingerprint of tenant and box. It does not contain the version that the database names, because that proves
- * nothing.
+ * Returns a fingerprint of the tenant and the wrapped data key. It does not include the version that the
+ * database names, because that proves nothing.
  */
 function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
   const name = Buffer.from(`${tenant.length}:${tenant}`);
@@ -108,17 +109,18 @@ function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
 }
 
 /**
- * Reads the data keys of at most `limit` tenants after that name, or from the first tenant, sorted by name.
+ * Reads the data keys of at most `limit` tenants, sorted by name. Starts after the tenant `after`, or at the
+ * first tenant.
  */
 export type ReadDataKeys = (after: string | undefined, limit: number) => Promise<readonly WrappedDataKey[]>;
 
 /**
- * Whether a row has a data key. It depends on the key itself and not on the tenant's state, which could have
+ * SQL condition for rows with a data key. It checks the data key and not the tenant's state, which could have
  * been altered in the database.
  */
 const STORED = "octet_length(wrapped_data_key) > 0";
 
-/** Returns a reader for use in a transaction of the journal. */
+/** Returns a reader of data keys for use in a transaction of the journal. */
 export function readInTransaction(client: pg.Client): ReadDataKeys {
   return async (after, limit) => {
     const { rows } = await client.query<WrappedDataKey>(
@@ -131,8 +133,8 @@ export function readInTransaction(client: pg.Client): ReadDataKeys {
 }
 
 /**
- * Returns a reader for use outside the journal. Rejects with `VaultError unavailable` if the database does
- * not answer.
+ * Returns a reader of data keys for use outside the journal. Rejects with `VaultError unavailable` if the
+ * database does not answer.
  */
 export function readOutsideJournal(database: Database): ReadDataKeys {
   return (after, limit) =>
@@ -151,7 +153,7 @@ export async function countStored(database: Database): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Returns the number of data keys that the database assigns to a version. */
+/** Returns the number of data keys that the database lists under a version. */
 export async function countUnder(client: pg.Client, kek: string): Promise<number> {
   const { rows } = await client.query<{ count: number }>(
     `select count(*) as count from tenants where ${STORED} and kek = $1`,

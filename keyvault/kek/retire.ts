@@ -18,26 +18,27 @@ import {
 } from "./proof.ts";
 
 /**
- * Destroys an older version of the key-encryption key in the token permanently. Anything wrapped under it
- * never opens again, also in old backups. Refuses with `policy_violation` for the newest version, for a
- * version that the token lacks, and for a version that a stored data key needs. The database is not trusted
- * to name the version of a data key. Therefore every data key is opened under a version that remains, while
- * other calls continue. Data keys added or changed meanwhile are opened in the transaction that destroys the
- * version.
+ * Permanently destroys an older version of the key-encryption key in the token. Anything still wrapped under
+ * it never opens again, including data keys in old backups. Refuses with `policy_violation` for the newest
+ * version, for a version that the token lacks, and for a version that a stored data key needs. The database
+ * is not trusted to name the version of a data key. Therefore the token opens every data key under a version
+ * that remains, while other calls continue. Data keys that are added or changed meanwhile are opened in the
+ * transaction that destroys the version.
  *
- * The start is recorded before anything is opened, and the result after the token was changed. After an
- * interruption in between, the next attempt starts again or finds that the version no longer exists.
+ * The start is recorded before any data key is opened, and the result after the token has destroyed the
+ * version. If the vault stops in between, the next attempt starts from the beginning or finds that the
+ * version no longer exists.
  */
 export type RetireKek = (caller: Caller, kek: string) => Promise<Retired | Refusal>;
 
-/** Number of stored data keys that were opened so far. */
+/** Progress of a retirement: `proven` of `of` stored data keys were opened under a remaining version. */
 export type RetireProgress = { kek: string; proven: number; of: number };
 
-/** Retirement of versions and its progress, which is null while none runs. */
+/** Retirement of versions. `progress` is null while no retirement runs. */
 export type Retirement = {
   retire: RetireKek;
   progress(): RetireProgress | null;
-  /** Stops a proof after the current batch. Nothing is destroyed. */
+  /** Stops a running proof after the current batch. Nothing is destroyed. */
   stop(): Promise<void>;
 };
 
@@ -46,13 +47,13 @@ type Ending = Retired | Refusal | VaultError;
 
 /**
  * Maximum number of data keys to open in the transaction that destroys the version, because signing waits for
- * it. If more were added, the proof continues outside the journal.
+ * that transaction. If more data keys were added, the proof continues outside the journal.
  */
 const PROVEN_IN_TRANSACTION = 250;
 const ROUNDS = 20;
 const NAMED = 3;
 
-/** Returns the retirement with these parts. `flush` writes the token's loss of the key to disk. */
+/** Returns the retirement. `flush` writes the token's files to disk after a version was destroyed. */
 export function createKekRetirement(parts: {
   journal: Pick<Journal, "change" | "record">;
   database: Database;
@@ -174,7 +175,7 @@ function outcomeOf(ending: Ending): AuditEntry["outcome"] {
   return "refused" in ending ? ending.refused : "granted";
 }
 
-/** Returns a reader like `read` that also adds the tenants of its data keys to `found`. */
+/** Returns a reader that behaves like `read` and adds the tenants of its data keys to `found`. */
 function collectingTenants(read: ReadDataKeys, found: Set<string>): ReadDataKeys {
   return async (after, limit) => {
     const rows = await read(after, limit);

@@ -17,17 +17,17 @@ export type RewrapProgress = {
   done: number;
   remaining: number;
   damaged: string[];
-  /** Code of the fault that ended the last run. The next run continues. */
+  /** Error code if the last run failed, otherwise null. The next run continues where it stopped. */
   fault: string | null;
 };
 
 /**
  * Wraps the tenants' data keys again under the newest key-encryption key while other calls continue. Each
  * batch is stored with its audit record in one transaction. The next run therefore continues an interrupted
- * one, and nothing is done twice.
+ * run and repeats nothing.
  */
 export type Rewrapping = {
-  /** Starts, or returns the progress if it already runs. */
+  /** Starts a run and returns its progress. If one already runs, only returns its progress. */
   start(caller: Caller): Promise<RewrapProgress>;
   progress(): Promise<RewrapProgress>;
   /** Stops after the current batch. */
@@ -36,7 +36,7 @@ export type Rewrapping = {
 
 const BATCH = 250;
 
-/** Returns the rewrapping with these parts. */
+/** Creates the rewrapping. Starts no run yet. */
 export function createRewrapping(parts: { journal: Journal; token: Token; database: Database }): Rewrapping {
   const { journal, token, database } = parts;
   let run: Promise<void> | undefined;
@@ -73,8 +73,8 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
   }
 
   /**
-   * Returns whether a row may be sent to the token. An altered row must not prevent the message with the
-   * other rows of its batch.
+   * Returns whether a row may be sent to the token. If an altered row were sent, the whole message with the
+   * other rows of its batch would fail.
    */
   function isWhole(row: WrappedDataKey): boolean {
     return isDataKeyRow(row) && token.info().keks.includes(row.kek);
@@ -133,15 +133,15 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
 
 /**
  * Creates the next version of the key-encryption key in the token. From then on, it wraps new data keys.
- * Older versions only open what they wrapped.
+ * Older versions only open data keys that they wrapped.
  */
 export type RotateKek = (caller: Caller) => Promise<Rotated>;
 
 type Rotated = { kek: string; keks: string[] };
 
 /**
- * Returns the rotation with these parts. It runs in a transaction of the journal. `flush` writes the token's
- * new key to disk, so a data key under it is stored only after that.
+ * Creates the rotation. A rotation runs in a transaction of the journal. `flush` writes the token's files to
+ * disk, so a data key is stored under the new version only after that version is on disk.
  */
 export function createKekRotation(parts: {
   journal: Journal;

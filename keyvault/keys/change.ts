@@ -15,7 +15,7 @@ export type KeyChangeParts = { journal: Journal; store: KeyStore; rowCodes: RowC
 /** Dependencies of changes to a tenant. */
 export type TenantChangeParts = KeyChangeParts & { dataKeys: DataKeys };
 
-/** A key to change. If `tenant` is set, another tenant's key is answered as if it did not exist. */
+/** The key to change. If `tenant` is set, another tenant's key is treated as if it did not exist. */
 type KeyTarget = { keyId: string; tenant: string | undefined };
 
 /** A changed row, and details for its audit record. */
@@ -25,7 +25,7 @@ type About = Omit<AuditEntry, "outcome" | "keyId" | "purpose">;
 
 /**
  * Changes one key and records the change in the same transaction. After the change is durable, no signature
- * under the old state is released. `apply` receives the locked row, verified to be as the vault wrote it, and
+ * under the old state is released. `apply` receives the locked row after a check that it was not altered. It
  * returns the new row or a refusal. A refusal is recorded and changes nothing. Rejects with `VaultError
  * key_damaged`, recorded as `failed`, if the row was altered.
  */
@@ -59,8 +59,8 @@ export async function changeKey(
 }
 
 /**
- * Changes one tenant, like {@link changeKey} for a key. The vault immediately forgets all its keys in memory.
- * Refuses with `key_not_found` for a tenant without keys.
+ * Changes one tenant, as {@link changeKey} changes a key. The vault immediately erases the tenant's unwrapped
+ * keys from memory. Refuses with `key_not_found` for a tenant without keys.
  */
 export async function changeTenant(
   parts: TenantChangeParts,
@@ -96,7 +96,7 @@ export async function changeTenant(
   });
 }
 
-/** How to lock, record, code and write a row of one table. */
+/** How to lock, record, authenticate and write a row of one table. */
 type Table<Row> = {
   lock(client: pg.Client): Promise<Row | undefined>;
   entryOf(row: Row | undefined): Omit<AuditEntry, "outcome">;
@@ -137,18 +137,18 @@ async function changeRow<Row extends KeyRow | TenantRow>(
 }
 
 /**
- * Stops a key from signing immediately, until a call enables it again. Cancels a request to enable it that
- * waits for a second admin. Succeeds if the key does not sign anyway.
+ * Immediately stops a key from signing until a call enables it again. Cancels a request to enable the key
+ * that waits for a second admin. Succeeds if the key already cannot sign.
  */
 export type DisableKey = (
   caller: Caller,
   target: KeyTarget,
 ) => Promise<{ key_id: string; state: "disabled" } | Refusal>;
 
-/** Tenant of the vault's own keys. They attest all other keys, so nobody can disable them. */
+/** The tenant of the vault's own keys. These keys attest all other keys, so nobody can disable them. */
 export const VAULT_TENANT = "vault";
 
-/** Returns the disabling with these parts. */
+/** Creates the operation that disables keys. */
 export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): DisableKey {
   return async (caller, target) => {
     const disabled = await changeKey(parts, target, { caller, statement: "key_disable" }, (row) => {
@@ -165,8 +165,8 @@ export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): Di
 
 /**
  * Narrows the ceiling stored with a key. Refuses with `policy_violation` if the new ceiling grants anything
- * that the stored one does not. A key without a ceiling gets its first one. Certificates signed earlier do
- * not change.
+ * that the stored one does not. A key without a ceiling receives the new one as its first. Certificates
+ * signed earlier do not change.
  */
 export type ShrinkCeiling = (
   caller: Caller,
@@ -174,7 +174,7 @@ export type ShrinkCeiling = (
   ceiling: string[],
 ) => Promise<{ key_id: string; ceiling: readonly string[] } | Refusal>;
 
-/** Returns the narrowing with these parts. */
+/** Creates the operation that narrows ceilings. */
 export function createCeilingShrinking(parts: KeyChangeParts): ShrinkCeiling {
   return async (caller, target, ceiling) => {
     const shrunk = await changeKey(parts, target, { caller, statement: "ceiling_shrink" }, (row) => {

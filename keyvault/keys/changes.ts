@@ -4,16 +4,16 @@ import { LRUCache } from "lru-cache";
 export type Changes = {
   /** Returns the number of changes so far. */
   count(): number;
-  /** Counts a change of one key, or of all keys. */
+  /** Counts a change of one key, or of all keys if `keyId` is omitted. */
   note(keyId?: string): void;
   /**
-   * Returns whether the key changed after the first `count` changes. After very many changes of other keys,
-   * it may return true for an unchanged key. It never returns false for a changed one.
+   * Returns whether the key changed after `count` had the given value. If very many other keys changed, it
+   * may return true for an unchanged key. It never returns false for a changed key.
    */
   happened(keyId: string, count: number): boolean;
 };
 
-/** Returns a counter that remembers the last changes of `most` keys one by one. */
+/** Returns a counter that tracks the latest changes of up to `most` keys individually. */
 export function createChanges(most: number): Changes {
   let count = 0;
   let ofAll = 0;

@@ -30,9 +30,10 @@ import { attestationSignBytes, verifyAttestation } from "./store.ts";
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
 
 /**
- * Creates a key, once for each `requestKey`. The same request again returns the same key. Another request
- * under the same name is refused with `idempotency_conflict`. Rejects with `VaultError key_damaged` if the
- * key was altered since. Key, tenant's data key and audit record are stored in one transaction.
+ * Creates a key, only once for each `requestKey`. Repeating the same request returns the same key. A
+ * different request with the same `requestKey` is refused with `idempotency_conflict`. Rejects with
+ * `VaultError key_damaged` if the existing key was altered. Key, tenant's data key and audit record are
+ * stored in one transaction.
  */
 export type CreateKey = (
   caller: Caller,
@@ -42,7 +43,7 @@ export type CreateKey = (
 
 /**
  * Dependencies of key creation. `service` returns the key that attests every new key. It is undefined only
- * while the service key itself is created, which then attests itself.
+ * while the service key itself is created. The service key attests itself.
  */
 export type CreateKeyParts = {
   database: Database;
@@ -60,14 +61,14 @@ export type CreateKeyParts = {
 
 type Stored = "stored" | "raced" | "damaged" | Refusal;
 
-/** A stored key, and whether it is as the vault last wrote it. */
+/** A stored key, and whether its row is unchanged since the vault last wrote it. */
 type Made = { row: KeyRow; intact: boolean };
 
 type Prepared = { key: KeptKey; attestation: Attestation; createdAt: Date };
 
 const ATTEMPTS = 5;
 
-/** Returns the key creation with these parts. */
+/** Creates the operation that creates keys. */
 export function createKeyCreation({
   database,
   custody,
@@ -102,7 +103,10 @@ export function createKeyCreation({
     return { key, attestation: { ...fields, signature }, createdAt };
   }
 
-  /** Returns the answer for a tenant whose row, read at `readAt`, says that it is being destroyed. */
+  /**
+   * Returns the answer for a tenant whose row says that it is being destroyed. The row was read at audit
+   * position `readAt`.
+   */
   async function answerForEnding(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
     const rows = { keys: [], tenants: [tenant] };
     const [isIntact] = await rowCodes.check(rows);
@@ -130,8 +134,8 @@ export function createKeyCreation({
     }
 
     /**
-     * Reads the key created earlier under this name, and whether it is as the vault last wrote it. Reads it
-     * again if it changed meanwhile.
+     * Reads the key that was created earlier under `requestKey`, and whether its row is unchanged since the
+     * vault last wrote it. If the key changed during the read, reads it again.
      */
     async function readMade(): Promise<Made | undefined> {
       for (;;) {
@@ -181,13 +185,13 @@ type NewKey = {
   request: KeyRequest;
   requestKey: string;
   requestHash: Buffer;
-  /** Ids of the tenant's root keys according to the audit. */
+  /** Returns the ids of the tenant's root keys according to the audit. */
   roots(): readonly string[];
   keysPerTenant: number;
   token: Pick<Token, "info">;
 };
 
-/** Stores key and tenant, or returns why not. Call it in a transaction of the journal. */
+/** Stores key and tenant, or returns the reason why not. Call it in a transaction of the journal. */
 async function storeKey(
   client: pg.Client,
   seq: number,

@@ -10,28 +10,28 @@ import type { Purpose } from "../db/rows.ts";
 import type { DataKeys, WrappedDataKey } from "./data_keys.ts";
 import { eraseSeeds, type KeyIdentity, SEEDS_VERSION, unwrapSeeds, wrapSeeds } from "./wrapping.ts";
 
-/** A key as stored: its identity, its wrapped seeds, and the data key that wraps them. */
+/** A key as stored: its identity, its wrapped seeds, and the data key under which they are wrapped. */
 export type KeptKey = KeyIdentity & { wrappedSeeds: Uint8Array; dataKey: WrappedDataKey };
 
 /**
- * The only part of the vault that sees seeds. It unwraps them for one signature, signs off the event loop,
- * and overwrites them. After the signature no copy remains in memory, not even for the garbage collector.
+ * The only part of the vault that sees seeds. It unwraps them for one signature, signs outside the event loop, and
+ * overwrites them. After the signature no copy remains in memory, not even for the garbage collector.
  */
 export type Custody = {
-  /** Generates a key under a tenant's data key. Does not store it. */
+  /** Generates a key and wraps its seeds under a tenant's data key. Does not store the key. */
   generate(dataKey: WrappedDataKey, tenant: string, purpose: Purpose): Promise<KeptKey>;
   /** Returns the signatures of both halves. Rejects with `VaultError key_damaged` or `token_unavailable`. */
   sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature>;
   /**
-   * Returns whether both halves sign for the public key. Signs bytes that are not a statement. Rejects like
-   * {@link Custody.sign}.
+   * Returns whether both halves of the key produce valid signatures for its public key. Signs bytes that are
+   * not a statement. Rejects like {@link Custody.sign}.
    */
   isIntact(key: KeptKey): Promise<boolean>;
 };
 
 const PROBE = canonicalBytes({ type: "key_probe" });
 
-/** Returns a custody whose data keys the token wraps. */
+/** Returns a custody that uses these data keys. */
 export function createCustody(dataKeys: DataKeys): Custody {
   async function sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature> {
     return dataKeys.use(key.dataKey, (dataKey) => {

@@ -19,8 +19,8 @@ export function boxOf({ tenant, kek, wrapped_data_key }: WrappedDataKey) {
 }
 
 /**
- * Tenants' data keys in use. Caches at most 512 unwrapped keys, each for at most a minute, and overwrites
- * them when they leave the cache.
+ * Provides unwrapped data keys of tenants. Caches at most 512 of them, each for at most a minute, and
+ * overwrites them when they leave the cache.
  */
 export type DataKeys = {
   /** Creates a wrapped data key for a tenant. Does not store it. */
@@ -31,11 +31,14 @@ export type DataKeys = {
    * `token_unavailable`.
    */
   use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;
-  /** Overwrites the cache. A key that is being unwrapped now is used once and not cached. */
+  /**
+   * Overwrites and empties the cache. A key that is being unwrapped at this moment is used once and not
+   * cached.
+   */
   clear(): void;
 };
 
-/** Returns data keys that the token wraps. */
+/** Returns the data keys that this token wraps. */
 export function createDataKeys(token: Token): DataKeys {
   const kept = new LRUCache<string, Buffer>({
     max: KEPT_TENANTS,

@@ -17,13 +17,13 @@ export type KeyRequest = {
 /** A key row before it is stored. */
 export type NewKeyRow = Omit<KeyRow, "state_mac">;
 
-/** Returns whether a key was created earlier under this request name. */
+/** Returns whether a key was created earlier under this `requestKey`. */
 export async function isMade(client: pg.Client, requestKey: string): Promise<boolean> {
   const { rowCount } = await client.query("select from keys where request_key = $1", [requestKey]);
   return rowCount !== 0;
 }
 
-/** Stores an active key. */
+/** Stores the row of a new, active key. */
 export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
   await client.query(
     `insert into keys (key_id, tenant, purpose, label, public_key, wrapped_seeds, seeds_version, attestation, ceiling,
@@ -38,8 +38,8 @@ export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
 }
 
 /**
- * Refuses a tenant's key beyond its quota. Destroyed keys do not count. 0 means no quota. Call it in the
- * transaction that stores the key.
+ * Refuses a new key if its tenant has reached the quota. Destroyed keys do not count. 0 means no quota. Call
+ * it in the transaction that stores the key.
  */
 export async function exceedsQuota(
   client: pg.Client,
@@ -56,18 +56,19 @@ export async function exceedsQuota(
     : refuse("policy_violation", `The tenant has ${quota} keys already`);
 }
 
-/** State of a new tenant. */
+/** Initial state of a new tenant. */
 export const NEW_TENANT = { state: "active", pending: null, destroy_at: null } as const;
 
-/** Returns the refusal of a new key whose tenant is being destroyed. */
+/** Returns the refusal for a new key whose tenant is being destroyed. */
 export function refuseEnding(): Refusal {
   return refuse("policy_violation", "The tenant is being destroyed, so it cannot have a new key");
 }
 
 /**
- * Ensures that a new key's tenant exists with the data key that wraps the key. Returns `raced` if the tenant
- * now has another data key, or if the key-encryption key of this one is no longer in `keks`. Returns
- * `damaged` if the tenant's row was altered, and `undefined` on success.
+ * Ensures that the new key's tenant is stored with the data key that wraps the new key. Returns `raced` if
+ * the stored tenant has another data key, or if `keks` no longer contains the key-encryption key that wrapped
+ * this one. Returns `damaged` if the tenant's row was altered, and a refusal if the tenant is being
+ * destroyed. Returns `undefined` on success.
  */
 export async function placeTenant(
   client: pg.Client,
@@ -95,11 +96,12 @@ export async function placeTenant(
 }
 
 /**
- * Refuses a root key that exceeds the ceiling of its tenant. That ceiling comes from the tenant's root keys,
- * disabled ones included: a further root key must stay within the ceiling of one of them. Otherwise a caller
- * could widen a tenant's rights by creating another root key. The audit (`known`) names the tenant's root
- * keys, because their rows are not trusted. Returns `damaged` if one of those rows is missing or altered,
- * because nothing trustworthy then limits the tenant. Call it in the transaction that stores the key.
+ * Refuses a root key that exceeds the ceiling of its tenant. The tenant's existing root keys, including
+ * disabled ones, define that ceiling. A further root key must stay within the ceiling of at least one of
+ * them. Otherwise a caller could widen a tenant's rights by creating another root key. `known` contains the
+ * ids of these root keys from the audit, because the rows are not trusted. Returns `damaged` if one of the
+ * rows is missing or altered, because then no trusted data limits the tenant. Call it in the transaction that
+ * stores the key.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,

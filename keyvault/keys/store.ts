@@ -14,55 +14,59 @@ const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
 
 /**
- * A key as the operations use it. It contains only what signing needs, because many keys are cached.
- * `ceiling` limits every delegation that the key issues or receives. Null means no limit.
+ * A key as the operations use it. It contains only the fields that signing needs, because many keys are
+ * cached. `ceiling` limits every delegation that the key issues or receives. Null means no limit.
  */
 export type Key = KeptKey & {
   label: string;
   state: KeyRow["state"];
   ceiling: readonly string[] | null;
-  /** State of the tenant. A tenant that is being destroyed signs nothing, whatever the states of its keys. */
+  /**
+   * State of the tenant. The keys of a tenant that is being destroyed sign nothing, whatever their own states
+   * are.
+   */
   tenantState: TenantRow["state"];
 };
 
-/** The row of a key with the row of its tenant. */
+/** The row of a key together with the row of its tenant. */
 export type JoinedKeyRow = { key: KeyRow; tenant: TenantRow };
 
 /** A row and the result of its check. */
 type CheckedRow = { row: JoinedKeyRow; intact: boolean };
 
-/** Keys read for one decision. */
+/** Keys that are read for one decision. */
 export type Reading = Pick<KeyStore, "find"> & {
-  /** Returns true while none of the keys that were looked for has changed. */
+  /** Returns true while none of the keys read so far has changed. Missing keys count too. */
   isCurrent(): boolean;
 };
 
 /**
- * Keys by id, cached for up to a minute. Only this process changes keys, because it holds the ledger. Every
- * change calls {@link KeyStore.changed}, so the cache always agrees with the database.
+ * Keys by id, cached for up to a minute. Only this process changes keys, because it is the only writer of the
+ * audit chain. Every change calls {@link KeyStore.changed}, so the cache always agrees with the database.
  */
 export type KeyStore = {
   /**
-   * Returns the key after checking its attestation and state, or `undefined` if it does not exist. If
-   * `tenant` is set, returns `undefined` for another tenant's key, after the same time as for a missing key.
-   * Rejects with `VaultError key_damaged` if the service key did not attest the row or its state is not the
-   * last one the vault wrote. Rejects with `unavailable` if the database does not answer.
+   * Returns the key after checking its attestation and state, or `undefined` if the key does not exist. If
+   * `tenant` is set, returns `undefined` for another tenant's key. The response time is the same as for a
+   * missing key. Rejects with `VaultError key_damaged` if the service key did not attest the row or its state
+   * is not the last one the vault wrote. Rejects with `unavailable` if the database does not answer.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
-  /** Returns the key's row as stored now, otherwise like {@link KeyStore.find}. */
+  /** Returns the key's current row. Behaves like {@link KeyStore.find} otherwise. */
   read(keyId: string, tenant?: string): Promise<JoinedKeyRow | undefined>;
   /**
-   * Returns the rows of `read` in order. Each is `intact` if the service key attested it and the states of
-   * key and tenant are the last ones the vault wrote. Reads a row again if it changes meanwhile.
+   * Returns the rows of `read` in the same order. A row is `intact` if the service key attested it and the
+   * states of key and tenant are the last ones that the vault wrote. If a row changes during the check, reads
+   * it again.
    */
   checkRows(read: () => PromiseLike<readonly JoinedKeyRow[]>): Promise<CheckedRow[]>;
   /** Starts to read the keys of one decision. */
   reading(): Reading;
-  /** Removes a key, or all keys, from the cache. */
+  /** Removes a key from the cache, or all keys if `keyId` is omitted. */
   changed(keyId?: string): void;
 };
 
-/** Returns a store that trusts keys attested by `service`. */
+/** Returns a store that trusts keys attested by the `service` key. */
 export function createKeyStore(
   database: Database,
   rowCodes: RowCodes,
@@ -149,8 +153,8 @@ async function isAttested(row: JoinedKeyRow, service: HybridPublicKey): Promise<
 }
 
 /**
- * Reads a key with its tenant's data key, or returns `undefined`. If `tenant` is set, the key must belong to
- * that tenant or be attested for it.
+ * Reads a key with its tenant's data key. Returns `undefined` if there is no such key. If `tenant` is set,
+ * the key's row must name that tenant, or the key must be attested for it.
  */
 export async function readKey(
   database: Database,
@@ -234,10 +238,10 @@ export function attestationSignBytes(fields: AttestationFields): Uint8Array {
   return canonicalBytes({ type, version, key_id, public_key, tenant, purpose, created_at, attested_by });
 }
 
-/** Fields that an attestation must contain to be valid for a key. */
+/** The key, tenant and purpose that an attestation must state to be valid for a key. */
 type AttestedKey = { keyId: string; publicKey: HybridPublicKey; tenant: string; purpose: Purpose };
 
-/** Returns whether `attestation` is a statement of `service` about exactly this key. */
+/** Returns whether `attestation` is a valid statement of the `service` key about exactly this key. */
 export async function verifyAttestation(
   attestation: Attestation,
   key: AttestedKey,

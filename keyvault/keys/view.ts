@@ -24,7 +24,7 @@ export type KeyView = {
   public_key: HybridPublicKey;
   /** A change that one admin requested and another has not approved yet. Null if none waits. */
   pending: Wish | null;
-  /** When the seeds will be or were erased. Null unless the key is being destroyed. */
+  /** When the seeds will be or were erased. Null unless the key is being destroyed or was destroyed. */
   destroy_at: string | null;
   attestation: Attestation;
   created_at: string;
@@ -49,12 +49,12 @@ function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
 }
 
 /**
- * Returns the public parts of a key. If `tenant` is set, another tenant's key is answered as if it did not
+ * Returns the public parts of a key. If `tenant` is set, another tenant's key is treated as if it did not
  * exist.
  */
 export type GetKey = (keyId: string, tenant: string | undefined) => Promise<KeyView | Refusal>;
 
-/** Returns a reader of keys in a store. */
+/** Creates the operation that reads keys from a store. */
 export function createKeyReading({ store }: { store: KeyStore }): GetKey {
   return async (keyId, tenant) => {
     const row = await store.read(keyId, tenant);
@@ -62,19 +62,24 @@ export function createKeyReading({ store }: { store: KeyStore }): GetKey {
   };
 }
 
-/** A page of keys, sorted by id. `next` continues after it and is null on the last page. */
+/**
+ * A page of keys, sorted by id. `next` is the id to pass as `after` for the next page, or null on the last
+ * page.
+ */
 export type KeyPage = { keys: ListedKey[]; next: string | null };
 
 /**
- * A key in a list. `damaged` is true if its public key, attestation, tenant, purpose, state or ceiling, or
- * its tenant's state, is not as the vault wrote it.
+ * A key in a list. `damaged` is true if the stored key differs from what the vault wrote: its public key,
+ * attestation, tenant, purpose, state or ceiling, or the state of its tenant.
  */
 export type ListedKey = KeyView & { damaged: boolean };
 
-/** Lists keys of one tenant or of all, `limit` at a time, after the key id `after`. */
+/**
+ * Lists keys of one tenant or of all tenants, at most `limit` at a time, starting after the key id `after`.
+ */
 export type ListKeys = (filter: { tenant?: string; after?: string; limit: number }) => Promise<KeyPage>;
 
-/** Returns a lister of keys in a database. */
+/** Creates the operation that lists keys. */
 export function createKeyListing({
   database,
   store,

@@ -10,10 +10,10 @@ const SEED_BYTES = 32;
 const SEEDS_BYTES = 2 * SEED_BYTES;
 
 /**
- * Bytes of seeds to decrypt at a time. The runtime decrypts into memory that it copies and frees without
- * erasing. Therefore seeds are decrypted in pieces, and after each piece other text of the same length is
- * encrypted, which overwrites that memory. Longer pieces leave parts of seeds there: the test that scans a
- * running vault finds them.
+ * Number of seed bytes to decrypt at a time. The runtime decrypts into memory that it copies and frees
+ * without erasing. Therefore seeds are decrypted in pieces. After each piece, other text of the same length
+ * is encrypted, which overwrites that memory. Longer pieces leave parts of seeds in memory, where the test
+ * that scans a running vault finds them.
  */
 const PIECE_BYTES = 16;
 const NOTHING = Buffer.alloc(PIECE_BYTES);
@@ -26,7 +26,8 @@ const wiper = createCipheriv("aes-256-ctr", randomBytes(32), randomBytes(16));
 export const SEEDS_VERSION = 1;
 
 /**
- * Identity that wrapped seeds are bound to. They do not open for another key, tenant, purpose or public key.
+ * Identity to which wrapped seeds are bound. The seeds do not open for another key, tenant, purpose or public
+ * key.
  */
 export type KeyIdentity = {
   keyId: string;
@@ -40,14 +41,14 @@ export type KeyIdentity = {
 const WRAPPED_DATA_KEY_BYTES = 60;
 const MAX_TENANT_LENGTH = 128;
 
-/** Returns the context that a tenant's wrapped data key is bound to. */
+/** Returns the context to which a tenant's wrapped data key is bound. */
 export function dataKeyContext(tenant: string): Uint8Array {
   return canonicalBytes({ tenant, type: "tenant_data_key" });
 }
 
 /**
- * Returns whether a row may be sent to the token together with others. A row with another length than the
- * vault's would prevent the whole message. The caller must check the version that the row names.
+ * Returns whether a row's data key may be sent to the token together with others. If a data key had a wrong
+ * length, the whole message would fail. The caller must check the version that the row names.
  */
 export function isDataKeyRow({
   tenant,
@@ -60,7 +61,8 @@ export function isDataKeyRow({
 }
 
 /**
- * Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. Does not change the seeds.
+ * Encrypts seeds under a data key (AES-256-GCM) and binds them to the identity of their key. Does not change
+ * the seeds.
  */
 export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: HybridSeeds): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
@@ -71,7 +73,7 @@ export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: Hyb
 
 /**
  * Returns the seeds that were wrapped for exactly this key. The caller overwrites them after use. Throws
- * `VaultError` `key_damaged` if box, key or identity were altered.
+ * `VaultError` `key_damaged` if the box, the data key or the identity was altered.
  */
 export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array): HybridSeeds {
   if (identity.version !== SEEDS_VERSION) {
@@ -115,8 +117,8 @@ function seedsContext({ keyId, tenant, purpose, publicKey, version }: KeyIdentit
 }
 
 /**
- * Copies the bytes into memory of their own. Short buffers from the database driver and from `Buffer.from`
- * are slices of a 64 KiB pool, which each cached slice would keep in memory.
+ * Copies the bytes into a buffer of their own. Short buffers from the database driver and from `Buffer.from`
+ * are slices of a 64 KiB pool. A cached slice would keep the whole pool in memory.
  */
 export function ownBytes(bytes: Uint8Array): Buffer {
   const own = Buffer.from(new ArrayBuffer(bytes.length));

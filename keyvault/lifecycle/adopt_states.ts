@@ -10,15 +10,18 @@ import type { KeyStore } from "../keys/store.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 
 /**
- * Gives codes to the rows that a version without codes left, after a second admin requests it too. `rows` is
- * the SHA-256 of all those states. The second admin therefore approves exactly what the first one requested.
- * If a row is altered in between, the second request starts a new wish. Adopts only keys and tenants that
- * never had a code according to the audit. Each record names its rows. After an interruption, the remaining
- * rows need two admins again.
+ * Gives codes to rows that were written by a version without codes, after a second admin makes the same
+ * request. `rows` is the SHA-256 of the states of all these rows. The second admin therefore approves exactly
+ * the rows of the first request. If a row is altered in between, the second request starts a new wish. Adopts
+ * only keys and tenants that never had a code according to the audit. Each audit record names the rows that
+ * it adopts. After an interruption, the remaining rows need two admins again.
  */
 export type AdoptStates = (caller: Caller) => Promise<AdoptionAnswer | Refusal>;
 
-/** Number of keys and tenants that were adopted, or will be when another admin requests the same. */
+/**
+ * Number of keys and tenants that were adopted, or that will be adopted when another admin makes the same
+ * request.
+ */
 export type AdoptionAnswer = {
   adopted: boolean;
   keys: number;
@@ -41,7 +44,7 @@ type Asked = { outcome: AdoptionAnswer; granted: ReadonlySet<string> | undefined
 /** Maximum number of rows that one record names. */
 const BATCH = 250;
 
-/** Returns the adoption with these parts. */
+/** Creates the operation that adopts rows. */
 export function createAdoption(parts: AdoptionParts): AdoptStates {
   const { journal, register, rowCodes, store } = parts;
 
@@ -61,8 +64,8 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
   }
 
   /**
-   * Records the wish or the refusal. An approved wish has no record here: its records are written together
-   * with its rows.
+   * Records the wish or the refusal. Does not record an approval here, because the records of an approved
+   * adoption are written together with its rows.
    */
   async function decide(client: pg.Client, caller: Caller): Promise<Change<Asked | Refusal>> {
     const found = await readRows(client);
@@ -92,7 +95,10 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     };
   }
 
-  /** Adopts some of the approved rows and returns how many. Skips rows that were altered since. */
+  /**
+   * Adopts one batch of the approved rows and returns the number of adopted rows. Skips rows that were
+   * altered since the approval.
+   */
   async function adoptSome(
     client: pg.Client,
     seq: number,

@@ -12,7 +12,7 @@ const APPROVAL_HOURS = 24;
 type Asked = Pick<Pending, "action" | "days" | "rows">;
 
 /**
- * Inputs of the rule of two. `accepts` returns whether a certificate, base64 of its DER, is accepted at
+ * Inputs of the two-admin rule. `accepts` returns whether a certificate, base64 of its DER, is accepted at
  * `now`.
  */
 export type Judging = { now: Date; accepts: AcceptsCertificate };
@@ -20,16 +20,16 @@ export type Judging = { now: Date; accepts: AcceptsCertificate };
 /** Dependencies of {@link judging}. */
 export type JudgingParts = { clock: Clock; accepts: AcceptsCertificate };
 
-/** Returns the inputs of the rule of two for this moment. */
+/** Returns the inputs of the two-admin rule at the current time. */
 export function judging({ clock, accepts }: JudgingParts): Judging {
   return { now: clock.now(), accepts };
 }
 
 /**
- * Applies the rule of two: an admin's wish waits, and is granted if a different admin has the same wish
- * within 24 hours. Admins are different if the names of their certificates are. A wish ends with its admin's
- * certificate, when that is revoked, has expired, or its authority is removed. Returns the wish that waits
- * from now on, `granted`, or a refusal for the requesting admin.
+ * Applies the two-admin rule. An admin's wish waits and is granted when a different admin requests the same
+ * within 24 hours. Two admins are different if their certificates have different names. A wish becomes
+ * invalid if its admin's certificate is revoked or expires, or if the certificate's authority is removed.
+ * Returns the wish that waits from now on, `granted`, or a refusal if the same admin asks again.
  */
 export function decideByTwo(
   pending: Pending | null,
@@ -52,8 +52,8 @@ export function decideByTwo(
 }
 
 /**
- * Whether a wish is less than 24 hours old. A clock that was set back must not extend a wish, so one too far
- * in the future is stale too.
+ * Returns whether a wish is at most 24 hours old. A wish more than 24 hours in the future is stale too.
+ * Otherwise a clock that was set back would extend the wish.
  */
 function isFresh({ asked_at }: Pending, now: Date): boolean {
   return Math.abs(now.getTime() - Date.parse(asked_at)) <= APPROVAL_HOURS * 3_600_000;
@@ -68,8 +68,8 @@ function isSame({ action, days, rows }: Pending, wish: Asked): boolean {
 }
 
 /**
- * Applies the rule of two to a row. The row then stores the wish, or it is changed by `granted` and its
- * record names both admins.
+ * Applies the two-admin rule to a row. Stores the wish in the row. If the second admin has approved the wish,
+ * changes the row by `granted` instead, and the record names both admins.
  */
 export function changeByTwo<Row extends { pending: Pending | null }>(
   row: Row,

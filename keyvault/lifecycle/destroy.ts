@@ -12,23 +12,23 @@ import {
 import { changeByTwo, type JudgingParts } from "./approval.ts";
 
 /**
- * Result for a key: its state, the wish that waits for a second admin, and when its seeds are erased (ISO
- * 8601).
+ * The destruction state of a key: its state, the wish that waits for a second admin, and the time at which
+ * its seeds are erased (ISO 8601).
  */
 export type KeyAnswer = Pick<KeyRow, "key_id" | "state"> & Waiting;
 
-/** Result for a tenant, like {@link KeyAnswer}. */
+/** The destruction state of a tenant, like {@link KeyAnswer}. */
 export type TenantAnswer = Pick<TenantRow, "tenant" | "state"> & Waiting;
 
 type Waiting = { pending: Wish | null; destroy_at: string | null };
 
 /**
- * Destroys a key. It stops signing when the second admin requests it. Its seeds are erased `days` (7 to 30)
- * later.
+ * Destroys a key. The key stops signing when the second admin requests its destruction. Its seeds are erased
+ * `days` (7 to 30) later.
  */
 export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyAnswer | Refusal>;
 
-/** Returns the destruction of keys with these parts. */
+/** Creates the operation that destroys keys. */
 export function createKeyDestruction(parts: KeyChangeParts & JudgingParts): DestroyKey {
   return async (caller, keyId, days) => {
     const about = { caller, statement: "key_destroy", detail: { days: String(days) } } as const;
@@ -52,7 +52,7 @@ export function createKeyDestruction(parts: KeyChangeParts & JudgingParts): Dest
  */
 export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
 
-/** Returns the cancellation for keys with these parts. */
+/** Creates the operation that cancels the destruction of a key. */
 export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKeyDestruction {
   return async (caller, keyId) => {
     const about = { caller, statement: "key_destroy_cancel" } as const;
@@ -66,12 +66,12 @@ export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKey
 }
 
 /**
- * Lets a disabled key sign again after a second admin requests it too. The destruction of a key must be
- * cancelled first.
+ * Lets a disabled key sign again after a second admin makes the same request. The destruction of a key must
+ * be cancelled first.
  */
 export type EnableKey = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
 
-/** Returns the enabling with these parts. */
+/** Creates the operation that enables keys. */
 export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableKey {
   return async (caller, keyId) => {
     const about = { caller, statement: "key_enable" } as const;
@@ -88,12 +88,12 @@ export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableK
 }
 
 /**
- * Destroys a tenant. Its keys stop signing when the second admin requests it. Its data key, which wraps all
- * of them, is erased `days` (7 to 30) later.
+ * Destroys a tenant. The tenant's keys stop signing when the second admin requests the destruction. Its data
+ * key, which wraps all of them, is erased `days` (7 to 30) later.
  */
 export type DestroyTenant = (caller: Caller, tenant: string, days: number) => Promise<TenantAnswer | Refusal>;
 
-/** Returns the destruction of tenants with these parts. */
+/** Creates the operation that destroys tenants. */
 export function createTenantDestruction(parts: TenantChangeParts & JudgingParts): DestroyTenant {
   return async (caller, tenant, days) => {
     const about = { caller, statement: "tenant_destroy", detail: { days: String(days) } } as const;
@@ -111,10 +111,13 @@ export function createTenantDestruction(parts: TenantChangeParts & JudgingParts)
   };
 }
 
-/** Cancels a destruction before its date. The tenant's keys are then as before. One admin suffices. */
+/**
+ * Cancels the destruction of a tenant before its date. The tenant's keys then work as before. One admin
+ * suffices.
+ */
 export type CancelTenantDestruction = (caller: Caller, tenant: string) => Promise<TenantAnswer | Refusal>;
 
-/** Returns the cancellation for tenants with these parts. */
+/** Creates the operation that cancels the destruction of a tenant. */
 export function createTenantDestructionCancelling(parts: TenantChangeParts): CancelTenantDestruction {
   return async (caller, tenant) => {
     const row = await changeTenant(parts, tenant, { caller, statement: "tenant_destroy_cancel" }, (row) =>

@@ -6,8 +6,8 @@ import { changeKey, changeTenant, type TenantChangeParts } from "../keys/change.
 import type { Logger } from "../log.ts";
 
 /**
- * Erases the seeds and data keys that are due, with a record for each. Returns the numbers of keys and
- * tenants. Safe to repeat at any time.
+ * Erases the seeds and data keys whose erasure date has passed, and writes a record for each. Returns the
+ * numbers of keys and tenants. Safe to repeat at any time.
  */
 type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
@@ -15,7 +15,7 @@ const LOCAL: Caller = { role: "local", name: "waiting-period" };
 const BATCH = 500;
 const NOTHING = Buffer.alloc(0);
 
-/** Returns the erasing with these parts. */
+/** Creates the operation that erases due seeds and data keys. */
 export function createErasing(parts: TenantChangeParts & { clock: Clock; database: Database }): EraseDue {
   const { clock, database } = parts;
   const due = (table: "keys" | "tenants", name: "key_id" | "tenant", after: string) =>
@@ -55,7 +55,7 @@ export function createErasing(parts: TenantChangeParts & { clock: Clock; databas
   };
 }
 
-/** Erases names page by page, in order, and returns how many were erased. */
+/** Calls `erase` for the names, page by page and in order. Returns how many were erased. */
 async function eraseAll(
   pageAfter: (name: string) => Promise<string[]>,
   erase: (name: string) => Promise<boolean>,
@@ -67,7 +67,10 @@ async function eraseAll(
   return erased;
 }
 
-/** Returns false for an altered row, which is not erased. It must not prevent the erasure of others. */
+/**
+ * Returns false instead of throwing if the row was altered. Altered rows are not erased, and they must not
+ * prevent the erasure of other rows.
+ */
 async function unlessDamaged(erase: () => Promise<boolean>): Promise<boolean> {
   try {
     return await erase();
@@ -80,8 +83,8 @@ async function unlessDamaged(erase: () => Promise<boolean>): Promise<boolean> {
 const INTERVAL_MS = 600_000;
 
 /**
- * Erases what is due now and then every ten minutes until `stop`. Logs a failure and tries again the next
- * time.
+ * Erases due seeds and data keys now, and then every ten minutes until `stop`. Logs a failure and tries again
+ * the next time.
  */
 export function keepErasing(erase: EraseDue, log: Logger): { stop(): Promise<void> } {
   let running = run();

@@ -9,10 +9,10 @@ import type { Logger } from "../log.ts";
 import type { SealReason, Token } from "../token/client.ts";
 import { StaleOffer, WrongPin } from "../token/messages.ts";
 
-/** When the vault was sealed (ISO 8601), the reason, and the admin who requested it, if any. */
+/** When the vault was sealed (ISO 8601), the reason, and the admin who requested the sealing, if any. */
 export type SealState = { since: string; reason: SealReason; by: string | null };
 
-/** A PIN encrypted to `offer`, both base64. */
+/** A PIN encrypted to the key `offer`. Both fields are base64. */
 export type EncryptedPin = { offer: string; box: string };
 
 /**
@@ -22,23 +22,23 @@ export type EncryptedPin = { offer: string; box: string };
 export type Sealing = {
   state(): SealState | undefined;
   /**
-   * Seals immediately and returns the new state. Writes the record first, but seals after 2 s even without
-   * it.
+   * Seals immediately and returns the new state. Writes the audit record first, but waits at most 2 s for it.
    */
   seal(caller: Caller): Promise<SealState>;
   /** Returns the key to encrypt the PIN to. Refuses if the vault is not sealed. */
   offer(): { offer: string } | Refusal;
   /**
    * Opens the token with an encrypted PIN, then the vault. Refuses with `wrong_pin`, `stale_offer` or
-   * `rate_limited`. A caller that failed must wait: 1 s, doubled after each failure, at most 60 s. If the
-   * vault cannot be opened, or cannot record who unsealed it, it is sealed again.
+   * `rate_limited`. After a failure, the caller must wait. The wait is 1 s, doubles after each further
+   * failure, and is at most 60 s. If the vault cannot be opened, or cannot record who unsealed it, the vault
+   * is sealed again.
    */
   unseal(caller: Caller, pin: EncryptedPin): Promise<{ sealed: false } | Refusal>;
 };
 
 /**
- * Dependencies of sealing. `open` opens the vault after its token. `journal` returns its audit once it has
- * been opened. `elapsed` is a monotonic clock in milliseconds.
+ * Dependencies of sealing. `open` opens the vault after its token. `journal` returns the vault's audit, or
+ * `undefined` if the vault has never been opened. `elapsed` is a monotonic clock in milliseconds.
  */
 export type SealingParts = {
   token: Pick<Token, "sealed" | "seal" | "whenSealed" | "offer" | "unseal">;
@@ -57,7 +57,7 @@ const REMEMBERED_ENTRIES = 100;
 
 type Failures = { count: number; at: number };
 
-/** Returns the sealing with these parts. */
+/** Creates the sealing and unsealing of this vault. */
 export function createSealing({ token, open, journal, clock, elapsed, log }: SealingParts): Sealing {
   const failures = new LRUCache<string, Failures>({ max: REMEMBERED_CALLERS });
   const unrecorded: AuditEntry[] = [];

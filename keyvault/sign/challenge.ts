@@ -5,7 +5,7 @@ import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
 
-/** An agent's signed response to a challenge: the last fields of a proof bundle. */
+/** An agent's signed response to a challenge. These are the last fields of a proof bundle. */
 export type SignedChallenge = {
   agent_id: string;
   agent_pub_key: HybridPublicKey;
@@ -19,7 +19,7 @@ export type SignChallenge = (
   request: { tenant: string; binding: ChallengeBinding },
 ) => Promise<SignedChallenge | Refusal>;
 
-/** Returns the signing of challenges with these parts. */
+/** Creates the operation that signs challenges. */
 export function createChallengeSigning(parts: SigningParts): SignChallenge {
   return async (caller, keyId, { tenant, binding }) => {
     const call = { caller, keyId, tenant, purpose: "agent", statement: "challenge", detail: {} } as const;

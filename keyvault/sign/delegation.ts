@@ -19,7 +19,7 @@ import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
 export type DelegationRequest = Omit<DelegationFields, "issuer_pub_key">;
 
 /**
- * A person's approval, as the caller reports it. The vault signs nothing outside `ceiling`, whatever the
+ * A user's approval, as the caller reports it. The vault signs nothing outside `ceiling`, whatever the
  * certificate requests.
  */
 export type Approval = {
@@ -40,7 +40,7 @@ export type SignDelegation = (
   request: { tenant: string; certificate: DelegationRequest; approval: Approval },
 ) => Promise<DelegationCert | Refusal>;
 
-/** Input of the rules for a delegation. */
+/** Inputs of the rules for a delegation. */
 type DelegationInput = {
   policy: DelegationPolicy;
   fields: DelegationFields;
@@ -49,7 +49,7 @@ type DelegationInput = {
   subject: Key | undefined;
 };
 
-/** Returns the signing of delegations with these parts, within the policy. */
+/** Creates the operation that signs delegations within the policy. */
 export function createDelegationSigning(parts: SigningParts & { policy: DelegationPolicy }): SignDelegation {
   return async (caller, keyId, { tenant, certificate, approval }) => {
     const detail = {

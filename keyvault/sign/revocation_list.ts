@@ -32,10 +32,10 @@ export type ListRequest = {
 /**
  * Signs the list of all certificates that an account has revoked, or refuses. `updated_at` must be within 60
  * s of the vault's clock and later than that of the last list. A list only grows: it must contain every
- * certificate of the last one that has not expired, by the latest expiry time ever given for it. A caller
- * therefore cannot undo a revocation. The last list itself is signed again while its time is still allowed,
- * because its answer may have been lost. Rejects with `VaultError key_damaged` if the stored last list was
- * altered.
+ * certificate of the last list that has not expired. The latest expiry time ever given for a certificate
+ * counts. A caller therefore cannot undo a revocation. The last list may be signed again while its time is
+ * still allowed, because the response to the first request may have been lost. Rejects with `VaultError
+ * key_damaged` if the stored last list was altered.
  */
 export type SignRevocationList = (
   caller: Caller,
@@ -43,15 +43,15 @@ export type SignRevocationList = (
   request: ListRequest,
 ) => Promise<RevocationList | Refusal>;
 
-/** Dependencies of signing lists, in addition to those of every signing. */
+/** Dependencies of signing revocation lists, in addition to those of signing in general. */
 export type ListSigningParts = SigningParts & { database: Database };
 
 const NOTHING: Listed = { certificates: [], expiresAt: [] };
 
 /**
- * Returns the signing of revocation lists with these parts. A list is compared with the last one and stored
- * before its transaction in the journal, so that a long list delays nobody. The transaction only checks that
- * the last list is still the last.
+ * Creates the operation that signs revocation lists. Each list is compared with the last list and stored
+ * before its transaction in the journal, so that a long list delays no other call. The transaction only
+ * checks that no newer list was signed meanwhile.
  */
 export function createListSigning(parts: ListSigningParts): SignRevocationList {
   const { journal, database, register } = parts;
@@ -97,7 +97,9 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
   };
 }
 
-/** Refuses a time that is not later than the last list's, unless it is the same list again. */
+/**
+ * Refuses a time that is not later than the last list's time, unless the list is identical to the last one.
+ */
 function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer): Refusal | undefined {
   if (last === undefined || updatedAt > last.updatedAt) return undefined;
   if (updatedAt === last.updatedAt && digest.equals(last.digest)) return undefined;
@@ -105,17 +107,18 @@ function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer)
 }
 
 /**
- * Certificates of a revocation list, and their expiry times in Unix seconds in the same order. 0 means never.
+ * Certificates of a revocation list, and their expiry times in Unix seconds in the same order. 0 means that a
+ * certificate never expires.
  */
 export type Listed = { certificates: readonly string[]; expiresAt: readonly number[] };
 
-/** A list as stored, and SHA-256 of its text in base64, which is also in the list's audit record. */
+/** A list as stored. `digest` is SHA-256 of its text, in base64, and is also in the list's audit record. */
 type Kept = { text: string; digest: string };
 
 /**
- * Returns the entries of a list of these certificates that follows `last`. Each entry has the later of its
- * previous and its new expiry time. Refuses if a certificate is missing that may not have expired at `now`,
- * in Unix seconds.
+ * Returns the next list after `last`. It contains the given certificates. Each entry has the later of its
+ * previous and its new expiry time. Refuses if a certificate of `last` is missing that may not have expired
+ * at `now`, in Unix seconds.
  */
 export function follow(last: Listed, { certificates, expiresAt }: Listed, now: number): Listed | Refusal {
   const grown = grow(last, { certificates, expiresAt });
@@ -138,8 +141,8 @@ export function follow(last: Listed, { certificates, expiresAt }: Listed, now: n
 }
 
 /**
- * Returns the result of {@link follow} in a fraction of its time if certificates were only added between
- * those of the last list. Returns `undefined` for any other list.
+ * Returns the same result as {@link follow}, but much faster, if the new list only adds certificates to the
+ * last list and keeps its order. Returns `undefined` for any other list.
  */
 function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undefined {
   let found = 0;
@@ -151,15 +154,16 @@ function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undef
   return found === last.certificates.length ? { certificates, expiresAt: ends } : undefined;
 }
 
-/** Returns a list as stored. */
+/** Converts a list to its stored form. */
 function keep({ certificates, expiresAt }: Listed): Kept {
   const text = JSON.stringify({ certificates, expires_at: expiresAt });
   return { text, digest: digestOf(text) };
 }
 
 /**
- * Reads the entries of the last list. Returns none before the first list, and after a list from a version
- * that did not store lists. Rejects with `VaultError key_damaged` if the stored list was altered or removed.
+ * Reads the entries of the last list. Returns no entries before the first list, and after a list from a
+ * version that did not store lists. Rejects with `VaultError key_damaged` if the stored list was altered or
+ * removed.
  */
 async function listedBy(database: Database, keyId: string, last: LastList | undefined): Promise<Listed> {
   const digest = last?.listed ?? null;
@@ -174,7 +178,7 @@ async function listedBy(database: Database, keyId: string, last: LastList | unde
   return { certificates, expiresAt };
 }
 
-/** Stores a list beside the key's other lists. {@link dropOthers} makes it the only one. */
+/** Stores a list next to the key's other lists. {@link dropOthers} deletes the others later. */
 async function writeListed(database: Database, keyId: string, { text, digest }: Kept): Promise<void> {
   const row = { key_id: keyId, digest, listed: text };
   await available(() =>
@@ -183,8 +187,8 @@ async function writeListed(database: Database, keyId: string, { text, digest }: 
 }
 
 /**
- * Deletes every list of a key except the one with this digest. This includes lists that were stored and never
- * signed.
+ * Deletes every list of a key except the one with this digest. This also deletes lists that were stored but
+ * never signed.
  */
 async function dropOthers(client: pg.Client, keyId: string, digest: string): Promise<void> {
   await client.query("delete from listed_certificates where key_id = $1 and digest <> $2", [keyId, digest]);

@@ -26,7 +26,7 @@ export function clockRefusal(field: string, time: number, now: number): Refusal 
   );
 }
 
-/** Dependencies of signing. */
+/** Dependencies of signing in general. */
 export type SigningParts = {
   store: KeyStore;
   custody: Custody;
@@ -37,26 +37,26 @@ export type SigningParts = {
   signingRates: SigningRates;
 };
 
-/** The key and tenant that a caller names, and the kind of statement to sign. */
+/** The key id and tenant that a caller named, and the kind of statement to sign. */
 export type SigningCall = {
   caller: Caller;
   keyId: string;
   tenant: string;
   purpose: Purpose;
   statement: StatementKind;
-  /** Details of the statement for the audit. */
+  /** Details of the statement for the audit record. */
   detail: Readonly<Record<string, string>>;
 };
 
 /**
- * Decides on the statement and builds its bytes. No other bytes are ever signed. `now` is in Unix seconds.
- * Other keys that the decision needs must be read with `reading`.
+ * Decides whether the statement may be signed and builds its bytes. Only these bytes are ever signed. `now`
+ * is in Unix seconds. Other keys that the decision needs must be read with `reading`.
  */
 export type BuildBytes = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
 /**
- * Writes the record of a signed statement and returns true. If `stillTrue` returns false when the record's
- * turn comes, writes nothing and returns false.
+ * Writes the record of a signed statement and returns true. Calls `stillTrue` just before it writes. If that
+ * returns false, writes nothing and returns false.
  */
 export type Grant = (entry: AuditEntry, stillTrue: () => boolean) => Promise<boolean>;
 
@@ -67,9 +67,9 @@ const ATTEMPTS = 5;
 
 /**
  * Signs a statement with both halves, or refuses. Creates the signature while its audit record is written,
- * and returns it only after the record is durable. If a key of the decision changes in between, decides
- * again, so that the recorded decision uses current keys. After five attempts, records `failed` and rejects
- * with `VaultError unavailable`.
+ * and returns it only after the record is durable. If a key that the decision used changes in between,
+ * decides again, so that the recorded decision is based on current keys. After five attempts, records
+ * `failed` and rejects with `VaultError unavailable`.
  */
 export async function signStatement(
   parts: SigningParts,
@@ -107,8 +107,9 @@ export async function signStatement(
 
 /**
  * Refuses with `key_not_found` if the tenant does not have the key, and with `rate_limited` if the key, or
- * all keys of the tenant together, sign too often. Otherwise counts the attempt. A call that names no key of
- * the tenant counts against its caller, so nobody can use up the rate of a tenant or a key by naming it.
+ * all keys of the tenant together, exceed the signing rate. Otherwise counts the attempt. A call with a key
+ * that does not belong to the tenant counts against the caller. Nobody can therefore use up the rate of a
+ * tenant or a key by naming it.
  */
 export async function admit(
   { store, rates, signingRates: { perKey, perTenant } }: SigningParts,
@@ -128,8 +129,8 @@ export async function admit(
 }
 
 /**
- * Returns the result of `work`. If `work` finds a damaged key, records it as `failed` and then throws its
- * error.
+ * Returns the result of `work`. If `work` rejects because a key is damaged, writes a `failed` record for that
+ * key and then rejects with the same error.
  */
 export async function recordingDamage<T>(
   journal: Journal,

@@ -4,11 +4,12 @@ import * as x509 from "@peculiar/x509";
 import type { RemoteRole } from "../audit/record.ts";
 
 /**
- * A certificate and its private key, both PEM. Each ends with a newline, so that texts can be concatenated.
+ * A certificate and its private key, both PEM. Each ends with a newline, so that the PEM texts can be
+ * concatenated.
  */
 export type Identity = { certificate: string; privateKey: string };
 
-/** Purpose of a certificate: a client with a role, or a server with its host names. */
+/** Subject of a certificate: a client with a role, or a server with its host names. */
 export type Subject =
   | { kind: "client"; role: RemoteRole; name: string }
   | { kind: "server"; names: readonly string[] };
@@ -24,8 +25,8 @@ const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 const SERVER_AUTH = "1.3.6.1.5.5.7.3.1";
 
 /**
- * Creates an authority for the vault's own transport. It can issue end certificates but no further
- * authorities.
+ * Creates the certificate authority for the vault's TLS. It can issue client and server certificates, but no
+ * further authorities.
  */
 export async function createAuthority(validity: Validity): Promise<Identity> {
   const keys = await generateKeys();
@@ -75,7 +76,7 @@ export async function issueCertificate(
   return { certificate: `${certificate.toString("pem")}\n`, privateKey: await exportKey(keys.privateKey) };
 }
 
-/** Returns the URI that gives a client its role. */
+/** Returns the URI that assigns a role to a client. */
 export function roleUri(role: string, name: string): string {
   return `deputize://role/${role}/${name}`;
 }

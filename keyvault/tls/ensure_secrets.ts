@@ -23,16 +23,16 @@ export type CertificatePlan = {
   renewDays: number;
 };
 
-/** Result for a Secret, and the expiry time of its certificate. */
+/** The action taken for a Secret, and the expiry time of the certificate in it. */
 export type EnsuredSecret = { secret: string; done: "made" | "renewed" | "kept"; not_after: string };
 
 type Authority = Identity & { pem: string; all: readonly X509Certificate[] };
 
 /**
  * Ensures that the authority exists, and that each certificate exists, comes from that authority, contains
- * its names, and is valid for long enough. Writes the authority's Secret (`ca.pem`, `ca.key`) once. Rewrites
- * the others (`tls.crt`, `tls.key`, `ca.crt`) when they must be renewed. Safe to repeat and to run from
- * several processes.
+ * its names, and remains valid for long enough. Writes the authority's Secret (`ca.pem`, `ca.key`) once.
+ * Rewrites the others (`tls.crt`, `tls.key`, `ca.crt`) when they must be renewed. Safe to repeat and to run
+ * from several processes.
  *
  * Throws `UserError` for a Secret with other content, and does not change that Secret.
  */

@@ -6,7 +6,7 @@ import { UserError } from "../errors.ts";
 import type { Identity } from "./authority.ts";
 import { readCertificates } from "./material.ts";
 
-/** The first certificates, by file name: the vault's own, and those of its first callers. */
+/** File names of the first certificates: the vault's own certificate, and those of its first callers. */
 export const ENDS = ["server", "api", "admin"] as const;
 
 /** Returns whether `<name>.pem` is in the folder. */
@@ -16,8 +16,8 @@ export function hasCertificate(dir: string, name: string): boolean {
 
 /**
  * Checks that the files in the folder belong together and that missing ones can be created. Changes nothing.
- * Each certificate must have its key beside it and an issuer in `ca.pem`. Without `ca.key`, at least the
- * vault's own certificate must exist. Throws a `UserError` that names the file.
+ * Each certificate must have its key in the same folder and its issuer in `ca.pem`. Without `ca.key`, at
+ * least the vault's own certificate must exist. Throws a `UserError` that names the file.
  */
 export async function requireTls(dir: string): Promise<void> {
   const there = ENDS.filter((name) => hasCertificate(dir, name));
@@ -42,7 +42,7 @@ export async function requireTls(dir: string): Promise<void> {
 
 /**
  * Reads the authority that issues certificates: the certificate in `ca.pem` that matches `ca.key`. Throws a
- * `UserError` if it is missing.
+ * `UserError` if this authority is missing.
  */
 export async function readAuthority(dir: string): Promise<Identity> {
   for (const name of ["ca.pem", "ca.key"]) {
@@ -57,7 +57,10 @@ export async function readAuthority(dir: string): Promise<Identity> {
   return authorityOf(authorities, privateKey, join(dir, "ca.pem"));
 }
 
-/** Returns the authority with this key. Throws a `UserError` that names `place` if there is none. */
+/**
+ * Returns the authority whose certificate matches this key. Throws a `UserError` that names `place` if no
+ * certificate matches.
+ */
 export function authorityOf(
   authorities: readonly X509Certificate[],
   privateKey: string,

@@ -21,16 +21,16 @@ const END_DAYS = 397;
 const CLOCK_SKEW_MS = 300_000;
 
 /**
- * Certificates that were created, and missing ones that cannot be created because the authority's key was
- * removed.
+ * The certificates that were created. `absent` contains missing certificates that cannot be created because
+ * the authority's key was removed.
  */
 export type TlsInstalled = { created: string[]; absent: string[] };
 
 /**
- * Creates the authority and the first certificates unless they exist, as `<name>.pem` and `<name>.key`: `ca`,
- * `server` for the vault, `api` and `admin` for its first callers. Writes each key before its certificate, so
- * no certificate exists without its key. Creates nothing if `ca.key` was removed. Throws like
- * {@link requireTls}.
+ * Creates the authority and the first certificates unless they exist. The files are `<name>.pem` and
+ * `<name>.key`, where `<name>` is `ca`, `server` for the vault, or `api` and `admin` for its first callers.
+ * Writes each key before its certificate, so no certificate exists without its key. Creates nothing if
+ * `ca.key` was removed. Throws like {@link requireTls}.
  */
 export async function installTls(
   dir: string,
@@ -71,15 +71,18 @@ async function ensure(
   created.push(name);
 }
 
-/** Returns the period from five minutes ago, for clocks that are behind, until `days` from now. */
+/**
+ * Returns a validity period that begins five minutes before `now` and ends `days` after `now`. The five
+ * minutes are for clocks that are behind.
+ */
 export function validity(now: Date, days: number): Validity {
   return { notBefore: new Date(now.getTime() - CLOCK_SKEW_MS), notAfter: daysAfter(now, days) };
 }
 
-/** A certificate to issue. It is written to the files `<stem>.pem` and `<stem>.key`. */
+/** An order for a certificate. The files are `<stem>.pem` and `<stem>.key`. */
 export type CertificateOrder = { subject: Subject; days: number; stem: string; replace: boolean };
 
-/** An issued certificate. A revocation names its `serial`. */
+/** An issued certificate. To revoke the certificate, pass its `serial`. */
 export type IssuedCertificate = { certificate: string; key: string; serial: string; not_after: string };
 
 /**
@@ -109,8 +112,8 @@ export async function issueFiles(
 
 /**
  * Adds a certificate to the revocation list, once, and returns its serial number. A running vault reloads the
- * list within seconds. Throws `UserError` if the certificate or the list cannot be read, or if a line
- * prevents the vault from reading the list.
+ * list within seconds. Throws `UserError` if the certificate or the list cannot be read, or if a line of the
+ * list is not a serial number.
  */
 export async function revokeCertificate(
   revokedFile: string,

@@ -6,7 +6,7 @@ import { reasonOf, UserError } from "../errors.ts";
 /** Contents of a Secret, by the names of its files. */
 export type SecretFiles = Readonly<Record<string, Buffer>>;
 
-/** A Secret to write. An `immutable` one is written once and never again. */
+/** A Secret to write. An `immutable` Secret is written once and never changed. */
 export type SecretToApply = {
   name: string;
   type: "Opaque" | "kubernetes.io/tls";
@@ -19,7 +19,10 @@ export type SecretToApply = {
 export type Secrets = {
   /** Resolves to `undefined` if the Secret does not exist. */
   read(name: string): Promise<SecretFiles | undefined>;
-  /** Creates or updates the Secret with these files. Returns false if it is immutable and contains others. */
+  /**
+   * Creates or updates the Secret with these files. Returns false if the existing Secret is immutable and its
+   * files differ.
+   */
   apply(secret: SecretToApply): Promise<boolean>;
   close(): Promise<void>;
 };
@@ -28,12 +31,13 @@ const MANAGER = "deputize-keyvault-certificates";
 const TIMEOUT_MS = 10_000;
 
 /**
- * Opens the Secrets of this program's namespace with the pod's account. `account` is the folder with its
- * `token`, `ca.crt` and `namespace`. The account needs the rights to get, create and patch the Secrets that
- * it is asked for, and no others. Each is written by a patch under its own name.
+ * Opens the Secrets of this program's namespace with the pod's service account. `account` is the folder with
+ * the account's `token`, `ca.crt` and `namespace`. The account needs the rights to get, create and patch the
+ * Secrets that are read or written, and no other rights. Each Secret is written with a patch request under
+ * its own name.
  *
- * Throws `UserError` if the folder is not an account's. Calls throw `UserError` if the API server refuses or
- * does not answer.
+ * Throws `UserError` if the folder does not contain a service account. Calls throw `UserError` if the API
+ * server refuses or does not answer.
  */
 export async function openSecrets(url: string, account: string): Promise<Secrets> {
   const read = (name: string): Promise<string> =>

@@ -5,7 +5,7 @@ import { UserError } from "../errors.ts";
 
 /**
  * Contents of the TLS files: PEM bytes of the vault's server, parsed authorities, and revoked serial numbers.
- * They decide who may connect.
+ * These contents decide which clients may connect.
  */
 export type TlsMaterial = {
   ca: Buffer;
@@ -20,8 +20,8 @@ const SERIAL_LINE = /^([0-9a-f]{1,64})\s*(#.*)?$/;
 
 /**
  * Reads the server's TLS files and the revocation list. `former` contains the serial numbers revoked so far.
- * A missing list counts as empty only if `former` is empty. Throws `UserError` that names the file if one is
- * missing or damaged, or if the key does not match the certificate.
+ * A missing list counts as empty only if `former` is empty. Throws a `UserError` that names the file if a
+ * file is missing or damaged, or if the key does not match the certificate.
  */
 export async function readMaterial(
   files: TlsConfig,
@@ -43,8 +43,8 @@ export async function readMaterial(
 }
 
 /**
- * Parses the PEM certificates in a file, in order. Throws a `UserError` that names the file if one is
- * damaged.
+ * Parses the PEM certificates in a file, in order. Throws a `UserError` that names the file if a certificate
+ * is damaged.
  */
 export function readCertificates(file: string, bytes: Buffer): X509Certificate[] {
   return parse(file, () =>
@@ -53,14 +53,16 @@ export function readCertificates(file: string, bytes: Buffer): X509Certificate[]
 }
 
 /**
- * Writes certificates so that OpenSSL reads all of them, each starting on its own line. In a file that was
- * concatenated by hand, they may not.
+ * Returns certificates as PEM, each starting on its own line, so that OpenSSL reads all of them. In a file
+ * that was concatenated by hand, two certificates may share a line.
  */
 export function writeCertificates(certificates: readonly X509Certificate[]): Buffer {
   return Buffer.from(certificates.map((certificate) => certificate.toString()).join(""));
 }
 
-/** Returns a serial number in the form of the list: lower-case hexadecimal without leading zeros. */
+/**
+ * Returns a serial number in the format of the revocation list: lower-case hexadecimal without leading zeros.
+ */
 export function normaliseSerial(serial: string): string {
   return serial
     .replaceAll(":", "")
@@ -69,8 +71,8 @@ export function normaliseSerial(serial: string): string {
 }
 
 /**
- * Returns whether one of the authorities issued a client's certificate and it was not revoked. Does not check
- * its dates and role.
+ * Returns whether one of the authorities issued a client's certificate and the certificate was not revoked.
+ * Does not check its dates and role.
  */
 export function isTrusted({ authorities, revoked }: TlsMaterial, certificate: X509Certificate): boolean {
   if (revoked.has(normaliseSerial(certificate.serialNumber))) return false;
@@ -85,13 +87,13 @@ async function readPem(file: string): Promise<Buffer> {
   }
 }
 
-/** The revocation list of a running vault was removed. */
+/** The error if the revocation list of a running vault was removed. */
 export class ListGone extends UserError {}
 
 /**
  * Reads the serial numbers of a revocation list. Returns none if the file does not exist and `former` is
- * empty. Throws a `UserError` that names the first line that is not a serial number, or the file that was
- * removed.
+ * empty. Throws a `UserError` that names the first line that is not a serial number. Throws `ListGone` if the
+ * file was removed.
  */
 export async function readRevoked(
   file: string,

@@ -5,21 +5,22 @@ import type { Logger } from "../log.ts";
 import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
 
 /**
- * The current TLS files. They are reloaded while the vault runs, so they can be replaced without a restart.
+ * The current contents of the TLS files. The vault reloads them while it runs, so the files can be replaced
+ * without a restart.
  */
 export type Trust = {
   material(): TlsMaterial;
   /** Returns a number that increases with each reload. */
   generation(): number;
-  /** Returns whether a certificate would be accepted now. */
+  /** Returns whether the vault would accept a certificate now. */
   accepts(certificate: X509Certificate): boolean;
-  /** Calls `apply` with all later materials. */
+  /** Calls `apply` with the new contents after each reload that changed them. */
   onChange(apply: (material: TlsMaterial) => void): void;
   /**
-   * Reloads the files now, after reloads in progress. Files that are damaged, missing or do not belong
-   * together are logged and change nothing. A new revocation takes effect immediately. A serial number that
-   * was removed from the list stays revoked until the list has not changed for a second, because the list may
-   * still be being written.
+   * Reloads the files now, after reloads in progress. If files are damaged, missing or do not belong
+   * together, logs this and changes nothing. A new revocation takes effect immediately. A serial number that
+   * was removed from the list stays revoked until the list has not changed for a second, because another
+   * process may still be writing the list.
    */
   refresh(): Promise<void>;
   stop(): void;
@@ -35,8 +36,7 @@ const EVERY_MS = 2_000;
 const QUIET_MS = 1_000;
 
 /**
- * Loads the TLS files and reloads them every two seconds. Rejects with a `UserError` if they cannot be used
- * at the start.
+ * Loads the TLS files and reloads them every two seconds. Rejects with a `UserError` if the first load fails.
  */
 export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let material = await readMaterial(files);
@@ -45,26 +45,29 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let listed = { revoked: material.revoked, since: performance.now() };
   let reloads = Promise.resolve();
   /**
-   * Serial numbers that were revoked when the list was found missing. A new list without them does not accept
-   * them again.
+   * Serial numbers that were revoked when the list was found missing. A new list without these serial numbers
+   * does not reinstate them.
    */
   let missingSerials: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
-  /** Returns the serial numbers to refuse, given a list that was just read. */
+  /** Returns the serial numbers to reject, for a list that was just read. */
   function revokedBy(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const now = performance.now();
     if (!isEqual(listed.revoked, revoked)) listed = { revoked, since: now };
     return now - listed.since >= QUIET_MS ? revoked : material.revoked.union(revoked);
   }
 
-  /** Logs once why the files are not used as they are. An empty reason means that they are. */
+  /**
+   * Logs why the files are not in use as they are, once per reason. An empty reason means that they are in
+   * use.
+   */
   function logReason(reason: string): void {
     if (reason !== "" && reason !== loggedReason) log.error({ event: "tls_not_reloaded", reason });
     loggedReason = reason;
   }
 
-  /** Returns the serial numbers to refuse, including those of a list that went missing earlier. */
+  /** Returns the serial numbers to reject, including those of a list that was found missing earlier. */
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const missing = missingSerials.difference(revoked).size;
     if (missing === 0) missingSerials = new Set();

@@ -25,19 +25,19 @@ const LAST_RESTART_DELAY_MS = 5_000;
 /**
  * The PKCS#11 token as the rest of the vault uses it. Every call rejects with `VaultError token_unavailable`
  * if the child that owns the token is not running, was killed, or does not answer within 5 s. The child is
- * then restarted. A late or wrong answer is never returned. While the token is sealed, every call rejects
- * with `VaultError sealed`.
+ * then restarted. A late answer, or the answer to another call, is never returned. While the token is sealed,
+ * every call rejects with `VaultError sealed`.
  */
 export type Token = {
   /** Encrypts up to 4 KiB under the newest key-encryption key, bound to `context`. */
   wrap(plain: Uint8Array, context: Uint8Array): Promise<Wrapped>;
   /**
-   * Decrypts a text wrapped under the same context. Rejects with `DamagedBox` if it was altered, belongs to
-   * another context, or names a version that the token lacks.
+   * Decrypts a text that was wrapped under the same context. Rejects with `DamagedBox` if the text was
+   * altered, belongs to another context, or names a version that the token lacks.
    */
   unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
   /**
-   * Returns the chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]); mac[−1] is
+   * Returns chained HMAC-SHA256 codes under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]). mac[−1] is
    * `previous`.
    */
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
@@ -47,30 +47,34 @@ export type Token = {
    */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * Wraps the boxes again under the newest key-encryption key. Returns null for a box that
-   * {@link Token.unwrap} reports as damaged. Their content never leaves the child.
+   * Wraps the boxes again under the newest key-encryption key. Returns null for a box that {@link
+   * Token.unwrap} would report as damaged. The plaintext never leaves the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
   /**
-   * Returns the version of the key-encryption key that opens each box, whatever version the box names, or
-   * null if none does. Their content never leaves the child.
+   * Returns for each box the version of the key-encryption key that opens it, whatever version the box names,
+   * or null if none does. The plaintext never leaves the child.
    */
   findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
-  /** Generates the next version of the key-encryption key, which wraps from then on. Returns all versions. */
+  /**
+   * Generates the next version of the key-encryption key, which wraps new data from then on. Returns all
+   * versions.
+   */
   rotate(): Promise<{ keks: string[] }>;
   /**
    * Destroys an older version of the key-encryption key in the token permanently and returns the remaining
-   * ones. Anything still wrapped under it never opens again, so use it only for a version that wraps nothing.
+   * ones. Anything still wrapped under it never opens again, so use this call only for a version that wraps
+   * nothing.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
-  /** Returns the highest head of the audit chain that the token has noted, or null. */
+  /** Returns the head of the audit chain with the highest number that the token has noted, or null. */
   notedHead(): Promise<{ head: NotedHead | null }>;
-  /** Notes a head, unless a higher one is noted. With `anew`, replaces any noted head. */
+  /** Notes a head, unless a head with a higher number is noted. With `anew`, replaces any noted head. */
   noteHead(head: NotedHead, anew?: boolean): Promise<unknown>;
-  /** Checks the token with an encryption and decryption under its newest key. */
+  /** Checks the token by encrypting and decrypting under its newest key-encryption key. */
   health(): Promise<{ keks: string[] }>;
   /**
-   * Returns the token's description from when it was last opened. Throws `VaultError sealed` if it was never
+   * Returns the token's description as of its last opening. Throws `VaultError sealed` if the token was never
    * opened.
    */
   info(): TokenInfo;
@@ -81,7 +85,7 @@ export type Token = {
    * nothing if the token is sealed.
    */
   seal(reason: SealReason): void;
-  /** Calls `listener` each time the token is sealed, immediately and for whatever reason. */
+  /** Calls `listener` immediately each time the token is sealed, for any reason. */
   whenSealed(listener: (reason: SealReason) => void): void;
   /**
    * Returns the one-time key of the child that waits for the PIN. Throws `token_unavailable` if no such child
@@ -91,30 +95,30 @@ export type Token = {
   /**
    * Opens a sealed token with a PIN encrypted to the offer. This process passes the PIN on and cannot read
    * it. Rejects with `WrongPin`, with `StaleOffer` if the PIN was encrypted to another offer, or with
-   * `VaultError token_unavailable`. The offer is used up in each case.
+   * `VaultError token_unavailable`. The offer cannot be used again in any of these cases.
    */
   unseal(box: Uint8Array): Promise<TokenInfo>;
   /** Returns the process id of the child, or `undefined` if none runs. */
   pid(): number | undefined;
-  /** Ends the child. Calls in flight reject. */
+  /** Stops the child. Running calls reject. */
   close(): Promise<void>;
 };
 
-/** Start options of the child: the token's place, and the child's whole environment. */
+/** Start options of the child: the token's location, and the child's complete environment. */
 export type TokenSettings = { place: TokenPlace; environment: Readonly<Record<string, string>> };
 
 /**
- * Reason why a token is sealed: no PIN file at the start, a request, its process ended and there is no PIN
- * file, or the audit chain differs from what the vault wrote.
+ * Reason why a token is sealed: there was no PIN file at startup, an admin requested it, its process stopped
+ * and there is no PIN file, or the audit chain differs from what the vault wrote.
  */
 export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_broken";
 
-/** Treatment of a token without a PIN file: a fault, or sealed. */
+/** How to treat a token without a PIN file: as a fault, or as sealed. */
 export type WithoutPin = "refuse" | "seal";
 
 /**
  * Starts the child and opens the token. Rejects with a `TokenError` if the first opening fails. After that,
- * restarts the child whenever it ends, with delays growing from 50 ms to 5 s. With `seal`, the token is
+ * restarts the child whenever it exits, with delays that grow from 50 ms to 5 s. With `seal`, the token is
  * sealed if its PIN file is missing when the child starts.
  */
 export async function openToken(

@@ -19,10 +19,10 @@ export function encodeFrame(message: unknown): Buffer {
 }
 
 /**
- * Collects the pipe's chunks and returns whole messages, in order. A message's byte arrays are views of the
- * only stored copy, so overwriting them leaves nothing behind. The caller overwrites the chunks.
+ * Collects the pipe's chunks and returns complete messages, in order. A message's byte arrays are views of
+ * the only stored copy, so overwriting them leaves no other copy. The caller overwrites the chunks.
  *
- * Throws if the other side announces a frame that is too large.
+ * Throws if the other process announces a frame that is too large.
  */
 export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
   let rest: Buffer = Buffer.alloc(0);
@@ -45,14 +45,14 @@ export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
 }
 
 /**
- * Maximum bytes of text in one message to the child. It is well below the size of a frame and short enough
- * not to delay other calls.
+ * Maximum bytes of text in one message to the child. This is well below the maximum frame size, and short
+ * enough not to delay other calls.
  */
 const CHUNK_BYTES = 262_144;
 
 /**
- * Splits the texts, in order, into chunks of one message each. A text longer than a chunk becomes a chunk of
- * its own.
+ * Splits the texts, in order, into chunks that fit in one message each. A text longer than a chunk becomes a
+ * chunk of its own.
  */
 export function chunksOf(texts: readonly Uint8Array[]): Uint8Array[][] {
   const chunks: Uint8Array[][] = [];
@@ -72,15 +72,15 @@ export function chunksOf(texts: readonly Uint8Array[]): Uint8Array[][] {
 
 const NONCE_AND_TAG_BYTES = 28;
 
-/** Returns as many random bytes as are wrapped, to use once. */
+/** Returns a one-time mask of random bytes, as long as the plaintext of a wrapped text. */
 export function createMask({ box }: Wrapped): Buffer {
   const length = Math.max(0, box.length - NONCE_AND_TAG_BYTES);
   return randomFillSync(Buffer.from(new ArrayBuffer(length)));
 }
 
 /**
- * XORs the mask onto the bytes in place and returns them. A second call removes the mask. Throws a
- * `TokenError` if the mask is too short.
+ * XORs the bytes with the mask in place and returns them. A second call with the same mask restores the
+ * bytes. Throws a `TokenError` if the mask is too short.
  */
 export function applyMask(bytes: Uint8Array, mask: Uint8Array): Uint8Array {
   if (mask.length < bytes.length) throw new TokenError("The mask is shorter than the bytes that it masks");

@@ -33,9 +33,9 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
 }
 
 /**
- * Prepares the token and returns the labels of the keys that it generated, which is empty for a prepared
- * token. Creates a SoftHSM token in a temporary folder and moves it into place when it is complete. An
- * interrupted run therefore leaves nothing that a later run could mistake for a token.
+ * Prepares the token and returns the labels of the keys that it generated. Returns an empty array if the
+ * token was already prepared. Creates a SoftHSM token in a temporary folder and moves it into place when it
+ * is complete. An interrupted run therefore leaves nothing that a later run could mistake for a token.
  *
  * Throws `TokenError` if a token exists without its PIN, or if the module refuses.
  */

@@ -21,9 +21,9 @@ export type TokenLink = {
   pid: number | undefined;
   /**
    * Sends a request to the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` according to the
-   * operation. Rejects with `TokenError` if the child reports a fault, ends, or misses the deadline. The
-   * child is then killed, so that no late answer is taken for another call's. A request that is too large
-   * rejects immediately and does not affect the child.
+   * operation. Rejects with `TokenError` if the child reports a fault, exits, or misses the deadline. The
+   * child is then killed, so that a late answer is never mistaken for the answer to another call. A request
+   * that is too large rejects immediately and does not affect the child.
    */
   request<K extends TokenRequest["kind"]>(
     message: Extract<TokenRequest, { kind: K }>,
@@ -31,7 +31,7 @@ export type TokenLink = {
   ): Promise<TokenAnswers[K]>;
   /** Kills the child immediately. */
   kill(): void;
-  /** Resolves when the child has ended and every call in flight was rejected. */
+  /** Resolves when the child has exited and every running call was rejected. */
   ended: Promise<void>;
 };
 
@@ -42,8 +42,8 @@ const PIPE = 3;
 
 /**
  * Starts the program that loads PKCS#11. It receives no arguments and only the variables in `environment`. It
- * runs in its own session, so that a Ctrl-C for the vault does not end it before the vault has finished. It
- * ends when its pipe does. It may be killed at any time, because it has no state except the module's.
+ * runs in its own session, so that Ctrl-C for the vault does not stop it before the vault has finished. It
+ * exits when its pipe closes. It may be killed at any time, because it has no state except the module's.
  */
 export function openTokenLink(environment: Readonly<Record<string, string>>, log: Logger): TokenLink {
   const waiting = new Map<number, Waiting>();

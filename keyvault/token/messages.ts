@@ -13,7 +13,7 @@ export type TokenPlace = { module: string; label: string; pinFile: string; param
 export type NotedHead = { seq: number; mac: Uint8Array };
 
 /**
- * Requests that the child accepts. It understands no others, so nothing else of PKCS#11 can be reached.
+ * Requests that the child accepts. It accepts no other requests, so no other PKCS#11 function can be reached.
  * Unwrapped bytes are returned XORed with `mask`, which has the same length, because the runtime leaves
  * copies of pipe data in freed memory.
  */
@@ -64,8 +64,8 @@ export type TokenAnswers = {
 /**
  * Why a request failed. `damaged` means that the text does not belong to the context and key that it names,
  * while the token works. `pin` means that the token does not accept the PIN of an unsealing. `offer` means
- * that the PIN was not encrypted for this child. `token` means that the token cannot be used. The child ends
- * itself after all of them except `damaged`.
+ * that the PIN was not encrypted for this child. `token` means that the token cannot be used. The child exits
+ * after all of these failures except `damaged`.
  */
 export type TokenRefusal = { reason: "damaged" | "pin" | "offer" | "token"; message: string };
 
@@ -76,7 +76,10 @@ export type ReplyFrame = { id: number } & (
   | { failure: TokenRefusal }
 );
 
-/** The token or its module cannot be used. The child reports it and ends. The parent starts another child. */
+/**
+ * The token or its module cannot be used. The child reports this error and exits. The parent starts another
+ * child.
+ */
 export class TokenError extends UserError {
   override readonly name = "TokenError";
 }
@@ -95,7 +98,7 @@ export class WrongPin extends UserError {
   override readonly name = "WrongPin";
 }
 
-/** A PIN was encrypted for another child, or altered in transit. */
+/** A PIN was encrypted for another child, or the encrypted PIN was altered in transit. */
 export class StaleOffer extends UserError {
   override readonly name = "StaleOffer";
 

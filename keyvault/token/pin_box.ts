@@ -11,8 +11,8 @@ import {
 const POINT_BYTES = 32;
 const TAG_BYTES = 16;
 /**
- * One byte for the length, the PIN, and zeros. The size of the box therefore does not reveal the length of
- * the PIN.
+ * Size of the plaintext: one byte for the length, the PIN, and zeros. The size of the box therefore does not
+ * reveal the length of the PIN.
  */
 const PADDED_BYTES = 256;
 const PURPOSE = "deputize keyvault unseal 1";
@@ -22,7 +22,10 @@ const NONCE = Buffer.alloc(12);
 /** Maximum bytes of a PIN. */
 export const MAX_PIN_BYTES = PADDED_BYTES - 1;
 
-/** A child's one-time X25519 key, for one PIN. The private half never leaves the child and ends with it. */
+/**
+ * A child's one-time X25519 key, for one PIN. The private half never leaves the child and is lost when the
+ * child exits.
+ */
 export type PinOffer = { publicKey: Buffer; privateKey: KeyObject };
 
 /** Creates a fresh offer. */
@@ -32,8 +35,9 @@ export function createOffer(): PinOffer {
 }
 
 /**
- * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16). The key is
- * HKDF-SHA256 of the shared secret over both public keys. Does not change the PIN. The caller overwrites it.
+ * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16).
+ * HKDF-SHA256 derives the AES key from the shared secret and both public keys. Does not change the PIN. The
+ * caller must overwrite it.
  *
  * Throws `RangeError` if the PIN is empty or longer than {@link MAX_PIN_BYTES}, or if the offer is not a key.
  */

@@ -19,9 +19,9 @@ export function findSoftHsm(): string | undefined {
 }
 
 /**
- * Makes `dir` (mode 0700) a home of SoftHSM with its own configuration. Returns the environment that points
- * the module to it. Call it at every start, because the configuration contains the folder's absolute path,
- * and folders get moved and restored.
+ * Prepares `dir` (mode 0700) as SoftHSM's folder, with its own configuration. Returns the environment
+ * variables that point the module to it. Call it at every startup, because the configuration contains the
+ * folder's absolute path, and folders get moved and restored.
  */
 export async function prepareSoftHsm(dir: string): Promise<Record<string, string>> {
   const objects = join(dir, "objects");

@@ -2,7 +2,7 @@ import pkcs11 from "pkcs11js";
 import type { NotedHead } from "../messages.ts";
 import { findGuarded, GUARDED, type Session } from "./session.ts";
 
-/** CKA_ID of the objects whose labels store the note. */
+/** CKA_ID of the objects whose labels contain the note. */
 export const HEAD_NOTE_ID = Buffer.from("audit-head");
 
 const SLOTS = 2;
@@ -15,21 +15,21 @@ const LABEL = /^(\d{1,15}):([0-9a-f]{64})$/;
 const DIGITS = 8;
 
 /**
- * The audit chain's head, noted in the token, where the database's owner cannot write. It is the label of one
- * of two keys that have no other use and are written alternately, so an interrupted write leaves the other
- * one. Modules change a label within 2 ms, while SoftHSM needs 36 ms for a new object. Not every module
- * supports data objects.
+ * The audit chain's head, noted in the token, where the database's owner cannot write. The note is a key's
+ * label. Two keys serve only this purpose and are written alternately, so an interrupted write leaves the
+ * other note valid. Modules change a label within 2 ms, while SoftHSM needs 36 ms for a new object. Not every
+ * module supports data objects.
  */
 export type HeadNote = {
-  /** Returns the highest noted head, or null. */
+  /** Returns the noted head with the highest number, or null if there is none. */
   read(): NotedHead | null;
-  /** Notes a head, unless a higher one is noted. With `anew`, replaces any noted head. */
+  /** Notes a head, unless a head with a higher number is noted. With `anew`, replaces any noted head. */
   write(head: NotedHead, anew: boolean): void;
 };
 
 type Slot = { object: pkcs11.Handle; head: NotedHead | undefined };
 
-/** Returns the note of an opened token. */
+/** Returns the head note of an open token. */
 export function createHeadNote(session: Session): HeadNote {
   const { library, handle } = session;
 

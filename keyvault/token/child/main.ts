@@ -22,14 +22,15 @@ import { findKeys, provision } from "./token_keys.ts";
 /** File descriptor of the pipe to the parent. */
 const PIPE = 3;
 
-/** An opened token and its own description. */
+/** An open token and its description. */
 type Opened = { operations: TokenOperations; headNote: HeadNote; info: TokenInfo };
 
 /**
  * Runs the only program that loads PKCS#11: one thread, one request after another, blocking reads from the
- * parent's pipe. It ends when the pipe does, so it cannot outlive its parent. It also ends after any fault of
- * the token, so that no call uses a token in doubt. For a sealed token it waits with an offer for the PIN and
- * allows one attempt. After a wrong PIN it ends too, together with its key and everything that it received.
+ * parent's pipe. It exits when the pipe closes, so it cannot outlive its parent. It also exits after any
+ * fault of the token, so that no call uses an unreliable token. For a sealed token it offers a one-time key,
+ * waits for the encrypted PIN and allows one attempt. After a wrong PIN it exits too, which removes its
+ * one-time key and everything that it received from memory.
  */
 function serve(): void {
   const frames = createFrameReader();
@@ -45,7 +46,7 @@ function serve(): void {
   }
 }
 
-/** Answers one request after another. Returns `ends` after a request that makes this process unusable. */
+/** Handles one request after another. Returns `ends` after a request that makes this process unusable. */
 function createRequestHandler(): (frame: RequestFrame) => "ends" | undefined {
   const offer = createOffer();
   let opened: Opened | undefined;
@@ -136,7 +137,7 @@ function answer(
   }
 }
 
-/** Overwrites what was wrapped or unwrapped, so that none of it remains in this process. */
+/** Overwrites the plaintext of a wrap request and the result of an unwrap request. */
 function erase(request: TokenRequest, given: unknown): void {
   if (request.kind === "wrap") request.plain.fill(0);
   if (request.kind === "unwrap" && given instanceof Uint8Array) given.fill(0);

@@ -10,8 +10,8 @@ const TAG_BYTES = 16;
 const MAC_BYTES = 32;
 const MAX_PLAIN_BYTES = 4096;
 /**
- * Replaces the previous record's code in codes of states, so that a code of a state never equals a code of a
- * record.
+ * Prefix for codes of states, in place of the previous record's code. A state's code therefore never equals a
+ * record's code.
  */
 const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
 const PROBE = Buffer.from("deputize keyvault probe");
@@ -19,13 +19,13 @@ const PROBE = Buffer.from("deputize keyvault probe");
 type Box = { wrapped: Wrapped; context: Uint8Array };
 
 /**
- * Operations of an opened token, as described in the parent's `Token`. All are synchronous and use one
- * session, because PKCS#11 allows only one operation at a time in it. If the token does not work, they throw
- * the module's errors or a `TokenError`.
+ * Operations of an open token, as described in the parent's `Token`. All are synchronous and use one session,
+ * because a PKCS#11 session allows only one operation at a time. If the token does not work, they throw the
+ * module's errors or a `TokenError`.
  */
 export type TokenOperations = ReturnType<typeof createOperations>;
 
-/** Returns the operations of an opened token with its keys. */
+/** Returns the operations of an open token with its keys. */
 export function createOperations(session: Session, keys: TokenKeys) {
   const { library, handle } = session;
   const newest = (): string => [...keys.keks.keys()].at(-1) ?? "";
@@ -73,8 +73,8 @@ export function createOperations(session: Session, keys: TokenKeys) {
     try {
       return decrypt(label, wrapped.box, context);
     } catch {
-      // Some modules, such as SoftHSM, report a wrong tag as a general error. A probe distinguishes it from a
-      // broken token.
+      // Some modules, such as SoftHSM, report a wrong authentication tag as a general error. A probe shows
+      // whether the token still works.
       probe(label);
       throw new DamagedBox();
     }

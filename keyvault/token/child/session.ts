@@ -3,7 +3,10 @@ import pkcs11 from "pkcs11js";
 import { reasonOf } from "../../errors.ts";
 import { TokenError, type TokenPlace, WrongPin } from "../messages.ts";
 
-/** Minimum length of a PIN for a module without lockout. 32 random bytes in hexadecimal are 64 characters. */
+/**
+ * Minimum length of a PIN for a module that does not lock after wrong PINs. 32 random bytes in hexadecimal
+ * are 64 characters.
+ */
 export const MIN_PIN_LENGTH = 32;
 
 /**
@@ -67,8 +70,9 @@ export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle |
 }
 
 /**
- * Opens the labelled token and checks that it supports what the vault needs. Without `pin`, uses the PIN in
- * the file and reports any problem with it as a `TokenError`. Refuses a given `pin` with `WrongPin`.
+ * Opens the token with this label and checks that it supports the operations that the vault needs. Without
+ * `pin`, uses the PIN in the file and reports any problem with the PIN as a `TokenError`. Throws `WrongPin`
+ * if the token refuses a given `pin`.
  */
 export function openSession(place: TokenPlace, pin?: string): Session {
   const library = loadModule(place);
@@ -86,7 +90,7 @@ export function openSession(place: TokenPlace, pin?: string): Session {
   });
 }
 
-/** Opens a read-write session of the slot, logged in as the user with the PIN in the file. */
+/** Opens a read-write session of the slot and logs in as the user with the PIN in the file. */
 export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
   const refused = (error: unknown): TokenError =>
     new TokenError(`The token does not accept the PIN of ${pinFile}: ${reasonOf(error)}`);
@@ -109,8 +113,8 @@ function startSession(
 }
 
 /**
- * Reads the PIN in the file, without the end of its line. Refuses a file that everybody may read. For
- * SoftHSM, which never locks out a guesser, also refuses a PIN shorter than {@link MIN_PIN_LENGTH}.
+ * Reads the PIN in the file and removes the line ending. Rejects a file that everybody may read. SoftHSM
+ * never locks after wrong PINs, so a PIN for it must have at least {@link MIN_PIN_LENGTH} characters.
  */
 export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
   let pin: string;
@@ -137,12 +141,12 @@ function shortPin(library: pkcs11.PKCS11, pin: string): string | undefined {
     : undefined;
 }
 
-/** Returns whether the module is SoftHSM, whose tokens are files that the vault itself can create. */
+/** Returns whether the module is SoftHSM. Its tokens are files that the vault itself can create. */
 export function isSoftHsm(library: pkcs11.PKCS11): boolean {
   return library.C_GetInfo().manufacturerID.trim().startsWith("SoftHSM");
 }
 
-/** Refuses a slot that lacks mechanisms. The error names all of them. */
+/** Throws if a slot lacks mechanisms. The error names all missing mechanisms. */
 export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): void {
   const offered = new Set(library.C_GetMechanismList(slot));
   const missing = Object.entries(REQUIRED_MECHANISMS).filter(([, mechanism]) => !offered.has(mechanism));
@@ -153,7 +157,7 @@ export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): 
   }
 }
 
-/** Returns the token's secret keys with these attributes that have the vault's {@link GUARDED} attributes. */
+/** Returns the token's secret keys that have these attributes and the vault's {@link GUARDED} attributes. */
 export function findGuarded({ library, handle }: Session, ...attributes: pkcs11.Template): pkcs11.Handle[] {
   const kind = { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY };
   library.C_FindObjectsInit(handle, [kind, ...attributes, ...GUARDED]);

@@ -16,14 +16,14 @@ import {
 /** Label of the key that chains the audit records. */
 const AUDIT_KEY_LABEL = "audit-1";
 
-/** Label of the first key-encryption key. Later versions count up. */
+/** Label of the first key-encryption key. The number increases with each version. */
 const FIRST_KEK_LABEL = "kek-1";
 
 const KEK_LABEL = /^kek-([1-9]\d{0,8})$/;
 
 /**
- * Handles of the vault's keys in the token. They are found once, because searching by label slows down as a
- * token fills.
+ * Handles of the vault's keys in the token. They are looked up once, because searching by label slows down as
+ * a token fills.
  */
 export type TokenKeys = {
   /** Key-encryption keys by label, oldest first. */
@@ -44,8 +44,8 @@ export function findKeys(session: Session): TokenKeys {
 }
 
 /**
- * Generates the missing ones of the first two keys inside the token. They never leave it. Returns their
- * labels.
+ * Generates the first key-encryption key and the audit key inside the token, if they are missing. These keys
+ * never leave the token. Returns the labels of the new keys.
  */
 function createMissingKeys(session: Session): string[] {
   const present = secretKeys(session);
@@ -59,7 +59,7 @@ function createMissingKeys(session: Session): string[] {
 
 /**
  * Generates the version after the newest of `keks` inside the token and adds it to `keks`. Throws a
- * `TokenError` if the module cannot.
+ * `TokenError` if the module cannot generate it.
  */
 export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>): void {
   const newest = Math.max(...[...keks.keys()].map(version));
@@ -68,8 +68,8 @@ export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>
 }
 
 /**
- * Destroys one version of `keks` in the token permanently and removes it from `keks`. Throws a `TokenError`
- * if the version is the newest or unknown.
+ * Permanently destroys one version of `keks` in the token and removes the version from `keks`. Throws a
+ * `TokenError` if the version is the newest or unknown.
  */
 export function destroyKek(
   { library, handle }: Session,
@@ -136,8 +136,8 @@ const LABEL_BYTES = 32;
 
 /**
  * Prepares the token. With `initialise`, turns the module's free slot into a token with this label and the
- * PIN of the file. Then generates the first key-encryption key and the audit key inside it unless they exist.
- * Returns the labels of the new keys.
+ * PIN in the file. Then generates the first key-encryption key and the audit key inside the token unless they
+ * exist. Returns the labels of the new keys.
  *
  * The security officer's PIN is random and not stored: it could only reset the user's PIN, which the vault
  * never needs.
