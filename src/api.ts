@@ -65,11 +65,14 @@ export type Api = {
   /** The port for operators' calls. `undefined` without an operator token or a clusters file. */
   operatorPort: number | undefined;
   /**
-   * Returns whether calls can be served: the database answers, and this version supports its schema. The
-   * vault does not matter, because decisions do not need it.
+   * Returns whether calls can be served. The database must respond, and this version must support its schema.
+   * The vault's state does not matter, because decisions do not need the vault.
    */
   isReady(): Promise<boolean>;
-  /** Serves for another `DRAIN_SECONDS`, and announces in each answer that the connection will be closed. */
+  /**
+   * Continues to serve for another `DRAIN_SECONDS`, and announces in each response that the connection will
+   * close.
+   */
   drain(): Promise<void>;
   /** Waits for running calls to finish, then closes all resources. */
   stop(): Promise<void>;
@@ -77,14 +80,17 @@ export type Api = {
 
 type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics; version: string };
 
-/** Shorter than the deadline of a call, so that callers learn whether a statement took effect. */
+/** Shorter than a call's deadline, so that callers learn whether a statement took effect. */
 const STATEMENT_MS = 10_000;
-/** The database ends a statement itself. This longer limit is for a database that no longer responds. */
+/**
+ * The database itself aborts a statement after `STATEMENT_MS`. This longer limit is for a database that no
+ * longer responds.
+ */
 const SILENCE_MS = STATEMENT_MS + 2_000;
-/** Counting a month of the history may take minutes. */
+/** Statement timeout for work on whole months. Counting a month of the history may take minutes. */
 const MONTHS_SILENCE_MS = 30 * 60_000;
 
-/** Composes the API and starts to listen. Needs a migrated database. The vault may start later. */
+/** Assembles the API and starts to listen. Needs a migrated database. The vault may start later. */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const url = config.DATABASE_URL;
@@ -232,12 +238,12 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   };
 }
 
-/** Returns the address of a console page. */
+/** Returns the URL of a console page. */
 function pageUrl({ BASE_URL }: Pick<ApiConfig, "BASE_URL">, path: string): string {
   return `${rootOf(BASE_URL)}${path}`;
 }
 
-/** Listens on the public port, and on a separate port for operators if there are any. */
+/** Listens on the public port. If there are operators, also listens on a separate port for them. */
 async function startServers(app: AppDeps, forPeople: Pick<AppDeps, "pages" | "site">, config: ApiConfig) {
   const limits = {
     connections: config.CONNECTIONS,
@@ -275,7 +281,10 @@ export type ApiRoutesDeps = AccountsDeps &
   ProofDeps &
   InstallationDeps;
 
-/** Returns every operation of the API, also the operator's. Routing, documentation and tests use it. */
+/**
+ * Returns every operation of the API, including the operator's. Routing, documentation and tests use this
+ * list.
+ */
 export function apiRoutes(deps: ApiRoutesDeps): Route[] {
   return [
     ...accountsRoutes(deps),

@@ -1,4 +1,4 @@
-/** The only source of time in this process. All other code receives `now` or a `Clock`. */
+/** The only source of time in this process. All other code receives a time `now` or a `Clock`. */
 export type Clock = {
   /** The current time. */
   now(): Date;
@@ -7,7 +7,7 @@ export type Clock = {
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => new Date() };
 
-/** Returns whole Unix seconds of a time, rounded down, as in the protocol's timestamps. */
+/** Converts a time to whole Unix seconds, rounded down like the protocol's timestamps. */
 export function unixSeconds(time: Date): number {
   return Math.floor(time.getTime() / 1000);
 }

@@ -5,12 +5,14 @@ import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_se
 import { writesItsHost } from "./input/url.ts";
 import { EVERY_CUSTOM, unregistrableScopes } from "./protocol/documents/scopes.ts";
 
-/** A start that failed for a reason that a person can correct. The message is shown without a stack. */
+/** A startup failure that the user can correct. The command line shows its message without a stack trace. */
 export class StartError extends Error {}
-/** The exit status after a {@link StartError}. */
+/** The exit status after a {@link ConfigError} or another {@link StartError}. */
 export const WRONG_SETTING = 78;
 
-/** A start that failed because of a wrong setting. The message has the setting's name, never its value. */
+/**
+ * A startup failure because of an invalid setting. The message contains the setting's name, never its value.
+ */
 export class ConfigError extends StartError {}
 
 const list = z
@@ -30,7 +32,7 @@ const scopes = list
   )
   .transform((scopes) => (scopes.length === 0 ? undefined : scopes));
 const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
-/** The form of the service's word and of its aliases. */
+/** Pattern of the service's word and of its aliases. */
 export const WORD = /^[a-z][a-z0-9]{0,31}$/;
 const word = z.string().regex(WORD, "must be lower-case letters and digits, a letter first");
 const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
@@ -39,7 +41,7 @@ const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
   "must be an http or https URL without query, fragment and user",
 );
-/** Returns whether each text is a DNS server in a form that `setServers` accepts. */
+/** Returns whether each string is a DNS server in a form that `setServers` accepts. */
 function areDnsServers(servers: string[]): boolean {
   try {
     new Resolver().setServers(servers);
@@ -51,8 +53,8 @@ function areDnsServers(servers: string[]): boolean {
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
 /**
- * Settings of every long-running role. The health port is plain HTTP and must not be reachable from outside.
- * With port 0, the system chooses a free port.
+ * Settings of every long-running role. The health port is plain HTTP and must not be reachable from outside
+ * the installation. With port 0, the system chooses a free port.
  */
 const role = z.object({
   LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
@@ -69,7 +71,10 @@ const common = role.extend({
    */
   DEVELOPMENT: flag,
   SERVICE_WORD: word.default("service"),
-  /** Private networks that callback URLs may lead to. In development, the addresses of this machine too. */
+  /**
+   * Private networks to which callback URLs may lead. In development, this machine's own addresses are
+   * allowed too.
+   */
   WEBHOOK_ALLOWED_CIDRS: cidrs,
 });
 
@@ -89,39 +94,47 @@ const apiSchema = common.extend({
   /** YAML file of clusters. Their operators authenticate with service account tokens of these clusters. */
   CLUSTERS_FILE: z.string().min(1).optional(),
   /**
-   * The address for operators' calls, opened only if a token or a clusters file is set. No other port answers
-   * them. It must not be reachable from outside.
+   * Address for operators' calls. It is opened only if an operator token or a clusters file is set. No other
+   * port accepts these calls. It must not be reachable from outside the installation.
    */
   OPERATOR_HOST: z.string().default("127.0.0.1"),
   OPERATOR_PORT: port.default(8081),
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
-  /** Days for which the decision on an operation is stored and returned to a repeated call. */
+  /** Days for which a decision on an operation is stored. A repeated call gets the stored decision. */
   INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
-  /** Whole months for which the archived history stays in the database. Defaults to permanently. */
+  /** Whole months for which the archived history stays in the database. If absent, it stays permanently. */
   HISTORY_RETENTION_MONTHS: z.coerce.number().int().min(1).max(1_200).optional(),
-  /** The most that an account may delegate. The vault stores it with the root key at its creation. */
+  /**
+   * The widest ceiling that an account may delegate. The vault stores it with the root key when that key is
+   * created.
+   */
   ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),
   SEND_CODE_PER_ADDRESS: count(3),
   SEND_CODE_PER_DAY: count(12),
   VERIFY_CODE_PER_IP: count(30),
-  /** Limits of one connection: presented proofs, created agents, and refused proofs. */
+  /** Rate limits per connection: presented proofs, created agents, and refused proofs. */
   PRESENT_PER_MINUTE: count(1_200),
   AGENTS_PER_DAY: count(500),
   REFUSED_PROOFS_PER_MINUTE: count(3_000),
-  /** Limits on simultaneous connections: in total, of one network, and request bodies of one network. */
+  /**
+   * Maximum simultaneous connections in total and per network, and simultaneous request bodies per network.
+   */
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),
-  /** Seconds for which new calls are still accepted after the signal to end. */
+  /** Seconds for which the process still accepts new calls after it receives a stop signal. */
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
-  /** E-mail addresses of the service administrators, separated by commas. */
+  /** Email addresses of the service administrators, separated by commas. */
   SERVICE_ADMINISTRATORS: list,
-  /** DNS servers that resolve organizations' domains. If empty, those of the machine. */
+  /**
+   * DNS servers that resolve organizations' domains. If the list is empty, the machine's own servers are
+   * used.
+   */
   DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
-  /** The page that the links in sign-in mails lead to. Defaults to the service's own page. */
+  /** The page to which links in sign-in emails lead. Defaults to the service's own page. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
-  /** The address at which people ask for credit and help. */
+  /** Contact address for users who need credit or help. */
   SUPPORT_CONTACT: z
     .union([z.email(), z.url({ protocol: /^https?$/ })], "must be a mail address, or an http or https URL")
     .optional(),
@@ -129,7 +142,7 @@ const apiSchema = common.extend({
 
 const workerFields = common.extend({
   ...eventFields,
-  /** Seconds after which a dead worker's outbox shards, or its deliveries, become free for others. */
+  /** Seconds after which other workers may take over a dead worker's outbox shards and deliveries. */
   LEASE_SECONDS: z.coerce.number().int().min(2).default(15),
   CLAIM_SECONDS: z.coerce.number().int().min(20).default(60),
 });
@@ -141,10 +154,12 @@ const operatorSchema = role.extend({
   /** The URL at which the API answers the operator. */
   OPERATOR_API_URL: url,
   OPERATOR_TOKEN: z.string().min(32),
-  /** The file with the token, if the environment has none. It is read again when it changes. */
+  /**
+   * File that contains the token, if the environment does not. The operator reads it again when it changes.
+   */
   OPERATOR_TOKEN_FILE: z.string().optional(),
   CONSOLE_URL: url,
-  /** The address that receives spans (OTLP over HTTP). If absent, no spans are recorded. */
+  /** Endpoint that receives trace spans (OTLP over HTTP). If absent, no spans are recorded. */
   OTEL_EXPORTER_OTLP_ENDPOINT: url.optional(),
 });
 
@@ -170,9 +185,12 @@ const clusterOperatorSchema = operatorSchema.extend({
     .pipe(z.array(z.string().regex(NAMESPACE, "must be names of namespaces, with commas")).min(1))
     .transform((names) => [...new Set(names)])
     .optional(),
-  /** How long an ended Delegation is kept. If absent, it is kept permanently. */
+  /** How long a finished Delegation is kept. If absent, it is kept permanently. */
   ENDED_TTL: duration.optional(),
-  /** How long a delegation without its object is kept before it is revoked. If absent, it never is. */
+  /**
+   * How long a delegation is kept after its Kubernetes object was deleted. Then it is revoked. If absent, it
+   * is never revoked.
+   */
   ORPHAN_GRACE: duration.optional(),
   /** The id of the cluster in the API. Defaults to the uid of the namespace kube-system. */
   CLUSTER_ID: z
@@ -190,15 +208,15 @@ const migrateSchema = databaseSchema
   })
   .superRefine(checkEventSettings);
 
-/** Settings that every role has. */
+/** Settings that every long-running role has. */
 export type RoleConfig = z.infer<typeof role>;
 /** Settings of the API role. */
 export type ApiConfig = z.infer<typeof apiSchema>;
 /** Settings of the worker role: relay and webhook delivery. */
 export type WorkerConfig = z.infer<typeof workerSchema>;
-/** Settings of the operator role over a folder of manifests. */
+/** Settings of an operator that reconciles a folder of manifests. */
 export type FolderOperatorConfig = z.infer<typeof folderOperatorSchema>;
-/** Settings of the operator role in a cluster. */
+/** Settings of an operator in a cluster. */
 export type ClusterOperatorConfig = z.infer<typeof clusterOperatorSchema>;
 /** Settings of the operator role. */
 export type OperatorConfig = FolderOperatorConfig | ClusterOperatorConfig;
@@ -223,7 +241,7 @@ function withFiles(environment: Environment): Environment {
   return values;
 }
 
-/** An empty setting counts as absent. */
+/** Returns whether a setting is absent. An empty setting counts as absent. */
 function isEmpty(text: string | undefined): text is "" | undefined {
   return text === undefined || text === "";
 }
@@ -250,15 +268,15 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   return read(workerSchema, environment);
 }
 
-/** Settings that select an operator over a folder. */
+/** Settings that select an operator for a folder of manifests. */
 const FOLDERS = ["MANIFESTS_DIR", "STATUS_DIR", "SECRETS_DIR"];
 
-/** Settings that have no effect over a folder, so that setting them is a mistake. */
+/** Settings that have no effect for a folder of manifests. Setting them there is an error. */
 const CLUSTER_ONLY = ["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"];
 
 /**
- * Reads the operator's settings. If a folder is set, they are for a folder of manifests, otherwise for a
- * cluster. `options` override the environment. Throws `ConfigError`.
+ * Reads the operator's settings. If a folder is set, returns settings for a folder of manifests, otherwise
+ * settings for a cluster. `options` override the environment. Throws `ConfigError`.
  */
 export function readOperatorConfig(
   settings: Environment = process.env,

@@ -1,6 +1,6 @@
 /**
- * All error codes of this service, each with its HTTP status and its meaning. No other code leaves it. The
- * OpenAPI document and the reference in `docs/` are generated from this table.
+ * All error codes of this service, each with its HTTP status and its meaning. The service returns no other
+ * code. The OpenAPI document and the reference in `docs/` are generated from this table.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a parameter or a header is malformed, mistyped, missing or too large"],
@@ -95,8 +95,8 @@ const RETRY_SECONDS: Partial<Record<ErrorCode, number>> = {
 };
 
 /**
- * A refused call. `code` is stable. `message` is for people and never contains a secret. `headers` are sent
- * with the answer. For every 503 they include `Retry-After` in whole seconds.
+ * A refused call. `code` is stable. `message` is for human readers and never contains a secret. `headers` are
+ * sent with the answer. For every 503 they include `Retry-After` in whole seconds.
  */
 export class ApiError extends Error {
   readonly code: ErrorCode;
@@ -113,13 +113,13 @@ export class ApiError extends Error {
   }
 }
 
-/** Returns whether the message of an error is only the general message of its code. */
+/** Returns whether an error's message is only the default message of its code. */
 export function isGeneral({ code, message }: ApiError): boolean {
   return message === errorCodes[code][1];
 }
 
 /**
- * Returns the error of a rate that is used up. The message contains `what` and when to retry. `Retry-After`
+ * Returns the error for an exhausted rate limit. The message contains `what` and when to retry. `Retry-After`
  * contains that time too.
  */
 export function rateLimited(what: string, waitMs: number, headers: Record<string, string> = {}): ApiError {
@@ -129,17 +129,18 @@ export function rateLimited(what: string, waitMs: number, headers: Record<string
 }
 
 /**
- * Formats a wait for people, rounded up: in seconds, in minutes from 5 minutes on, in hours from 2 hours on.
+ * Formats a wait for readers, rounded up: in seconds, from 5 minutes on in minutes, and from 2 hours on in
+ * hours.
  */
 function waitOf(seconds: number): string {
   if (seconds < 5 * 60) return `${seconds} s`;
   return seconds < 2 * 3_600 ? `${Math.ceil(seconds / 60)} min` : `${Math.ceil(seconds / 3_600)} h`;
 }
 
-/** The body of every error answer (specification §7). */
+/** The body of every error response (specification §7). */
 export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
 
-/** Returns the answer body of an error: code, message and status only. */
+/** Returns an error's response body. It contains code, message and status only. */
 export function errorBody(error: ApiError): ErrorBody {
   return { error: { code: error.code, message: error.message, status: error.status } };
 }

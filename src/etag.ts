@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-/** Returns a strong ETag of a representation. Equal texts have equal ETags. */
+/** Returns the strong ETag of a response text. Equal texts have equal ETags. */
 export function etagOf(text: string): string {
   return `"${hash("sha256", text).slice(0, 32)}"`;
 }

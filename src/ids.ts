@@ -5,13 +5,14 @@ const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const keyIdText = /^[0-9a-f]{32}$/;
 
 /**
- * Returns whether a text is a UUID in lower case. Callers must not query a `uuid` column with any other text.
+ * Returns whether a string is a UUID in lower case. Callers must not query a `uuid` column with any other
+ * string.
  */
 export function isUuid(text: string): boolean {
   return uuidText.test(text);
 }
 
-/** Returns whether a text has the form of an agent's or a human's id: 32 lower-case hex digits. */
+/** Returns whether a string has the form of an agent's or a human's id: 32 lower-case hex digits. */
 export function isKeyId(text: string): boolean {
   return keyIdText.test(text);
 }
@@ -22,18 +23,18 @@ export function newId(): string {
 }
 
 const RANDOM_BYTES = 16;
-/** Random bytes, generated for many ids in advance. Each byte is used once. */
+/** Random bytes for many ids, generated in advance. Each byte is used once. */
 const drawn = Buffer.alloc(400 * RANDOM_BYTES);
 let used = drawn.length;
 /**
- * The time of the last id, and its sequence number of 32 bits. The sequence starts at a random value below
- * 2^31 and counts up.
+ * Time and 32-bit sequence number of the last id. Within a millisecond, the sequence starts at a random value
+ * below 2^31 and counts up.
  */
 let last = { msecs: -1, seq: 0 };
 
 /**
- * Returns a new id that contains exactly `time` in whole milliseconds. So a record can be found by its time
- * and its id. The ids that this process creates for the same millisecond increase.
+ * Returns a new id that contains `time` in whole milliseconds. A record can therefore be found by its time
+ * and its id. Ids that this process creates for the same millisecond increase.
  */
 export function newIdAt(time: Date): string {
   const [msecs, random] = [time.getTime(), drawRandom()];
@@ -51,7 +52,7 @@ function drawRandom(): Buffer {
   return drawn.subarray(used - RANDOM_BYTES, used);
 }
 
-/** Returns the time in an id of {@link newIdAt}, or `undefined` if the id has another UUID version. */
+/** Returns the time in an id from {@link newIdAt}, or `undefined` if the id has another UUID version. */
 export function timeOfId(id: string): Date | undefined {
   return id[14] === "7" ? new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)) : undefined;
 }
@@ -66,12 +67,12 @@ export function newCertificateId(): string {
   return `cert-${uuidv7()}`;
 }
 
-/** Returns whether a text has the form of a delegation request's id. */
+/** Returns whether a string has the form of a delegation request's id. */
 export function isRequestId(text: string): boolean {
   return text.startsWith("req-") && isUuid(text.slice(4));
 }
 
-/** Returns whether a text has the form of a certificate's id. */
+/** Returns whether a string has the form of a certificate's id. */
 export function isCertificateId(text: string): boolean {
   return text.startsWith("cert-") && isUuid(text.slice(5));
 }

@@ -7,7 +7,7 @@ const secretPaths = ["authorization", "cookie", "api_key", "signing_secret", "we
 
 /**
  * Creates a log with one JSON line per event on standard output. Fields that could contain a secret are
- * redacted by name. Errors (`err`) are logged without texts that could quote a caller's data.
+ * redacted by name. Errors (`err`) are logged without messages that could quote a caller's data.
  */
 export function createLog(level: string, part: string): Logger {
   return pino({

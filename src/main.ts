@@ -1,9 +1,12 @@
 import { setFlagsFromString } from "node:v8";
 import type { Command } from "commander";
 
-/** V8 options of every process, unless a user has set them. */
+/** V8 options of every process, unless the user has already set them. */
 const OPTIONS = {
-  /** Size in MB of one half of the space for new objects. Node's default of 32 would use 64 MB for them. */
+  /**
+   * Size in MB of one semi-space for new objects. Node's default of 32 would use 64 MB for the two
+   * semi-spaces.
+   */
   "--max-semi-space-size": 8,
   /** Threads for garbage collection and compilation. More threads would take processor time from calls. */
   "--v8-pool-size": 1,
@@ -16,15 +19,15 @@ const GROWTH = "--heap-growing-percent=40";
 
 restartWithV8Options();
 
-// Imported only now, because the process may replace itself above and would load them twice.
+// Import these modules only now. The process may replace itself above, and would then load them twice.
 const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
   import("commander"),
   import("./config.ts"),
 ]);
 
 /**
- * `deputize <role>`: one program with one role per process. The code of a role is imported only when that
- * role runs, so a role does not load the others.
+ * `deputize <role>`: one program that runs one role per process. A role's code is imported only when that
+ * role runs.
  */
 const collected = (value: string, earlier: string[] = []) => [...earlier, value];
 
@@ -253,7 +256,7 @@ try {
   }
 }
 
-/** Replaces this process with itself, with those of the above options that are not set yet. */
+/** Restarts this process in place with those of the options above that are not set yet. */
 function restartWithV8Options(): void {
   const { execArgv, execPath, argv, execve, env } = process;
   // V8 also accepts its options with underscores.

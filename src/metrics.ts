@@ -1,15 +1,12 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
 import { errorCodes } from "./errors.ts";
 
-/**
- * The metrics of one process. Labels name kinds of things, never single things: no id, address or key is a
- * label.
- */
+/** The metrics of one process. Labels name fixed kinds of things. An id, address or key is never a label. */
 export type Metrics = {
   registry: Registry;
-  /** Seconds from the head of a request to its answer, by route id and status. */
+  /** Seconds between a request's headers and its response, by route id and status. */
   httpRequests: Histogram<"route" | "status">;
-  /** Answers that are errors, by code. */
+  /** Error responses, by code. */
   httpErrors: Counter<"code">;
   /** Recorded decisions by value. */
   proofDecisions: Counter<"decision">;
@@ -18,8 +15,8 @@ export type Metrics = {
 const DECISIONS = ["allow", "deny", "indeterminate"];
 
 /**
- * Creates a registry for this process. With `processMetrics`, it also contains memory, event loop and garbage
- * collection.
+ * Creates the metrics in their own registry. With `processMetrics`, the registry also contains memory, event
+ * loop and garbage collection metrics.
  */
 export function createMetrics({ processMetrics = false }: { processMetrics?: boolean } = {}): Metrics {
   const registry = new Registry();

@@ -22,7 +22,7 @@ export const externalId = z
   .max(200)
   .regex(/^[^\0]*$/);
 
-/** Maximum number of external ids in one call for the state. */
+/** Maximum number of external ids in one state call. */
 export const MAX_STATE_IDS = 500;
 
 const text = z.string();
@@ -100,10 +100,10 @@ const stateAnswer = z.object({
   agents: z.record(text, agentState),
   delegations: z.record(text, delegationState),
 });
-/** The states of the requested external ids. Omits ids that the API does not know. */
+/** The states of the requested external ids. An id that the API does not know is omitted. */
 export type StateAnswer = z.infer<typeof stateAnswer>;
 
-/** The path, the input and the answer of a call, as a `Route` declares them. */
+/** The path, input and response of an operator's call, in the form in which a `Route` declares them. */
 export type OperatorCall<B = unknown, R = unknown> = {
   method: "PUT" | "POST" | "DELETE";
   path: string;
@@ -122,8 +122,8 @@ const delegationPath = "/internal/v1/delegations/{external_id}";
 const removed = answerOf(z.object({ removed: z.literal(true) }), "Removed");
 
 /**
- * The calls of the operator to the API. The API declares its routes with them. The operator's client, and the
- * fake API of the tests, send and read these calls with the same schemas.
+ * The operator's calls to the API. The API's routes, the operator's client and the tests' fake API all use
+ * these schemas.
  */
 export const operatorCalls = {
   claimLeadership: {
@@ -234,8 +234,8 @@ export const operatorCalls = {
 
 type PlatformBody = z.input<typeof operatorCalls.putPlatform.body>;
 /**
- * A platform as the operator declares it. Without `callback_url`, the URL does not change.
- * `accepted_principals` is the complete list.
+ * A platform as the operator declares it. Without `callback_url`, the stored URL stays unchanged.
+ * `accepted_principals` replaces the complete list.
  */
 export type PlatformWish = PlatformBody & {
   description: string;
@@ -245,5 +245,5 @@ export type PlatformWish = PlatformBody & {
 /** An agent as the operator declares it. */
 export type AgentWish = z.input<typeof operatorCalls.putAgent.body>;
 
-/** A delegation as the operator requests it. `expires_in` is in seconds from the approval. */
+/** A delegation as the operator requests it. `expires_in` is in seconds after the approval. */
 export type DelegationWish = z.input<typeof operatorCalls.putDelegation.body>;

@@ -21,7 +21,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 
 /**
  * A running role. `isReady` returns whether it can do its work. `drain` is called before `stop`, and resolves
- * when no client sends new work any longer.
+ * when clients no longer send new work.
  */
 type RunningRole = {
   isReady(): Promise<boolean>;
@@ -30,7 +30,7 @@ type RunningRole = {
   stop(): Promise<void>;
 };
 
-/** Runs the HTTP API until a signal ends the process. */
+/** Runs the HTTP API until a signal stops the process. */
 export async function runApi(): Promise<void> {
   const config = readApiConfig();
   const [{ startApi }, { lowerPoolPriority }] = await Promise.all([
@@ -43,7 +43,7 @@ export async function runApi(): Promise<void> {
   );
 }
 
-/** Runs the relay of events and the delivery of webhooks until a signal ends the process. */
+/** Runs the event relay and webhook delivery until a signal stops the process. */
 export async function runWorker(): Promise<void> {
   const config = readWorkerConfig();
   const [{ startWorker }, { openCarrier }] = await Promise.all([
@@ -72,12 +72,14 @@ export async function runWorker(): Promise<void> {
   });
 }
 
-/** Longer than one attempt takes, and shorter than the 30 s after which Kubernetes kills the process. */
+/**
+ * Longer than one delivery attempt takes, and shorter than the 30 s after which Kubernetes kills the process.
+ */
 const WORKER_STOP_MS = 25_000;
 
 /**
- * Ends the process after a time limit, in case its orderly end hangs, for example because a broker does not
- * answer.
+ * Exits the process after a time limit, in case its orderly shutdown hangs, for example because a broker does
+ * not respond.
  */
 function exitIfStopHangs(log: Logger): void {
   const end = () => {
@@ -90,7 +92,7 @@ function exitIfStopHangs(log: Logger): void {
   setTimeout(end, WORKER_STOP_MS).unref();
 }
 
-/** Runs the operator until a signal ends the process. `options` override the environment. */
+/** Runs the operator until a signal stops the process. `options` override the environment. */
 export async function runOperator(options: Record<string, string | undefined>): Promise<void> {
   const config = readOperatorConfig(undefined, options);
   const [{ startOperator }, { createOperatorMetrics }] = await Promise.all([
@@ -109,7 +111,7 @@ export async function runOperator(options: Record<string, string | undefined>): 
 }
 
 /**
- * Migrates the database to this version's schema, creates missing topics, and logs what it did. Returns the
+ * Migrates the database to this version's schema, creates missing topics, and logs these changes. Returns the
  * exit status:
  * - 0 if everything is up to date
  * - 1 if a migration failed
@@ -141,7 +143,8 @@ export async function runMigrate(): Promise<number> {
 
 /**
  * Compares the ledger with balances and history. Prints one JSON line for each difference, and one with the
- * totals. Returns the exit status: 0 if all agree, 1 if there are differences, 2 if the comparison failed.
+ * totals. Returns the exit status: 0 if there are no differences, 1 if there are some, 2 if the comparison
+ * failed.
  */
 export async function runReconcile(): Promise<number> {
   const { DATABASE_URL } = readDatabaseConfig();
@@ -196,8 +199,8 @@ export async function openEvents(): Promise<EventsCommands> {
 
 /**
  * Runs a role until the first SIGTERM or SIGINT. Opens the health port, waits for the database schema if the
- * role has a database, and starts the role. The role is ready from its start until the signal, while it can
- * do its work. A second signal ends the process immediately.
+ * role has a database, and starts the role. Between its start and the signal, the role is ready whenever it
+ * can do its work. A second signal exits the process immediately.
  */
 async function run(
   name: string,
@@ -228,7 +231,7 @@ async function run(
   }
 }
 
-/** Starts a role after its schema exists. Returns `undefined` if a signal arrived before. */
+/** Starts a role when its schema exists. Returns `undefined` if a signal arrived earlier. */
 async function startOnce(
   url: string | undefined,
   start: () => Promise<RunningRole>,
@@ -240,14 +243,14 @@ async function startOnce(
   }
   if (signal.aborted) return undefined;
   const starting = new AbortController();
-  // A role that is only half started cannot be stopped in order, so the process exits.
+  // A role that is still starting cannot be stopped in an orderly way, so the process exits.
   void name.then(() => starting.signal.aborted || process.exit(0));
   const role = await start();
   starting.abort();
   return role;
 }
 
-/** The first signal that ends the process. `signal` is aborted by it, and `name` resolves to it. */
+/** The first stop signal of the process. It aborts `signal`, and `name` resolves to its name. */
 type Stopping = { signal: AbortSignal; name: Promise<NodeJS.Signals> };
 
 function firstSignal(): Stopping {

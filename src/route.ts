@@ -7,13 +7,13 @@ import type { ErrorCode } from "./errors.ts";
  */
 export type Access = "public" | "session" | "api_key" | "account" | "operator";
 
-/** The role of a member in an organization. Each route declares the roles that may call it. */
+/** A member's role in an organization. Each route declares the roles that may call it. */
 export const memberRoles = ["owner", "approver", "developer", "auditor"] as const;
 export type MemberRole = (typeof memberRoles)[number];
 
 /**
  * A signed-in person: their own account, and their role in the account that they act for. The role is `null`
- * if the person opened the organization's account and has since left it.
+ * if this person created the organization's account and has since left the organization.
  */
 export type ActingPerson = { accountId: string; email: string; role: MemberRole | null };
 
@@ -39,7 +39,7 @@ export type ApiKeyCaller = {
   keyPrefix: string;
   /** The connection's registered name. Operations are bound to it. */
   verifierId: string;
-  /** Whether AuthZEN requests without a proof are answered from the registry. */
+  /** Whether the service answers AuthZEN requests without a proof from its registry. */
   registryAnswers: boolean;
 };
 
@@ -67,83 +67,85 @@ export type CallerOf = {
   operator: OperatorCaller;
 };
 
-/** One call: authenticated, and with every part validated by the route's schemas. */
+/** One call. The caller is authenticated, and the route's schemas have validated every part. */
 export type Call<A extends Access, P, Q, B> = {
   caller: CallerOf[A];
   params: P;
   query: Q;
   body: B;
-  /** The client's address, as far as trusted proxies report it. */
+  /** The client's address, according to trusted proxies. */
   ip: string;
   requestId: string;
   /**
-   * Returns a request header by its lower-case name. `x-service-…` names the header with the service's word.
+   * Returns a request header by its lower-case name. In `x-service-…`, the service's word replaces `service`.
    */
   header(name: string): string | undefined;
   /** Returns the value of one of the service's cookies. */
   cookie(name: CookieName): string | undefined;
 };
 
-/** The service's cookies. On the wire, their names contain the service's word. */
+/** The service's cookies. In HTTP messages, their names contain the service's word. */
 export type CookieName = "session" | "refresh" | "csrf" | "sign_in";
 
 /** A cookie to set, or to clear if `value` is empty. */
 export type CookieChange = { name: CookieName; value: string; maxAgeSeconds: number };
 
-/** A route's answer. `status` defaults to the status in the route's `answer`. */
+/** A route's response. `status` defaults to the status in the route's `answer`. */
 export type Answer<R> = {
   body: R;
   status?: number;
   headers?: Record<string, string>;
   cookies?: CookieChange[];
   /**
-   * Details for the organization's activity, in addition to those of the request. Not sent to the caller, and
-   * never a secret.
+   * Additional details for the organization's activity log. They are not sent to the caller and must never be
+   * secret.
    */
   activityDetails?: Record<string, string>;
 };
 
 /**
- * Descriptions of request or response headers by name. `X-Service-…` is the header with the service's word.
+ * Descriptions of request or response headers by name. `X-Service-…` stands for the header with the service's
+ * word.
  */
 export type HeaderNotes = Record<string, string>;
 
-/** The description of an answer, with its required and its optional headers. */
+/** The description of a response, with its required and its optional headers. */
 type AnswerNotes = { description: string; headers?: HeaderNotes; optionalHeaders?: HeaderNotes };
 
-/** One operation of the HTTP contract: its path, its callers, its input, its answers and its errors. */
+/** One operation of the HTTP API: its path, callers, input, responses and errors. */
 export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unknown, R = unknown> = {
   /** Unique name in snake_case, used as the OpenAPI operation id. */
   id: string;
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /**
    * The path, with `{name}` parameters. The last parameter may be `{name*}`, which matches all remaining
-   * segments. The segment `service` is replaced by the service's word and its aliases.
+   * segments. The route is served with the service's word, and with each alias, in place of the segment
+   * `service`.
    */
   path: string;
-  /** Further literal paths that serve the route. They have no parameters and are not documented. */
+  /** Additional literal paths that serve the route. They have no parameters and are not documented. */
   alsoAt?: readonly string[];
   summary: string;
   access: A;
-  /** Session routes require a completed onboarding unless this is `"any"`. */
+  /** Session routes require the caller to have completed onboarding, unless this is `"any"`. */
   onboarding?: "any";
   /**
-   * The roles that may call it with a session, in addition to owners. If absent, only owners may. `"person"`
-   * is for calls about the signed-in person, who then acts for their own account, whichever account the call
-   * names. `"service_administrator"` is for service administrators only, whatever their roles in accounts.
-   * For all others, such a call does not exist.
+   * The roles that may call the route with a session, in addition to owners. If absent, only owners may call
+   * it. `"person"` is for calls about the signed-in person. The person then acts for their own account,
+   * whichever account the call names. `"service_administrator"` is for service administrators only, whatever
+   * their roles in accounts. For all others, such a route does not exist.
    */
   roles?: readonly MemberRole[] | "person" | "service_administrator";
   /**
-   * Returns details of the body for an organization's activity, in addition to the path parameters. Never a
-   * secret.
+   * Returns details of the request body for an organization's activity log, in addition to the path
+   * parameters. They must never be secret.
    */
   activityDetails?(body: B): Record<string, string | boolean>;
   /** Session calls that change state require the CSRF header. `false` only where no session exists yet. */
   csrf?: false;
   /**
-   * The operator's calls must contain the epoch of its leader. `"none"` for calls that are made before there
-   * is one.
+   * Calls by the operator must contain the epoch of its leader. `"none"` is for calls that the operator makes
+   * before it has a leader.
    */
   epoch?: "none";
   params?: ZodType<P>;
@@ -154,32 +156,35 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   bodyForm?: "raw";
   answer: { status: 200 | 201; schema: ZodType<R> } & AnswerNotes;
   /**
-   * Answers with another status that are not errors of this service. Without a schema, the answer has no
-   * body.
+   * Responses with another status that are not errors of this service. Without a schema, such a response has
+   * no body.
    */
   otherAnswers?: Record<number, { schema?: ZodType } & AnswerNotes>;
   /** Request headers that the route reads, in addition to those that authenticate the caller. */
   headers?: HeaderNotes;
-  /** The credentials that the handler of a public route itself requires. All of them must be present. */
+  /** Credentials that a public route's own handler requires. The caller must send all of them. */
   demands?: readonly ("refresh" | "csrf" | "api_key")[];
-  /** Error codes of the route, in addition to those of its access and of malformed calls. */
+  /**
+   * Error codes of the route, in addition to the codes that apply to its kind of access and to malformed
+   * calls.
+   */
   errors: ErrorCode[];
   /**
-   * How the route treats an `Idempotency-Key`. With `true`, a repeated call receives the first answer again
-   * for 24 hours. `"foreign"` is for a call that forwards other people's headers, so the key is ignored. If
-   * absent, a call with a key is refused.
+   * How the route treats an `Idempotency-Key`. With `true`, a repeated call receives the first response again
+   * for 24 hours. `"foreign"` is for a call that forwards the headers of other callers, so the key is
+   * ignored. If absent, a call with a key is refused.
    */
   idempotent?: true | "foreign";
-  /** The rate that the route counts for. Applies only to calls with an API key. */
+  /** The rate limit that counts this route. It applies only to calls with an API key. */
   rate?: RatedKind;
   /**
-   * Whether the answer contains a secret. Then a repeated call with the same `Idempotency-Key` receives it
-   * only in the same sign-in, for ten minutes.
+   * Whether the response contains a secret. If so, a repeated call with the same `Idempotency-Key` receives
+   * the response only within the same sign-in and for ten minutes.
    */
   showsSecret?: true;
   /**
-   * Returns the part of the body that must be equal for two calls to count as the same call under one
-   * `Idempotency-Key`. Defaults to all bytes.
+   * Returns the part of the body that identifies a call under one `Idempotency-Key`. Two calls with equal
+   * parts count as the same call. Defaults to all bytes.
    */
   sameCall?(body: B): unknown;
   handle(call: Call<A, P, Q, B>): Promise<Answer<R>>;

@@ -19,8 +19,8 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Creates a box with a 32-byte key. The context prevents that a boxed value is moved to another row or
- * column.
+ * Returns a secret box that uses a 32-byte key. The context prevents anyone from moving a boxed value to
+ * another row or column.
  */
 export function createSecretBox(key: Uint8Array): SecretBox {
   if (key.length !== 32) throw new Error("The key of the secret box must be 32 bytes");

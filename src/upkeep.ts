@@ -17,9 +17,9 @@ const SOON_PAUSE_MS = 60 * 1000;
 
 type UpkeepDeps = {
   db: Database;
-  /** The pool for creating partitions. Its statements have a lock timeout. */
+  /** Database pool for creating partitions. Its statements have a lock timeout. */
   pool: Pool;
-  /** The pool for work on whole months. Its statements may take long. */
+  /** Database pool for work on whole months. Its statements may take long. */
   months: Pool;
   clock: Clock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
@@ -27,14 +27,14 @@ type UpkeepDeps = {
   invocationDays: number;
   /** Whole months for which the history is kept. If `undefined`, it is kept permanently. */
   retentionMonths: number | undefined;
-  /** Dependencies for checking domains again. */
+  /** Dependencies for the repeated verification of domains. */
   domains: Pick<VerifyDomainDeps, "lookupTxt" | "word">;
   log: Logger;
 };
 
 /**
- * Maintains the API's tables, immediately and then every half hour, in every replica. Urgent deletions run
- * every minute. Resolves when the partitions for new decisions exist.
+ * Maintains the API's tables, first immediately and then every half hour, in every replica. Urgent deletions
+ * run every minute. Resolves when the partitions for new decisions exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
   const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;

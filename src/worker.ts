@@ -25,8 +25,8 @@ import { stepRecovery } from "./webhooks/resend_and_recover.ts";
 import { createSender } from "./webhooks/sign_and_send.ts";
 
 /**
- * Seconds for which the outbox shards and the deliveries of a dead worker are reserved, and the interval of
- * the search for lost deliveries.
+ * `leaseSeconds` and `claimSeconds` are the times for which a dead worker's outbox shards and deliveries stay
+ * reserved. `reapSeconds` is the interval at which workers search for lost deliveries.
  */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };
 
@@ -36,9 +36,9 @@ export type WorkerDeps = {
     WorkerConfig,
     "DATABASE_URL" | "SEALING_KEY" | "SERVICE_WORD" | "DEVELOPMENT" | "WEBHOOK_ALLOWED_CIDRS"
   >;
-  /** The carrier of events. Defaults to the worker itself. */
+  /** The carrier of events. By default, the worker itself delivers events. */
   carrier?: EventCarrier;
-  /** Called for an error that the worker cannot recover from. It must end the process. */
+  /** Called for an error from which the worker cannot recover. The function must exit the process. */
   fatal?: (error: Error) => void;
   clock: Clock;
   log: Logger;
@@ -47,13 +47,13 @@ export type WorkerDeps = {
 };
 
 /**
- * The state of the outbox: the number of waiting events, counted up to 100,000, and the age of the oldest in
+ * The state of the outbox. `events_waiting` counts waiting events up to 100,000, and `oldest_event_age` is in
  * seconds.
  */
 export type WorkerHealth = { ok: boolean; events_waiting: number; oldest_event_age: number };
 
 export type Worker = {
-  /** Starts the relay immediately, because this process appended an event. */
+  /** Starts the relay immediately. Call it when this process has appended an event. */
   wake(): void;
   /** Rejects if the database does not answer. */
   health(): Promise<WorkerHealth>;
@@ -65,16 +65,16 @@ export type Worker = {
 
 const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
 const IDLE_TRANSACTION_MS = 10_000;
-/** Longer than any statement takes, including the sums of the reconciliation. */
+/** Longer than any statement takes, including the sums that the reconciliation computes. */
 const SILENCE_MS = 120_000;
 const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;
 
 /**
- * Starts the relay of the outbox, the delivery of webhooks, and recoveries of deliveries. It also creates the
- * notices to account owners, which the API sends by mail. The worker starts even if no other part is running,
- * and retries until the database answers. Any number of workers can run, and they divide the work. Throws if
- * a setting is malformed.
+ * Starts the outbox relay, webhook delivery, and the recovery of lost deliveries. Also creates the notices to
+ * account owners, which the API sends by email. The worker starts even if no other part is running, and
+ * retries until the database responds. Any number of workers can run, and they divide the work. Throws if a
+ * setting is malformed.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
@@ -129,7 +129,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     }
   }
 
-  /** Runs `work`. If another worker selected another event carrier, ends this worker. */
+  /** Runs `work`. If another worker has selected a different event carrier, stops this worker. */
   async function endingOnCarrierChange(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -184,7 +184,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     return false;
   });
   const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
-    // If a worker is refused again and again at its start, it must not reserve shards each time.
+    // A worker may be refused at every start. It must not reserve shards each time.
     if (unprepared.length > 0) return false;
     await leases.renew();
     await endingOnCarrierChange(() => checkWay(database, carrier));

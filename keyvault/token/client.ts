@@ -108,8 +108,8 @@ export type Token = {
 export type TokenSettings = { place: TokenPlace; environment: Readonly<Record<string, string>> };
 
 /**
- * Reason why a token is sealed: there was no PIN file at startup, an admin requested it, its process stopped
- * and there is no PIN file, or the audit chain differs from what the vault wrote.
+ * Reason why a token is sealed: no PIN file at startup, a request by an admin, or an exit of the token's
+ * process without a PIN file. `chain_broken` means that the audit chain differs from what the vault wrote.
  */
 export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_broken";
 

@@ -1,4 +1,4 @@
-/** The range of a random factor for a wait. The factor is uniform from `least` to `most`. */
+/** Range of a random factor for a wait. The factor is uniformly distributed from `least` to `most`. */
 export type Jitter = readonly [least: number, most: number];
 
 /** How waits between attempts grow. `base`, `cap` and the result have the same unit. */
@@ -9,7 +9,7 @@ export type Backoff = {
   cap: number;
   /** Factor between one wait and the next. Defaults to 2. */
   factor?: number;
-  /** Random share of each wait. Defaults to the whole wait. */
+  /** Range of the random factor for each wait. Without it, the whole wait is used. */
   jitter?: Jitter;
 };
 
@@ -27,8 +27,8 @@ export function backoff(
 }
 
 /**
- * Returns a random share of a wait, so that callers that failed together do not retry together. `random` is
- * in [0, 1).
+ * Returns a wait multiplied by a random factor in the range, so that callers that failed together do not
+ * retry together. `random` is in [0, 1).
  */
 export function jittered(wait: number, [least, most]: Jitter, random: number): number {
   return wait * (least + (most - least) * random);

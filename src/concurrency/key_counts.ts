@@ -1,19 +1,22 @@
-/** Counts the running work of each key in this process, and lets callers wait until some of it ends. */
+/** Counts the running tasks of each key in this process, and lets callers wait until a task ends. */
 export type KeyCounts = {
   count(key: string): number;
-  /** Adds one and returns true. Returns false and adds nothing if `most` are already running. */
+  /**
+   * Counts one more task and returns true. Returns false and counts nothing if `most` tasks are already
+   * running.
+   */
   enter(key: string, most?: number): boolean;
-  /** Subtracts one, and wakes all callers that wait for the key. */
+  /** Counts one task less, and wakes all callers that wait for the key. */
   leave(key: string): void;
   /**
-   * Resolves at the next call of `leave` for the key. Returns `undefined` if nothing is running, or if
+   * Resolves at the next call of `leave` for the key. Returns `undefined` if no task is running, or if
    * `mostWaiting` callers already wait for the key.
    */
   nextEnd(key: string): Promise<void> | undefined;
 };
 
 /**
- * Creates empty counts. At most `mostWaiting` callers can wait for one key. A key without running work uses
+ * Returns empty counts. At most `mostWaiting` callers can wait for one key. A key without running tasks uses
  * no memory.
  */
 export function createKeyCounts({ mostWaiting = 0 }: { mostWaiting?: number } = {}): KeyCounts {

@@ -3,14 +3,14 @@ import { backoff } from "./backoff.ts";
 
 /** A piece of work that repeats until it is stopped. */
 export type Loop = {
-  /** Ends the current pause early, because there may be work. */
+  /** Ends the current pause immediately, because there may be work. */
   wake(): void;
-  /** Stops the loop after the current step, and resolves then. */
+  /** Stops the loop after the current step and resolves when that step has finished. */
   stop(): Promise<void>;
 };
 
 /**
- * Settings of a loop. `step` does some of the work and returns whether it found any. Pauses are in
+ * Settings of a loop. `step` does part of the work and returns whether it found any work. Pauses are in
  * milliseconds.
  */
 export type LoopSettings = {
@@ -21,7 +21,7 @@ export type LoopSettings = {
   longestPause?: number;
 };
 
-/** Milliseconds. */
+/** Pauses after a failed step, in milliseconds. */
 const FAULT_PAUSE = { base: 100, cap: 1000 };
 
 /**

@@ -4,7 +4,7 @@
  */
 export type PerKeyQueue = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 
-/** Creates an empty queue. If one piece of work fails, the next one still runs. */
+/** Returns an empty queue. If one task fails, the next one still runs. */
 export function createPerKeyQueue(): PerKeyQueue {
   const last = new Map<string, Promise<unknown>>();
   return (key, work) => {
@@ -21,8 +21,9 @@ export function createPerKeyQueue(): PerKeyQueue {
 }
 
 /**
- * Returns a function that runs `run` one at a time for each key. Calls that arrive while one runs share the
- * next run, so every caller gets the result of a run that began after its call.
+ * Returns a function that calls `run` for each key, but never twice at the same time for one key. Calls that
+ * arrive during a run share the next run. Every caller therefore gets the result of a run that began after
+ * its call.
  */
 export function shareNextRun<T>(run: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const oneAtATime = createPerKeyQueue();

@@ -1,6 +1,6 @@
 import { within } from "../clock.ts";
 
-/** Runs the work of a key once for all concurrent callers in this process. */
+/** Runs a key's work only once for all concurrent callers in this process. */
 export type SingleFlight<Outcome> = {
   /**
    * Runs `work`. If work for the key is already running, waits for it and shares its outcome. If that work
@@ -15,13 +15,14 @@ export type SingleFlight<Outcome> = {
 };
 
 /**
- * Information for the running work. `waitsUntil` is when its caller stops waiting, by `performance.now()`.
+ * Information for the running work. `waitsUntil` is the time, in `performance.now()` milliseconds, at which
+ * the caller stops waiting.
  */
 export type Flight = { waitsUntil: number };
 
 type Settings = { mostWaiting: number; waitMs: number; full: () => Error; late: () => Error };
 
-/** Creates an empty single flight. A key without running work uses no memory. */
+/** Returns a single flight without running work. A key without running work uses no memory. */
 export function createSingleFlight<Outcome>({
   mostWaiting,
   waitMs,

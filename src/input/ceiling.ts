@@ -7,8 +7,8 @@ import {
 } from "../protocol/documents/scopes.ts";
 
 /**
- * Returns the scopes in order, without duplicates. Throws `invalid_scopes` with the scopes that are neither
- * canonical nor {@link CUSTOM_FORM}.
+ * Sorts scopes and removes duplicates. Throws `invalid_scopes` with the scopes that are neither canonical nor
+ * {@link CUSTOM_FORM}.
  */
 export function checkScopes(scopes: readonly string[]): string[] {
   const refused = unregistrableScopes(scopes);
@@ -42,7 +42,7 @@ export function checkShrinks(ceiling: readonly string[], next: readonly string[]
   if (added.length > 0) throw new ApiError("ceiling_widened", `The ceiling may only shrink: ${named(added)}`);
 }
 
-/** Formats scopes for a message: quoted, each cut to a readable length. */
+/** Formats scopes for a message. Each is quoted and cut to a readable length. */
 export function named(scopes: readonly string[]): string {
   return scopes
     .map((scope) => JSON.stringify(scope.length > 80 ? `${scope.slice(0, 80)}…` : scope))

@@ -10,7 +10,7 @@ export const namespaceName = z
   .string()
   .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, "must be the name of a namespace");
 
-/** The namespace and the name of an object in a cluster. */
+/** The namespace and the name of a Kubernetes object. */
 export const objectPlace = z.object({
   namespace: namespaceName,
   name: z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, "must be the name of an object"),

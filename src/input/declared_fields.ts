@@ -2,10 +2,10 @@ import { type ZodType, z } from "zod";
 import { oneLine } from "./schemas.ts";
 
 /**
- * Fields of a Delegation that are passed unchanged from the Kubernetes object to the answers that people see.
- * Each key is the name in calls and answers. `spec` is the name in the object, and `column` the name in the
+ * Delegation fields that pass unchanged from the Kubernetes object to the responses that users see. Each key
+ * is the name in calls and responses. `spec` is the field's name in the object, and `column` its name in the
  * table `delegation_requests`. `input` is the schema in the operator's call, and `answer` the schema in
- * answers.
+ * responses.
  */
 export const declaredFields = {
   requested_by: {
@@ -24,38 +24,40 @@ export const declaredFields = {
 type Fields = typeof declaredFields;
 type Name = keyof Fields;
 
-/** The fields by their names in calls and answers. A field that the object omits is `null`. */
+/** The fields, keyed by their names in calls and responses. A field that the object omits is `null`. */
 export type DeclaredFields = { [N in Name]: z.infer<Fields[N]["answer"]> };
 
-/** The fields by their names in the object's `spec`. */
+/** The fields, keyed by their names in the object's `spec`. */
 export type DeclaredSpec = {
   [N in Name as Fields[N]["spec"]]?: NonNullable<z.infer<Fields[N]["input"]>>;
 };
 
-/** The fields by their columns. */
+/** The fields, keyed by their column names. */
 export type DeclaredColumns = { [N in Name as Fields[N]["column"]]: z.infer<Fields[N]["answer"]> };
 
 type DeclaredInput = { [N in Name]: Fields[N]["input"] };
 type DeclaredAnswer = { [N in Name]: Fields[N]["answer"] };
 
-/** The members of the operator's call, as a zod shape. */
+/** The fields of the operator's call, as a zod shape. */
 export const declaredInput = mapFields(({ input }) => input) as DeclaredInput;
 
-/** The members of answers, as a zod shape. */
+/** The fields of responses, as a zod shape. */
 export const declaredAnswer = mapFields(({ answer }) => answer) as DeclaredAnswer;
 
-/** Returns the members of the operator's call for an object. Omits a field that the object omits. */
+/** Converts an object's `spec` to fields of the operator's call. Omits fields that the object omits. */
 export function readSpec(spec: DeclaredSpec): Partial<DeclaredFields> {
   const read = Object.entries(mapFields(({ spec: name }) => spec[name]));
   return Object.fromEntries(read.filter(([, value]) => value !== undefined));
 }
 
-/** Reads the fields from the body of a call. */
+/** Reads the fields from a call's body. */
 export function readDeclared(body: { [N in Name]?: DeclaredFields[N] | undefined }): DeclaredFields {
   return mapFields((_, name) => body[name] ?? null) as DeclaredFields;
 }
 
-/** Returns the columns of the fields. For a request without an object, each column is `null`. */
+/**
+ * Returns the column values of the fields. For a request without a Kubernetes object, each value is `null`.
+ */
 export function columnsOf(fields: DeclaredFields | undefined): DeclaredColumns {
   const columns = Object.entries(declaredFields) as [Name, Fields[Name]][];
   return Object.fromEntries(
@@ -68,7 +70,7 @@ export function selectedColumns(alias: string): string[] {
   return Object.values(declaredFields).map(({ column }) => `${alias}.${column}`);
 }
 
-/** Returns the fields of a row. */
+/** Reads the fields from a database row. */
 export function showDeclared(row: DeclaredColumns): DeclaredFields {
   return mapFields(({ column }) => row[column]) as DeclaredFields;
 }

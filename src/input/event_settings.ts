@@ -7,7 +7,7 @@ import { z } from "zod";
  */
 export type KafkaSettings = {
   brokers: string[];
-  /** Prefix of the name of every topic and consumer group. */
+  /** Prefix of all topic and consumer group names. */
   prefix: string;
   /** Number of partitions of newly created topics. Existing topics are not changed. */
   partitions: number;
@@ -50,12 +50,12 @@ export const eventFields = {
   /** With `embedded`, the worker delivers events through the database, without a broker. */
   EVENTS: z.enum(["embedded", "kafka"]).default("embedded"),
   KAFKA_BROKERS: brokers.optional(),
-  /** Prefix of the names of topics and consumer groups. */
+  /** Prefix of all topic and consumer group names. */
   KAFKA_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9._-]{0,100}$/, "must be at most 100 letters, digits, dots, dashes and underscores")
     .default(""),
-  /** For the topics that `deputize migrate` creates. */
+  /** Number of partitions of topics that `deputize migrate` creates. */
   KAFKA_PARTITIONS: z.coerce.number().int().min(1).max(1000).default(12),
   KAFKA_REPLICATION: z.coerce.number().int().min(1).max(9).default(3),
   KAFKA_TLS: z.enum(["true", "false"]).default("false"),
@@ -75,7 +75,7 @@ type EventConfig = z.infer<z.ZodObject<typeof eventFields>>;
 
 type Fault = [name: keyof EventConfig, message: string];
 
-/** Reports settings that do not fit together, each with the setting that it needs. */
+/** Returns the faults of settings that do not fit together. Each fault names the setting that is needed. */
 export function checkEventSettings(
   config: EventConfig,
   report: { addIssue(issue: { code: "custom"; path: string[]; message: string }): void },
@@ -125,8 +125,8 @@ function tlsFaults(config: EventConfig): Fault[] {
 }
 
 /**
- * Checks that PEM texts can be parsed. Node accepts any text as a CA without an error, and its errors for the
- * other texts are only those of OpenSSL.
+ * Checks that PEM texts can be parsed. Node accepts any text as a CA without an error. For the other texts,
+ * it only shows OpenSSL's errors.
  */
 function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
   const faults: Fault[] = [];
@@ -153,7 +153,7 @@ function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
   return faults;
 }
 
-/** Returns how to connect to Kafka, or `undefined` if events are embedded. */
+/** Returns the Kafka connection settings, or `undefined` if events are embedded. */
 export function kafkaSettings(config: EventConfig): KafkaSettings | undefined {
   const { EVENTS, KAFKA_BROKERS, KAFKA_SASL_MECHANISM, KAFKA_USERNAME, KAFKA_PASSWORD } = config;
   if (EVENTS !== "kafka" || KAFKA_BROKERS === undefined) return undefined;

@@ -1,14 +1,15 @@
 import type { CookieName } from "../route.ts";
 
 /**
- * The names of paths, headers and cookies on the wire. They contain the service's word or one of its aliases.
+ * Names of paths, headers and cookies in HTTP messages. They contain the service's word or one of its
+ * aliases.
  */
 export type Names = {
-  /** The service's word. */
+  /** The configured word that replaces `service` in names. */
   word: string;
   /**
-   * Returns every path at which a route is served: once with the word and once with each alias in place of
-   * the segment `service`.
+   * Returns every path at which a route is served. The segment `service` is replaced by the word in one path,
+   * and by each alias in another path.
    */
   paths(path: string): string[];
   /** Returns the accepted lower-case names of a header. Only `x-service-…` headers have more than one. */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 
 /**
- * Converts a query parameter of decimal digits to a number. Returns any other text unchanged, so that the
+ * Converts a query parameter of decimal digits to a number. Returns any other value unchanged, so that the
  * schema rejects it.
  */
 export function numberOf(text: unknown): unknown {
@@ -31,8 +31,8 @@ export function pageOf<T extends z.ZodType>(item: T) {
 export type Page<Row> = { rows: Row[]; next_cursor: string | null };
 
 /**
- * The order of a list: by time and then by id, newest first unless `earliestFirst` is set. `isId` checks the
- * id in a cursor.
+ * The sort order of a list: by time and then by id, newest first unless `earliestFirst` is set. `isId` checks
+ * the id in a cursor.
  */
 export type PageOrder = {
   time: string | Knex.Raw;
@@ -41,7 +41,7 @@ export type PageOrder = {
   earliestFirst?: true;
 };
 
-/** The position of a row in its list: its time in microseconds, as in the database, and its id. */
+/** The position of a row in its list: the time in microseconds, as the database stores it, and the id. */
 const place = z.tuple([z.iso.datetime({ precision: 6 }).refine(isDatabaseTime), z.string()]);
 type Place = z.infer<typeof place>;
 
@@ -76,7 +76,7 @@ export async function readPage<Row>(
   };
 }
 
-/** PostgreSQL has no year 0. */
+/** Returns whether the database can store this time. PostgreSQL has no year 0. */
 function isDatabaseTime(text: string): boolean {
   return !text.startsWith("0000");
 }

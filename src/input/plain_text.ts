@@ -3,8 +3,8 @@ export const HIDDEN =
   /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\u2800\ufff9-\ufffc\u{13430}-\u{13442}\u{1d159}]/u;
 
 /**
- * Unusual spaces, which look like the normal one, and code points without a defined look. Code points that
- * are reserved for future emoji are not among them.
+ * Unusual spaces, which look like a normal space, and code points without a defined appearance. This does not
+ * include code points that are reserved for future emoji.
  */
 const UNKNOWN_LOOK = /[^\P{Zs} ]|\p{Co}|(?!\p{Extended_Pictographic})\p{Cn}/u;
 
@@ -35,8 +35,8 @@ const WIDE = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}";
 const EMOJI = "\\p{Extended_Pictographic}\\p{Emoji_Modifier}";
 
 /**
- * Places where an otherwise hidden character is legitimate, because it changes how a letter of these scripts
- * or an emoji looks.
+ * Positions in which an otherwise hidden character is legitimate, because it changes the appearance of a
+ * letter of these scripts or of an emoji.
  */
 const IN_USE = new RegExp(
   [
@@ -61,12 +61,12 @@ export const HIDDEN_TEXT =
  * - no private-use or unassigned code points and no lone surrogates
  * - no combining mark without a letter, and at most four on one letter
  *
- * People approve what they see. So a text that hides something is rejected, not cleaned: without its hidden
- * part, a name could equal the name of someone else.
+ * Users approve what they see. Therefore a text with hidden characters is rejected and not cleaned. Without
+ * its hidden characters, a name could equal the name of someone else.
  *
- * Joiners, variation selectors and the wide space are accepted where they are part of writing. These places
- * are between letters of joining scripts, in emoji, after Han characters, and between Han characters and
- * kana. Elsewhere, as between Latin letters, they only make two names look alike.
+ * Joiners, variation selectors and the wide space are accepted where normal writing uses them. They may occur
+ * between letters of joining scripts, in emoji, after Han characters, and between Han characters and kana.
+ * Elsewhere, for example between Latin letters, they only make two different names look the same.
  *
  * Which code points are unassigned depends on the runtime's Unicode version. Code points reserved for emoji
  * are accepted, so that emoji newer than the runtime are accepted too.
@@ -82,7 +82,7 @@ export function isPlainText(text: string): boolean {
 }
 
 /**
- * Returns whether a text is plain and a single line: without control characters, and without an invisible
+ * Returns whether a text is plain and a single line. It must have no control characters and no invisible
  * space at either end.
  */
 export function isPlainLine(text: string): boolean {

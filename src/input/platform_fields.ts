@@ -6,7 +6,7 @@ import { freeText, isoTimeInput, oneLine } from "./schemas.ts";
 /** Maximum number of scopes in a ceiling or a request. */
 export const MAX_SCOPES = 64;
 
-/** A list of 1–64 scopes in a call. `checkScopes` checks whether each of them is a scope. */
+/** A list of 1–64 scopes in a call. `checkScopes` checks the form of each scope. */
 export const scopeList = z.array(z.string()).min(1).max(MAX_SCOPES);
 
 /** The id of a platform. */
@@ -21,7 +21,7 @@ export const platformDescription = freeText(1000);
 /** The URL to which events are delivered. `checkCallbackUrl` checks whether it is allowed. */
 export const callbackUrl = z.string().min(1).nullable();
 
-/** The fields of every way to register a platform. */
+/** Fields that every way to register a platform has. */
 export const registrationFields = {
   name: platformName,
   surface_type: z.string(),
@@ -35,7 +35,7 @@ export const registrationFields = {
 /** Maximum time for which a replaced API key remains valid, in seconds. */
 export const MAX_GRACE_SECONDS = 86_400;
 
-/** How long the replaced API key remains valid. The body may be absent. */
+/** Body that sets how long the replaced API key remains valid. The body may be absent. */
 export const rotationBody = z
   .object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) })
   .optional();
@@ -46,7 +46,7 @@ export const MAX_ACCEPTED_PRINCIPALS = 1_000;
 /** The id of a root identity, which is the id of its key. */
 export const PRINCIPAL_ID = /^[0-9a-f]{32}$/;
 
-/** The scopes that a platform accepts from a principal, and until when. */
+/** The scopes that a platform accepts from a principal, and the time until which it accepts them. */
 export const acceptanceBody = z.object({
   scopes: scopeList.describe(
     "The scopes accepted from the principal; custom scopes must be listed one by one, without wildcards",
@@ -58,12 +58,12 @@ export const acceptanceBody = z.object({
 
 const principalId = z.string().regex(PRINCIPAL_ID, "must be a root id: 32 lower-case hex digits");
 
-/** A platform's accepted principals in a call. */
+/** A platform's list of accepted principals in a call. */
 export const acceptedPrincipalList = z
   .array(acceptanceBody.extend({ human_id: principalId.describe("A root identity of the registry") }))
   .max(MAX_ACCEPTED_PRINCIPALS);
 
-/** An agent's name, at most 256 bytes because of the wire format. */
+/** An agent's name. The wire format limits it to 256 bytes. */
 export const agentName = oneLine(256).refine(
   (name) => Buffer.byteLength(name) <= 256,
   "must have at most 256 bytes",

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { HIDDEN_TEXT, isPlainText } from "./plain_text.ts";
 
 /**
- * Control characters (category Cc) for a character class. The patterns are published with their schemas, but
+ * Control characters (category Cc) for a regular expression's character class. OpenAPI publishes the patterns
  * without flags, so the ranges are written out.
  */
 export const CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f";
@@ -12,7 +12,7 @@ const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f
 export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
 
 /**
- * Returns the schema of one line of text for people. The text is trimmed and normalized to NFC. It is not
+ * Returns the schema of one line of human-readable text. The text is trimmed and normalized to NFC. It is not
  * empty, has at most `max` characters, and has no control or hidden characters.
  */
 export function oneLine(max: number) {
@@ -27,16 +27,16 @@ export function oneLine(max: number) {
 }
 
 /**
- * Returns the schema of a text for people of at most `max` characters, in NFC. It may be empty and have line
- * breaks, but no hidden characters.
+ * Returns the schema of a human-readable text of at most `max` characters, in NFC. The text may be empty and
+ * have line breaks, but no hidden characters.
  */
 export function freeText(max: number) {
   return recordedText(max).refine(isPlainText, HIDDEN_TEXT);
 }
 
 /**
- * As {@link freeText}, but accepts hidden characters. For texts that an application reports: nobody approves
- * by them, and they may quote anything.
+ * Like {@link freeText}, but accepts hidden characters. Use it for texts that an application reports. They
+ * may quote anything, and no user approves anything based on them.
  */
 export function recordedText(max: number) {
   return z
@@ -46,7 +46,7 @@ export function recordedText(max: number) {
     .regex(new RegExp(`^[^${CONTROLS_BUT_BREAKS}]*$`), "must not contain control characters");
 }
 
-/** A time in answers: ISO 8601, UTC, milliseconds. */
+/** A time in responses: ISO 8601, UTC, milliseconds. */
 export const isoTime = z.iso.datetime();
 
 /** A time in requests: ISO 8601 with any offset, in a year that {@link isoTime} can represent. */
@@ -55,10 +55,10 @@ export const isoTimeInput = z.iso.datetime({ offset: true }).refine((text) => {
   return !(year < 0 || year > 9999);
 }, "must be in a year from 0000 to 9999, in UTC");
 
-/** The possible outcomes that an application can report for a decided operation. */
+/** The outcomes that an application can report for an operation that was decided. */
 export const outcomeWord = z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]);
 
-/** The text that a list is searched for. */
+/** The text for which a list is searched. */
 export const searchText = z
   .string()
   .trim()
@@ -68,8 +68,8 @@ export const searchText = z
   .regex(/^[^\0]*$/);
 
 /**
- * An id in a path or a body. The schema does not check its form. An impossible id names nothing, so the
- * answer is `not_found`.
+ * An id in a path or a body. The schema does not check the id's form. No object has a malformed id, so the
+ * response is `not_found`.
  */
 export const idText = z
   .string()

@@ -1,4 +1,4 @@
-/** Returns a base URL without trailing slashes, so that a path can be appended. */
+/** Removes trailing slashes from a base URL, so that a path can be appended. */
 export function rootOf(baseUrl: string): string {
   return baseUrl.replace(/\/+$/, "");
 }
@@ -8,7 +8,7 @@ const WRITTEN_HOST = /^[a-z][a-z0-9+.-]*:\/\/[^/?#\\]+(?:[/?#]|$)/i;
 /**
  * Returns whether a URL has its host where RFC 3986 requires it: between `//` and the next `/`, `?`, `#` or
  * the end. `URL` also finds hosts elsewhere: `https:///x` and `https:x` lead to x, and a backslash counts as
- * a slash. Another program could read another host from such a text.
+ * a slash. Another program could read a different host from such a URL.
  */
 export function writesItsHost(text: string): boolean {
   return WRITTEN_HOST.test(text);

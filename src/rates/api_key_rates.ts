@@ -8,30 +8,33 @@ import { consumeRate, createStoredRate } from "./stored_rate.ts";
 
 const DAY_SECONDS = 86_400;
 
-/** Limits of one connection, from the settings. */
+/** Rate limits of one connection, from the settings. */
 export type ApiKeyLimits = { presentPerMinute: number; agentsPerDay: number };
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 
 /**
- * Rates of API key calls by kind of call. All keys of one connection share the rate, so a rotation does not
- * reset it.
+ * Rate limits for calls with an API key, by kind of call. All keys of one connection share one limit, so a
+ * key rotation does not reset it.
  */
 export type ApiKeyRates = {
   /**
-   * Counts a call, and returns headers with the calls that the connection has left. Throws `rate_limited`
-   * with `Retry-After` if the connection, or all connections of its account together, have reached the limit.
+   * Counts a call, and returns headers with the number of remaining calls of the connection. Throws
+   * `rate_limited` with `Retry-After` if the connection, or all connections of its account together, have
+   * reached the limit.
    */
   take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
-  /** Undoes the count of a call that created nothing. Applies only to kinds that count created things. */
+  /**
+   * Undoes the count of a call that created nothing. Has an effect only for kinds that count created objects.
+   */
   giveBack(kind: RatedKind, caller: Caller): Promise<void>;
 };
 
 type Left = { limit: number; seconds: number; remaining: number; resetMs: number };
 
 /**
- * Creates the rates. Presented proofs are counted in this process, per minute. Created agents are counted in
- * the database across all replicas, per day from the first one.
+ * Returns the rate limits. Presented proofs are counted in this process, per minute. Created agents are
+ * counted in the database across all replicas, per day. The day starts with the first agent.
  */
 export function createApiKeyRates({
   db,
@@ -75,7 +78,7 @@ export function createApiKeyRates({
   };
 }
 
-/** Counts an agent, and returns headers with the number that is left. */
+/** Counts a created agent, and returns headers with the number of agents that may still be created. */
 async function takeAgent(rate: RateLimiterPostgres, key: string): Promise<Record<string, string>> {
   const headers = ({ remainingPoints: remaining, msBeforeNext: resetMs }: RateLimiterRes) =>
     headersOf("agents", { limit: rate.points, seconds: DAY_SECONDS, remaining, resetMs });
@@ -90,7 +93,7 @@ const WHAT: Record<RatedKind, string> = {
   agents: "Too many agents were created with this key in a day",
 };
 
-/** Returns headers in the form of draft-ietf-httpapi-ratelimit-headers-10. */
+/** Returns rate limit headers in the form of draft-ietf-httpapi-ratelimit-headers-10. */
 function headersOf(kind: RatedKind, { limit, seconds, remaining, resetMs }: Left): Record<string, string> {
   return {
     "ratelimit-policy": `"${kind}";q=${limit};w=${seconds}`,

@@ -2,30 +2,34 @@ import ipaddr from "ipaddr.js";
 import type { Database } from "../db/database.ts";
 import { createStoredRate, takeRate } from "./stored_rate.ts";
 
-/** Length of the rate window in seconds. It starts with the first call and is not extended by later ones. */
+/**
+ * Length of the rate window in seconds. The window starts with the first call, and later calls do not extend
+ * it.
+ */
 const RATE_WINDOW_SECONDS = 15 * 60;
 
 /**
- * Rates of a client while it signs in. They are stored in the database, so they apply across replicas and
- * restarts.
+ * Rate limits of a client while it signs in. They are stored in the database, so they apply across replicas
+ * and restarts.
  */
 export type ClientRates = {
   /**
-   * Counts a requested code. Throws `rate_limited` with `Retry-After` if the client has reached its limit.
+   * Counts a request for a sign-in code. Throws `rate_limited` with `Retry-After` if the client has reached
+   * its limit.
    */
   takeSend(ip: string): Promise<void>;
   /**
-   * Counts an attempt to enter a code, with the same error. Do not call it for an attempt that the browser's
-   * own code answers.
+   * Counts an attempt to enter a code. Throws the same error. Do not call it for an attempt with a code that
+   * the same browser requested.
    */
   takeTry(ip: string): Promise<void>;
-  /** Undoes the count of an attempt that was right. */
+  /** Undoes the count of an attempt with a correct code. */
   giveBackTry(ip: string): Promise<void>;
 };
 
 /**
- * Creates the rates: calls of one client in 15 minutes, whatever the e-mail addresses. With 0, every counted
- * call is refused.
+ * Returns the rate limits. They count the calls of one client in 15 minutes, for all email addresses
+ * together. A limit of 0 refuses every counted call.
  */
 export function createClientRates({
   db,
@@ -50,9 +54,9 @@ export function createClientRates({
 }
 
 /**
- * Returns the network that counts as one client. For IPv4 it is the address, also if it is embedded in IPv6,
- * as dual-stack sockets show it. For IPv6 it is the /64, because the owner of one address there has all of
- * them.
+ * Returns the network that counts as one client. For IPv4 this is the address. An IPv4 address embedded in
+ * IPv6, as dual-stack sockets show it, counts as IPv4. For IPv6 it is the /64, because the owner of one
+ * address has the whole /64.
  */
 export function networkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return ip;

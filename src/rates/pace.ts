@@ -2,38 +2,39 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 
 /**
- * The state of a key: whether one more call is admitted, how many more are, and the milliseconds until one is
- * and until all are.
+ * The rate state of a key. `admitted` is true if one more call is admitted. `remaining` is the number of
+ * further calls that are admitted. `waitMs` is the time until one call is admitted, and `resetMs` the time
+ * until the whole limit is available.
  */
 export type Paced = { admitted: boolean; remaining: number; waitMs: number; resetMs: number };
 
 /**
- * A limit per minute for each key, stored in this process. A key can use its whole limit at one moment. Used
- * calls are restored evenly over time (GCRA).
+ * A limit of calls per minute for each key, stored in this process. A key can use its whole limit in one
+ * moment. Used calls become available again evenly over time (GCRA).
  */
 export type Pace = {
   readonly perMinute: number;
-  /** Counts a call if it is admitted. A call that is not admitted is not counted. */
+  /** Counts a call if it is admitted. A rejected call is not counted. */
   take(key: string): Paced;
-  /** Returns the state without counting. */
+  /** Returns the state without counting a call. */
   look(key: string): Paced;
 };
 
-/** The limit of all connections of one account together, as a multiple of the limit of one connection. */
+/** Limit for all connections of one account together, as a multiple of the limit for one connection. */
 export const ACCOUNT_SHARE = 4;
 
 const MINUTE_MS = 60_000;
 const REMEMBERED = 100_000;
 
 /**
- * Creates a pace of `perMinute`. With 0, nothing is admitted. Only the 100,000 most recently used keys are
- * stored.
+ * Returns a limit of `perMinute` calls for each key. With 0, no call is admitted. Only the 100,000 most
+ * recently used keys are stored.
  */
 export function createPace({ perMinute, clock }: { perMinute: number; clock: Clock }): Pace {
-  // Whole numbers avoid rounding errors: one call costs the milliseconds of a minute, and each millisecond
-  // restores `perMinute`.
+  // Whole numbers avoid rounding errors. One call costs `MINUTE_MS` units, and each millisecond restores
+  // `perMinute` units.
   const all = perMinute * MINUTE_MS;
-  // Limited by size and not by count, because a limit by count allocates 2.8 MB in advance.
+  // Limited by size instead of count, because a limit by count allocates 2.8 MB in advance.
   const known = new LRUCache<string, Used>({ maxSize: REMEMBERED, sizeCalculation: () => 1 });
   const judge = (used: number): Paced => {
     const free = Math.floor((all - used) / MINUTE_MS);
@@ -45,7 +46,7 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
     };
   };
   /**
-   * Returns how much of the limit is used. It is more than `all` only if the clock was set back. Then the
+   * Returns how much of the limit is used. The result exceeds `all` only if the clock was set back. Then the
    * stored value is meaningless and counts as 0.
    */
   const usedOf = (key: string, now: number): number => {
@@ -66,5 +67,5 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
   };
 }
 
-/** The used part of a pace, at a time in milliseconds since 1970. */
+/** The used part of a limit, as of a time in milliseconds since 1970. */
 type Used = { used: number; at: number };

@@ -7,12 +7,12 @@ import { createPace } from "./pace.ts";
 const PER_MINUTE = 60;
 const REMEMBERED = 10_000;
 
-/** Writes a log line of a kind, unless the limit of this kind is reached in this minute. */
+/** Writes a log line of a kind, unless this kind has reached its limit for the current minute. */
 export type PacedLines = (kind: string, line: object, text: string) => void;
 
 /**
- * Limits the log lines that a caller can cause. Writes at most 60 lines of a kind per minute. The next line
- * written contains the number of omitted lines.
+ * Limits the number of log lines that callers can cause. Writes at most 60 lines of each kind per minute. The
+ * next line of that kind contains the number of omitted lines.
  */
 export function createPacedLines(
   level: "info" | "warn",

@@ -3,13 +3,13 @@ import type { Database } from "../db/database.ts";
 import { type ApiError, rateLimited } from "../errors.ts";
 
 /**
- * A limit of `points` in `seconds`. The window starts with the first use and is not extended by later ones.
+ * A limit of `points` in `seconds`. The window starts with the first use, and later uses do not extend it.
  */
 export type StoredRate = { keyPrefix: string; points: number; seconds: number };
 
 /**
- * Creates a rate that is stored in the database, so it applies across replicas and restarts. With 0 points,
- * everything is refused.
+ * Returns a rate limit that is stored in the database, so it applies across replicas and restarts. With 0
+ * points, every use is refused.
  */
 export function createStoredRate(
   db: Database,
@@ -27,14 +27,17 @@ export function createStoredRate(
   });
 }
 
-/** Counts one use of a key. Throws `rate_limited` with the text `what` if the key has used all its points. */
+/**
+ * Counts one use by a key. Throws `rate_limited` with `what` in its message if the key has used all its
+ * points.
+ */
 export async function takeRate(rate: RateLimiterPostgres, key: string, what: string): Promise<void> {
   await consumeRate(rate, key, ({ msBeforeNext }) => rateLimited(what, msBeforeNext));
 }
 
 /**
- * Counts one use of a key, and returns what is left. Throws the error of `refusal` if the key has used all
- * its points.
+ * Counts one use by a key, and returns the remaining points. Throws the error of `refusal` if the key has
+ * used all its points.
  */
 export async function consumeRate(
   rate: RateLimiterPostgres,

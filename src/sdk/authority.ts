@@ -5,7 +5,7 @@ import type { VerificationRecord } from "./record.ts";
 /** How an allowed action ended. The guard sends it to `POST …/invocations/{id}/outcome`. */
 export type Outcome = "executed" | "failed" | "refused_by_receiver" | "not_attempted";
 
-/** The authority of an allowed action, for the protected code. Frozen. */
+/** The authority for an allowed action, which the protected code receives. It is frozen. */
 export type Authority = {
   readonly requiredScope: string;
   readonly agentId: string | undefined;
@@ -22,18 +22,18 @@ export type Authority = {
   readonly payload: unknown;
   readonly record: VerificationRecord;
   /**
-   * Reports the outcome to the service in the background. Only the first call counts. Without an operation it
-   * does nothing.
+   * Reports the outcome to the service in the background. Only the first call counts. If the proof was not
+   * bound to an operation, does nothing.
    */
   report(outcome: Outcome, detail?: string): void;
 };
 
-/** The authority to act, or the refusal to answer with. */
+/** The authority to act, or the refusal to send to the caller. */
 export type Authorization =
   | { readonly allowed: true; readonly authority: Authority }
   | { readonly allowed: false; readonly refusal: Refusal; readonly record: VerificationRecord };
 
-/** Creates the authority of an allowed action. */
+/** Creates the authority for an allowed action. */
 export function grantAuthority(
   record: VerificationRecord,
   asked: { requiredScope: string; payload: unknown },
@@ -56,12 +56,12 @@ export function grantAuthority(
   });
 }
 
-/** Creates the authorization of a refused action. */
+/** Creates the authorization result of a refused action. */
 export function refused(record: VerificationRecord & { readonly refusal: Refusal }): Authorization {
   return Object.freeze({ allowed: false, refusal: record.refusal, record });
 }
 
-/** Returns the id of the receipt in an answer of verify, if there is one. */
+/** Returns the receipt's id from a response of verify, if it contains a receipt. */
 export function receiptIdOf({ receipt }: VerificationRecord["answer"]): string | undefined {
   const isObject = typeof receipt === "object" && receipt !== null;
   return isObject && "receipt_id" in receipt ? text(receipt.receipt_id) : undefined;

@@ -1,4 +1,6 @@
-/** A source of the current time. The package for applications does not share the service's clock. */
+/**
+ * A source of the current time. The SDK has its own type, because it shares no code with the service's clock.
+ */
 export type Clock = {
   /** The current time. */
   now(): Date;

@@ -18,30 +18,30 @@ export type Run<T> =
   | { readonly executed: true; readonly value: T; readonly authority: Authority }
   | { readonly executed: false; readonly refusal: Refusal; readonly record: VerificationRecord };
 
-/** Protects code, and runs it only after an explicit allow. */
+/** Protects code. Runs it only after an explicit allow decision. */
 export type Guard = {
   /**
-   * Calls verify once and decides by the enforcement table. Rejects with TypeError if the application made
-   * the call wrongly. Any fault of the request, the service or the network is a refusal, not an error.
+   * Calls verify once and applies the enforcement table. Rejects with TypeError if the application passed
+   * invalid arguments. Any fault of the request, the service or the network is a refusal, not an error.
    */
   authorize(call: AuthorizeCall): Promise<Authorization>;
   /**
-   * Runs `action` with the frozen copy of the payload if it is allowed. Then it reports `executed`, or
-   * `failed` if `action` throws, and rethrows that error. An action that refuses for its own reasons must
+   * Runs `action` with the frozen copy of the payload if the action is allowed. Then reports `executed`. If
+   * `action` throws, reports `failed` and rethrows the error. An action that refuses for its own reasons must
    * report that before it returns: `authority.report("refused_by_receiver")`.
    */
   run<T>(
     call: AuthorizeCall,
     action: (payload: unknown, authority: Authority) => T | Promise<T>,
   ): Promise<Run<T>>;
-  /** Waits until all outcomes are reported or given up. Call it before the process ends. */
+  /** Waits until all outcomes are reported or given up. Call it before the process exits. */
   flush(): Promise<void>;
   /** Returns the lower-case name of a service header, such as `x-service-proof` for `proof`. */
   header(name: string): string;
 };
 
 /**
- * Creates a guard with its own settings. Throws TypeError for invalid settings. Opens no connection until the
+ * Creates a guard with its own settings. Throws TypeError for invalid settings. Does not connect before the
  * first call.
  */
 export function createGuard(guardSettings: GuardSettings): Guard {
@@ -72,7 +72,10 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     return refused(record);
   }
 
-  /** Returns why the guard must not act on an allow, or `undefined` if its principal is accepted. */
+  /**
+   * Returns the reason why the guard must not act on an allow decision, or `undefined` if its principal is
+   * accepted.
+   */
   async function principalFault({ answer: { human_id: humanId } }: Ruling): Promise<Cause | undefined> {
     if (settings.principals === undefined) return undefined;
     try {

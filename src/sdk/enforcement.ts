@@ -19,7 +19,7 @@ export type Finding =
   | "network"
   | "answer_too_large";
 
-/** How the application refuses: an HTTP status, a stable code, and a message that reveals no details. */
+/** The application's refusal: an HTTP status, a stable code, and a message that reveals no details. */
 export type Refusal = { readonly status: 403 | 503; readonly code: string; readonly message: string };
 
 /**
@@ -27,9 +27,9 @@ export type Refusal = { readonly status: 403 | 503; readonly code: string; reado
  */
 export type Ruling = {
   finding: Finding;
-  /** HTTP status of verify, or `undefined` if no complete answer arrived. */
+  /** HTTP status of verify's response, or `undefined` if no complete response arrived. */
   status: number | undefined;
-  /** Members of the answer. Empty if it is not a JSON object. */
+  /** Fields of verify's response. Empty if the response is not a JSON object. */
   answer: Readonly<Record<string, unknown>>;
   refusal: Refusal | undefined;
 };
@@ -37,14 +37,14 @@ export type Ruling = {
 const MAX_DEPTH = 32;
 const MAX_REASON = 256;
 
-/** Answers 403: the caller has not shown a permission for this action. */
+/** Refusal with 403: the caller has not proved a permission for this action. */
 export const NO_AUTHORITY: Refusal = Object.freeze({
   status: 403,
   code: "no_authority_demonstrated",
   message: "No authority was demonstrated for this action",
 });
 
-/** Answers 503: there is no decision, so the action does not run. */
+/** Refusal with 503: there is no decision, so the action does not run. */
 export const NO_DECISION: Refusal = Object.freeze({
   status: 503,
   code: "verification_unavailable",
@@ -52,8 +52,8 @@ export const NO_DECISION: Refusal = Object.freeze({
 });
 
 /**
- * Decides by the enforcement table what an answer of verify means (specification §4). Permits execution only
- * for status 200 with the decision `allow`.
+ * Applies the enforcement table to verify's response (specification §4). Permits execution only for status
+ * 200 with the decision `allow`.
  */
 export function rule(exchange: Exchange): Ruling {
   if (!exchange.answered) return refuse(exchange.fault, undefined, {}, NO_DECISION);
@@ -91,13 +91,14 @@ function denial(reason: unknown): Refusal {
   return Object.freeze({ status: 403, code, message: "The agent's authority does not permit this action" });
 }
 
-/** Returns the error code of an answer, if the answer is one of the service's errors. */
+/** Returns the error code in a response, if the response is one of the service's errors. */
 function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): unknown {
   return isObject(answer?.error) ? answer.error.code : undefined;
 }
 
 /**
- * Parses a JSON object strictly. A duplicate key makes it unreadable, because its meaning would be ambiguous.
+ * Parses a JSON object strictly. Returns `undefined` if a key occurs twice, because its meaning would be
+ * ambiguous.
  */
 function readObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
   try {

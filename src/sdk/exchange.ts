@@ -6,23 +6,25 @@ export type Post = {
   url: URL;
   headers: Readonly<Record<string, string>>;
   body: string;
-  /** Milliseconds for the whole exchange, from the DNS lookup to the last byte of the answer. */
+  /** Milliseconds for the whole exchange, from the DNS lookup to the last byte of the response. */
   timeoutMs: number;
   agent: Agent | undefined;
 };
 
-/** A complete answer of at most {@link MAX_ANSWER_BYTES} with any status, or the reason why there is none. */
+/**
+ * A complete response of at most {@link MAX_ANSWER_BYTES} with any status, or the reason why there is none.
+ */
 export type Exchange =
   | { answered: true; status: number; body: Buffer }
   | { answered: false; fault: "timeout" | "network" | "answer_too_large" };
 
-/** Maximum size of an answer in bytes. A longer answer is discarded. */
+/** Maximum size of a response in bytes. A longer response is discarded. */
 export const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * Posts once and reads the complete answer. Follows no redirect and retries nothing. Reports `network` if the
- * name is not found, if the connection is refused or closed early, for a TLS fault, and for an answer that is
- * not HTTP. Never throws.
+ * Sends one POST request and reads the complete response. Follows no redirect and does not retry. Reports
+ * `network` if the host name does not resolve or the connection is refused or closed early. Also reports
+ * `network` for a TLS fault and for a response that is not HTTP. Never throws.
  */
 export function post(call: Post): Promise<Exchange> {
   const deadline = performance.now() + call.timeoutMs;

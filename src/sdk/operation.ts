@@ -1,10 +1,10 @@
 import { requestHash } from "../protocol/documents/context_binding.ts";
 
-/** The one action that a proof was made for, as the application describes it. */
+/** The single action for which a proof was made, as the application describes it. */
 export type OperationInput = {
   /** The name of the action, exactly as the agent bound it. */
   action: string;
-  /** The agent's id for this one action. The service decides each id once. */
+  /** The id that the agent gave to this one action. The service makes only one decision for each id. */
   invocationId: string;
   /** The id of the acting agent. Defaults to the agent of the proof bundle. */
   agentId?: string | undefined;
@@ -14,10 +14,12 @@ export type OperationInput = {
   actionProfile?: string | undefined;
 };
 
-/** The verifier of a proof: the connection's registered name (its id if none was set) and its account. */
+/**
+ * The verifier of a proof: the connection's registered name (or its id if no name was set) and its account.
+ */
 export type Verifier = { verifierId: string; workspaceId: string };
 
-/** An operation in the form that verify expects. Hashes are `sha256:<hex>`. */
+/** An operation in the form that verify expects. Hashes have the form `sha256:<hex>`. */
 export type Operation = {
   readonly verifier_id: string;
   readonly workspace_id: string;
@@ -33,7 +35,8 @@ export type Operation = {
 };
 
 /**
- * Returns the operation that the agent must have bound, frozen, with the hashes of wire format §4.
+ * Returns the operation to which the agent must have bound its proof, with the hashes of wire format §4. The
+ * operation is frozen.
  *
  * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate.
  */

@@ -20,8 +20,8 @@ const LONGEST_DETAIL = 500;
 
 /**
  * Creates a reporter that sends each outcome until the service accepts it, at most three times. A repeat is
- * safe, because the service answers an equal report the same way. It gives up early if a repeat would not
- * change the answer. If it gives up, it calls `onFault`.
+ * safe, because the service gives the same response to an equal report. The reporter gives up early if a
+ * repeat would not change the response. If it gives up, it calls `onFault`.
  */
 export function createOutcomeReporter(
   settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,
@@ -70,7 +70,8 @@ export function createOutcomeReporter(
 }
 
 /**
- * Returns a detail that the service accepts: well-formed, without control characters, at most 500 characters.
+ * Converts a detail to a form that the service accepts: well-formed, without control characters, at most 500
+ * characters.
  */
 function plain(detail: string): string {
   return detail

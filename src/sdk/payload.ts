@@ -5,8 +5,8 @@ import { ProtocolError } from "../protocol/encoding/errors.ts";
 const MAX_DEPTH = 64;
 
 /**
- * Returns a deep copy that no other code can change. Plain data (objects, arrays, text, numbers, booleans,
- * null) is frozen at every level, without members that are `undefined`. Bytes are copied.
+ * Returns a deep copy that no other code can change. Plain data (objects, arrays, strings, numbers, booleans,
+ * null) is frozen at every level. Members that are `undefined` are omitted. Bytes are copied.
  *
  * Throws `ProtocolError` `too_deep` for more than 64 levels of nesting, such as a circular reference. Throws
  * TypeError for any other value, such as an instance of a class.
@@ -22,8 +22,8 @@ export function frozenCopy(value: unknown): unknown {
 }
 
 /**
- * Returns SHA-256 of a payload, 32 bytes: of bytes as they are, of any other payload as canonical JSON.
- * Returns `undefined` if there is no payload.
+ * Returns a payload's SHA-256, 32 bytes. Bytes are hashed unchanged, and any other payload is hashed as
+ * canonical JSON. Returns `undefined` if there is no payload.
  *
  * Throws `ProtocolError` for a payload without a canonical form: a lone surrogate, a number that is not
  * finite, or a whole number outside ±(2^53−1).

@@ -9,15 +9,15 @@ export type PrincipalsSetting = Principals | (() => Principals | Promise<Princip
 
 /**
  * Returns the currently accepted root ids. Rejects if the application's function fails or returns anything
- * but root ids.
+ * other than root ids.
  */
 export type AcceptedPrincipals = () => Promise<ReadonlySet<string>>;
 
 const ROOT_ID = /^[0-9a-f]{32}$/;
 
 /**
- * Reads the setting and copies a list. Returns `undefined` if the setting is absent. Throws TypeError for
- * anything but a list, and for an id that is not a root id.
+ * Checks the setting and copies a list. Returns `undefined` if the setting is absent. Throws TypeError if the
+ * setting is neither a list nor a function, or if an id is not a root id.
  */
 export function readPrincipals(setting: PrincipalsSetting | undefined): AcceptedPrincipals | undefined {
   if (setting === undefined) return undefined;

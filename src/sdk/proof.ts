@@ -1,13 +1,18 @@
 import { parseJson } from "../protocol/encoding/json.ts";
 
-/** A proof as an application receives it: the text of a header, or a member of a JSON object. */
+/** A proof as an application receives it: the value of a header, or a member of a JSON object. */
 export type ProofSource = string | { proof_bundle: object | string } | { proof_ref: string };
 
-/** A proof in the form that verify expects: the member's name, and its JSON exactly as it arrived. */
+/**
+ * A proof in the form that verify expects: the member's name, and the member's JSON exactly as it arrived.
+ */
 export type Proof = {
   member: "proof_bundle" | "proof_ref";
   json: string;
-  /** The agent id in a bundle. A reference contains none. Do not trust it before verify has answered. */
+  /**
+   * The agent id in a bundle. A reference contains no agent id. Do not trust this id before verify has
+   * responded.
+   */
   agentId: string | undefined;
 };
 
@@ -16,8 +21,8 @@ const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 const OPENING_BRACE = 0x7b;
 
 /**
- * Reads a proof: a bundle as JSON, in base64 or in base64url, or a `proof_ref`. Passes the content of the
- * bundle on unchanged. Returns `undefined` if the text is neither.
+ * Reads a proof: a bundle as JSON, in base64 or in base64url, or a `proof_ref`. Does not change the bundle's
+ * content. Returns `undefined` if the source is neither.
  */
 export function readProof(source: unknown): Proof | undefined {
   if (typeof source === "string") return readText(source.trim());

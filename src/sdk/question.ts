@@ -9,24 +9,27 @@ import type { ReadSettings } from "./settings.ts";
 /** The action to authorize. */
 export type AuthorizeCall = {
   /**
-   * The scope that the action requires. Without a scope the action is refused, so an operation without a
+   * The scope that the action requires. Without a scope the action is refused, so an operation that has no
    * mapped scope is never permitted.
    */
   requiredScope: string | undefined;
   /** The proof from the request. Without a proof the action is refused. */
   proof: ProofSource | undefined;
   /**
-   * The input of the action: plain data, or bytes. With an operation, the proof must be bound to its digest.
+   * The input of the action: plain data, or bytes. If an operation is set, the proof must be bound to this
+   * input's digest.
    */
   payload?: unknown;
-  /** Requires a proof that was made for this one action. */
+  /** If set, requires a proof that was made for this one action. */
   operation?: OperationInput | undefined;
   /**
-   * Facts about the request that the certificates' constraints are compared with: `amount`, `currency`,
-   * `path`, …, with the names that verify expects.
+   * Facts about the request, such as `amount`, `currency` or `path`, with the names that verify expects. The
+   * service compares the certificates' constraints with them.
    */
   context?: Readonly<Record<string, string | number>> | undefined;
-  /** Whether the request has a body that was not read into `payload`. Such a body cannot be bound. */
+  /**
+   * Whether the request has a body that was not read into `payload`. A proof cannot be bound to such a body.
+   */
   unreadBody?: boolean;
 };
 
@@ -38,13 +41,14 @@ export type Question = {
   requiredScope: string;
   operation: Operation | undefined;
   payload: unknown;
-  /** JSON. */
+  /** The request body, as JSON. */
   body: string;
 };
 
 /**
- * Reads the whole call synchronously. Returns a cause if the guard can refuse without calling verify, because
- * the request shows no authority. Throws TypeError if the application made the call wrongly.
+ * Reads the whole call synchronously. If the request shows no authority, the guard can refuse it without
+ * calling verify, and the function returns the cause. Throws TypeError if the application passed invalid
+ * arguments.
  */
 export function readQuestion(
   call: AuthorizeCall,
@@ -75,8 +79,8 @@ export function readQuestion(
 }
 
 /**
- * Throws TypeError for a scope that no certificate can grant here. That is a mistake of the application, not
- * of its caller.
+ * Throws TypeError for a scope that no certificate can grant here. Such a scope is a mistake of the
+ * application, not of its caller.
  */
 export function demandScope(requiredScope: string): void {
   if (!isRequirableScope(requiredScope)) {

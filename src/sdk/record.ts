@@ -24,20 +24,20 @@ export type Cause =
   | "record_not_retained";
 
 /**
- * The record of a verification, for the application to keep. It is frozen and can be written as JSON. It does
- * not contain the proof, the payload or the API key.
+ * The record of a verification, for the application to keep. It is frozen and can be serialized as JSON. It
+ * does not contain the proof, the payload or the API key.
  */
 export type VerificationRecord = {
   readonly cause: Cause;
   readonly requiredScope: string | undefined;
   readonly operation: Operation | undefined;
-  /** When verify was called, or would have been called. ISO 8601, UTC. */
+  /** Time at which verify was called or would have been called. ISO 8601, UTC. */
   readonly askedAt: string;
-  /** HTTP status of verify, or `undefined` if no complete answer arrived. */
+  /** HTTP status of verify's response, or `undefined` if no complete response arrived. */
   readonly status: number | undefined;
-  /** The answer of verify, including the receipt and its hash. Empty if there is no answer. */
+  /** Verify's response, including the receipt and its hash. Empty if there was no response. */
   readonly answer: Readonly<Record<string, unknown>>;
-  /** How the application refuses, or `undefined` if it may act. */
+  /** The application's refusal, or `undefined` if the application may act. */
   readonly refusal: Refusal | undefined;
 };
 
@@ -68,7 +68,7 @@ const OWN_REFUSALS: Partial<Record<Cause, Refusal>> = {
   record_not_retained: NO_DECISION,
 };
 
-/** Creates the record of a verification. Without a ruling, verify was not called. */
+/** Creates the record of a verification. If there is no ruling, verify was not called. */
 export function verificationRecord(
   { requiredScope, operation, askedAt }: Asked,
   cause: Cause,
@@ -81,8 +81,8 @@ export function verificationRecord(
 }
 
 /**
- * Creates the record of a verification after which the action does not run. The refusal is the guard's own,
- * if the cause has one, otherwise that of the ruling.
+ * Creates the record of a verification after which the action does not run. Uses the guard's own refusal if
+ * the cause has one, otherwise the ruling's refusal.
  */
 export function refusalRecord(
   asked: Asked,

@@ -7,8 +7,8 @@ import type { ProofSource } from "./proof.ts";
 import { type AuthorizeCall, demandScope } from "./question.ts";
 
 /**
- * How a route is guarded. `Request` is the value that the framework passes to a handler: Express's request,
- * Koa's context, Fastify's request.
+ * Guard settings of a route. `Request` is the value that the framework passes to a handler: Express's
+ * request, Koa's context, or Fastify's request.
  */
 export type Route<Request> = {
   /**
@@ -16,17 +16,20 @@ export type Route<Request> = {
    * scope. If a function returns `undefined`, the request is refused.
    */
   requiredScope: string | ((request: Request) => string | undefined);
-  /** Returns the proof. Defaults to the header `X-Service-Proof`. */
+  /** Returns the proof. By default, the proof is read from the header `X-Service-Proof`. */
   proof?: (request: Request) => ProofSource | undefined;
-  /** Returns the input of the action. Defaults to the parsed body, which the frozen copy then replaces. */
+  /**
+   * Returns the input of the action. By default, this is the parsed body, which the frozen copy then
+   * replaces.
+   */
   payload?: (request: Request) => unknown;
   /**
-   * Requires proofs that were made for this one action. Omitted members are read from the request. They are
-   * the path and query as they arrived, and the headers `X-Service-Invocation-ID` and `X-Service-Session-ID`.
-   * With a `proof_ref`, the agent id is in `X-Service-Agent-ID`.
+   * If set, requires proofs that were made for this one action. Omitted members are read from the request:
+   * the unchanged path and query, and the headers `X-Service-Invocation-ID` and `X-Service-Session-ID`. With
+   * a `proof_ref`, the agent id is in `X-Service-Agent-ID`.
    */
   operation?: (request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>;
-  /** Returns the facts that the constraints of certificates are compared with. */
+  /** Returns facts about the request. The service compares the certificates' constraints with these facts. */
   context?: (request: Request) => AuthorizeCall["context"];
 };
 
@@ -43,7 +46,7 @@ export type AnyResponse = { statusCode: number; end(...args: never[]): unknown }
 /** The parts of a request that every framework provides. */
 export type RequestView = {
   message: Message;
-  /** Path and query as they arrived. */
+  /** Path and query, unchanged. */
   target: string;
   /** The parsed body, or `undefined` if no parser ran. */
   body: unknown;
@@ -54,7 +57,7 @@ const authorities = new WeakMap<object, Authority>();
 /**
  * Returns the authority of a guarded request, including its frozen payload. `request` is the value that the
  * framework passes to the handler: Express's request, Koa's context, Fastify's request. Throws TypeError if
- * no guard has allowed the request, so code behind a forgotten guard does not run.
+ * no guard has allowed the request, so code on a route without a guard does not run.
  */
 export function authorityOf(request: object): Authority {
   const authority = authorities.get(request);
@@ -62,7 +65,7 @@ export function authorityOf(request: object): Authority {
   return authority;
 }
 
-/** Throws TypeError if the route requires something that is not a scope. */
+/** Throws TypeError if the route's required scope is not a scope. */
 export function checkRoute({ requiredScope }: Route<never>): void {
   if (typeof requiredScope === "string" && requiredScope !== "") demandScope(requiredScope);
 }
@@ -94,20 +97,20 @@ export function replacesBody(route: Route<never>, authority: Authority): boolean
   return route.payload === undefined && authority.payload !== undefined;
 }
 
-/** Returns the body of a refusal, in the form of the service's own errors. */
+/** Returns a refusal's body, in the form of the service's own errors. */
 export function refusalBody({ status, code, message }: Refusal): { error: Refusal } {
   return { error: { code, message, status } };
 }
 
-/** Returns the outcome that the status of a finished response implies. */
+/** Returns the outcome that the status of a completed response implies. */
 export function outcomeOfStatus(status: number): "executed" | "refused_by_receiver" | "failed" {
   if (status >= 500) return "failed";
   return status >= 400 ? "refused_by_receiver" : "executed";
 }
 
 /**
- * Reports the outcome when the handler ends its response, whether or not the client is still connected.
- * Reports nothing if the handler never ends it, because the outcome is unknown.
+ * Reports the outcome when the handler ends its response, even if the client has disconnected. If the handler
+ * never ends the response, reports nothing, because the outcome is unknown.
  */
 export function reportAtEnd(response: AnyResponse, authority: Authority): void {
   const { end } = response;

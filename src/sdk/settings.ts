@@ -8,29 +8,33 @@ export type GuardSettings = {
   /** Base URL of the service, including any path in front of `/v1/…`. */
   baseUrl: string | URL;
   /**
-   * The connection's API key, or a synchronous function that returns the current key and is called for each
-   * request.
+   * The connection's API key, or a synchronous function that returns the current key. The guard calls the
+   * function for each request.
    */
   apiKey: string | (() => string);
-  /** The service's word in paths and header names. Defaults to `service`. */
+  /** The word that replaces `service` in paths and header names. Defaults to `service`. */
   word?: string;
-  /** Milliseconds for one whole exchange with verify, including reading the answer. Defaults to 10,000. */
+  /**
+   * Milliseconds for one complete exchange with verify, including reading the response. Defaults to 10,000.
+   */
   timeoutMs?: number;
   /**
-   * The agent for connections to the service: from `node:http`, or from `node:https` with your certificates.
+   * The HTTP agent for connections to the service, from `node:http`, or from `node:https` with your
+   * certificates.
    */
   agent?: Agent;
-  /** Required for proofs that are bound to an operation. */
+  /** The identity of this verifier. Required for proofs that are bound to an operation. */
   verifier?: Verifier;
   /**
-   * Root ids of the principals whose authority is accepted, in addition to the service's own rules, or a
-   * function that is called after each allow. An empty list accepts nobody. If absent, only the service's
-   * rules apply.
+   * Root ids of the principals whose authority is accepted, in addition to the service's own rules. May be a
+   * function that the guard calls after each allow decision. An empty list accepts nobody. If absent, only
+   * the service's rules apply.
    */
   principals?: PrincipalsSetting;
   /**
-   * How to treat an `allow` that the service had already given for this invocation. The default `refuse` runs
-   * nothing twice. `execute` acts on the earlier decision, even if the authority was withdrawn since.
+   * How to treat an `allow` decision that the service had already returned for this invocation. The default,
+   * `refuse`, runs no invocation twice. `execute` acts on the earlier decision, even if the authority was
+   * withdrawn since.
    */
   replays?: "refuse" | "execute";
   /**
@@ -52,7 +56,7 @@ export type GuardFault =
   | { kind: "record_not_retained"; error: unknown }
   | { kind: "principals_not_read"; error: unknown };
 
-/** Checked settings with all defaults. */
+/** Checked settings, in which all defaults are filled in. */
 export type ReadSettings = Required<
   Omit<GuardSettings, "baseUrl" | "apiKey" | "agent" | "verifier" | "principals">
 > & {
@@ -60,7 +64,7 @@ export type ReadSettings = Required<
   agent: Agent | undefined;
   verifier: Verifier | undefined;
   principals: AcceptedPrincipals | undefined;
-  /** Returns the address of a path below `/v1/<word>/`. */
+  /** Returns the URL of a path below `/v1/<word>/`. */
   address: (path: string) => URL;
   /** Returns the lower-case name of a service header. */
   header: (name: string) => string;

@@ -6,17 +6,17 @@ export type WebhookRequest = {
   headers: Record<string, string | string[] | undefined>;
   /** The bytes of the body as received, before any parsing. */
   rawBody: Uint8Array | string;
-  /** The connection's `webhook_signing_secret`, as text. */
+  /** The connection's `webhook_signing_secret`, unchanged as a string. */
   secret: string;
   /** The current time in Unix seconds. */
   now: number;
-  /** The service's word in its header names. Default `service`. */
+  /** The word that replaces `service` in header names. Defaults to `service`. */
   word?: string;
 };
 
 /**
- * The id of a genuine delivery, or why to answer with 401. `stale_timestamp` is reported only for deliveries
- * with a good signature.
+ * The id of a genuine delivery, or the reason to respond with 401. `stale_timestamp` is reported only for
+ * deliveries with a valid signature.
  */
 export type WebhookCheck =
   | { ok: true; deliveryId: string }
@@ -27,8 +27,8 @@ const TOLERANCE_SECONDS = 300;
 /**
  * Checks a webhook by the receiver rules (specification §6). `X-Service-Signature` must be the lowercase hex
  * HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time. The timestamp must be less
- * than 5 minutes from `now`. After a good check, store the event, unless its `deliveryId` is already stored,
- * and answer 204. Never throws.
+ * than 5 minutes from `now`. After a successful check, store the event unless its `deliveryId` is already
+ * stored, and respond with 204. Never throws.
  */
 export function verifyWebhook({
   headers,
@@ -63,12 +63,12 @@ export type WebhookReceiverSettings = {
    * the service sends the delivery again.
    */
   storeOnce: (event: WebhookEvent) => unknown;
-  /** The service's word in its header names. Defaults to `service`. */
+  /** The word that replaces `service` in header names. Defaults to `service`. */
   word?: string;
   clock?: Clock;
 };
 
-/** The status to answer a delivery with. The response needs no body. */
+/** The status with which to respond to a delivery. The response needs no body. */
 export type WebhookStatus = 204 | 400 | 401 | 503;
 
 /**
@@ -76,7 +76,7 @@ export type WebhookStatus = 204 | 400 | 401 | 503;
  * signature before it parses the body, and never throws. It returns:
  * - 204 if the event is stored, now or earlier
  * - 400 for genuine bytes that are not an event, which the service does not send again
- * - 401 only for a bad signature or a stale timestamp
+ * - 401 only for an invalid signature or a stale timestamp
  * - 503 if the event could not be stored
  */
 export function createWebhookReceiver(

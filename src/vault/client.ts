@@ -10,14 +10,15 @@ export { VaultRefused, VaultUnavailable } from "./transport.ts";
 export type KeyPurpose = "account_root" | "agent";
 
 /**
- * A key of the vault, and the tenant (account) that it must belong to. The vault answers for another tenant's
- * key as if that key did not exist.
+ * A key of the vault, and the tenant (account) to which the key must belong. For another tenant's key, the
+ * vault answers as if that key did not exist.
  */
 export type KeyReference = { tenant: string; keyId: string };
 
 /**
  * A key to create. `ceiling` permanently limits every delegation that the key issues or receives. An agent's
- * key always has a ceiling. Further root keys of a tenant stay within the ceiling of its earlier ones.
+ * key always has a ceiling. A tenant's further root keys must stay within the ceiling of its earlier root
+ * keys.
  */
 export type NewKey = { tenant: string; label: string } & (
   | { purpose: "account_root"; ceiling?: string[] }
@@ -55,19 +56,20 @@ export type VaultKey = CreatedKey & {
   created_at: string;
 };
 
-/** A person's approval: the widest scope that may be signed, and who approved which request. */
+/** A user's approval: the widest scope that may be signed, and who approved which request. */
 export type VaultApproval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
   /**
-   * True if the vault does not store the subject's key. The vault refuses this unless a setting allows it.
+   * True if the vault does not store the subject's key. The vault refuses such a subject unless its settings
+   * allow it.
    */
   external_subject?: boolean;
 };
 
 /**
- * A certificate to sign. It lacks only the issuer's public key, which the vault fills in. `issued_at` must be
+ * A certificate to sign. It lacks only the issuer's public key, which the vault adds. `issued_at` must be
  * within 60 s of the vault's clock.
  */
 export type CertificateToSign = Omit<DelegationFields, "issuer_pub_key">;
@@ -83,35 +85,35 @@ export type SignedChallenge = {
 export type ChallengeToSign = ChallengeBinding;
 
 /**
- * The service's client of the key vault. Every call rejects with `VaultRefused` if the vault refuses it, with
- * the reason in `code`. It rejects with `VaultUnavailable` if there is no answer within 5 s or the vault
- * cannot sign now. Calls that sign can be repeated freely. `createKey` can be repeated with the same
- * idempotency key and then returns the same key.
+ * The service's client for the key vault. Every call rejects with `VaultRefused` if the vault refuses it. The
+ * error's `code` is the reason. Every call rejects with `VaultUnavailable` if there is no response within 5 s
+ * or the vault cannot sign now. Calls that sign can be repeated freely. A call of `createKey` can be repeated
+ * with the same idempotency key and then returns the same key.
  */
 export type VaultClient = {
   createKey(key: NewKey, idempotencyKey: string): Promise<CreatedKey>;
   getKey(key: KeyReference): Promise<VaultKey>;
-  /** Signs with an account's root key. Resolves to the whole certificate. */
+  /** Signs a delegation with an account's root key. Resolves to the complete certificate. */
   signDelegation(
     key: KeyReference,
     certificate: CertificateToSign,
     approval: VaultApproval,
   ): Promise<DelegationCert>;
-  /** Signs with an agent's key. */
+  /** Signs a challenge with an agent's key. */
   signChallenge(key: KeyReference, challenge: ChallengeToSign): Promise<SignedChallenge>;
   /** Statements that a key signs about itself: revocation lists. */
   statements: VaultStatements;
   /** Stops the key from signing immediately. The API's role cannot undo this. */
   disableKey(key: KeyReference): Promise<void>;
-  /** Narrows the ceiling stored with the key. The vault refuses a wider one with `policy_violation`. */
+  /** Narrows the ceiling stored with the key. The vault refuses a wider ceiling with `policy_violation`. */
   shrinkCeiling(key: KeyReference, ceiling: string[]): Promise<void>;
-  /** Resolves if the vault can sign. This includes its token and its audit. */
+  /** Resolves if the vault can sign, which includes its token and its audit. Rejects otherwise. */
   health(): Promise<void>;
-  /** Closes the connections. Calls in flight reject. */
+  /** Closes the connections. Running calls reject. */
   close(): Promise<void>;
 };
 
-/** Returns a client that authenticates with the API's certificate. It connects at the first call. */
+/** Returns a client that authenticates with the API's certificate. The client connects at the first call. */
 export function createVaultClient(settings: TransportSettings): VaultClient {
   const transport = createTransport(settings);
   const post = <T>({ keyId }: KeyReference, action: string, body: object): Promise<T> =>
@@ -152,15 +154,15 @@ export function createVaultClient(settings: TransportSettings): VaultClient {
 export type RevokedCertificate = { certId: string; expiresAt: number | null };
 
 /**
- * Statements about a key, signed by the key itself. The vault refuses a statement that does not follow the
- * previous one with `policy_violation`. It signs the previous statement again if the request is still within
- * the allowed time. Calls reject in the same way as those of {@link VaultClient}.
+ * Statements that a key signs about itself. The vault refuses a statement that does not follow the previous
+ * one with `policy_violation`. It signs the previous statement again if that statement's time is still
+ * allowed. Calls reject in the same way as those of {@link VaultClient}.
  */
 export type VaultStatements = {
   /**
-   * All certificates that an account has revoked, at most 50,000. `updatedAt` is in Unix seconds, later than
-   * that of the previous list, and within 60 s of the vault's clock. The vault refuses a list that lacks a
-   * certificate of the previous list, unless that certificate has expired.
+   * Signs a list of all certificates that an account has revoked, at most 50,000. `updatedAt` is in Unix
+   * seconds, later than that of the previous list, and within 60 s of the vault's clock. The vault refuses a
+   * list that lacks a certificate of the previous list, unless that certificate has expired.
    */
   revocationList(
     root: KeyReference,
@@ -168,7 +170,7 @@ export type VaultStatements = {
   ): Promise<RevocationList>;
 };
 
-/** Returns the statements of a client that uses this transport. */
+/** Returns the calls for statements that use this transport. */
 function createStatements(transport: Pick<Transport, "call">): VaultStatements {
   return {
     revocationList: ({ tenant, keyId }, { updatedAt, revoked }) =>

@@ -21,9 +21,9 @@ export async function readCredentials(files: CredentialFiles): Promise<Credentia
 }
 
 /**
- * Checks the files every `everyMs` and calls `apply` when their contents have changed. Skips files that it
- * cannot read and a certificate that does not match its key, for example while they are being replaced, and
- * checks them again the next time. Returns a function that stops the watch.
+ * Checks the files every `everyMs` milliseconds and calls `apply` when their contents have changed. Skips
+ * files that it cannot read and a certificate that does not match its key, for example while they are being
+ * replaced, and checks them again the next time. Returns a function that stops the watch.
  */
 export function watchCredentials(
   files: CredentialFiles,
@@ -53,8 +53,8 @@ function isPair({ cert, key }: Credentials): boolean {
 
 /**
  * Exports a metric with the expiry time of the client certificate in `file`. Each scrape reads the file
- * again, because the client reloads it every few seconds too. The metric has no value while the file contains
- * no certificate.
+ * again, because the client also reloads the file every few seconds. The metric has no value while the file
+ * contains no certificate.
  */
 export function showCertificateEnd({ registry }: Pick<Metrics, "registry">, file: string): void {
   new Gauge({

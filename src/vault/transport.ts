@@ -2,12 +2,12 @@ import { type Dispatcher, Pool } from "undici";
 import { type CredentialFiles, type Credentials, watchCredentials } from "./credentials.ts";
 
 /**
- * The key vault did not sign: it cannot be reached, it is sealed, or one of its parts fails. The caller can
- * retry, because no change is made twice.
+ * The key vault did not sign, because it cannot be reached, is sealed, or one of its parts fails. The caller
+ * can retry, because the vault makes no change twice.
  */
 export class VaultUnavailable extends Error {
   override readonly name = "VaultUnavailable";
-  /** The vault's own code, or `unreachable` if the vault did not answer. */
+  /** The vault's own error code, or `unreachable` if the vault did not respond. */
   readonly code: string;
 
   constructor(code: string, message: string, options?: ErrorOptions) {
@@ -16,7 +16,7 @@ export class VaultUnavailable extends Error {
   }
 }
 
-/** Codes of the key vault's refusals. */
+/** Codes with which the key vault refuses calls. */
 export type VaultRefusalCode =
   | "invalid_request"
   | "forbidden"
@@ -29,7 +29,8 @@ export type VaultRefusalCode =
   | "rate_limited";
 
 /**
- * The key vault works and has refused the call. The refusal is permanent unless its code is `rate_limited`.
+ * The key vault works correctly and has refused the call. The refusal is permanent unless its code is
+ * `rate_limited`.
  */
 export class VaultRefused extends Error {
   override readonly name = "VaultRefused";
@@ -46,7 +47,7 @@ export class VaultRefused extends Error {
   }
 }
 
-/** How to reach the vault. Certificates and keys are PEM text. */
+/** Connection settings for the vault. Certificates and keys are PEM text. */
 export type TransportSettings = {
   /** Base URL, `https://…`. The vault's certificate must contain its host. */
   url: string;
@@ -59,7 +60,7 @@ export type TransportSettings = {
   connections?: number;
   /** Milliseconds between two checks of `files`. Default 5,000. */
   lookEveryMs?: number;
-  /** Milliseconds from call to answer. Default 5,000. */
+  /** Milliseconds between a call and its response. Default 5,000. */
   deadlineMs?: number;
 };
 
@@ -69,7 +70,7 @@ type VaultCall = { method: "GET" | "POST"; path: string; body?: object; idempote
 /** Calls the vault over mutual TLS on kept-alive connections. */
 export type Transport = {
   /**
-   * Resolves to the body of the answer. Throws `VaultRefused` for a 4xx status and `VaultUnavailable` for any
+   * Resolves to the response body. Throws `VaultRefused` for a 4xx status and `VaultUnavailable` for any
    * other failure.
    */
   call<T>(call: VaultCall): Promise<T>;
@@ -80,7 +81,7 @@ const DEFAULT_CONNECTIONS = 16;
 const DEFAULT_DEADLINE_MS = 5_000;
 const WHOLE_SECONDS = /^\d{1,6}$/;
 
-/** Returns a transport with these settings. It connects at the first call. */
+/** Returns a transport with these settings. The transport connects at the first call. */
 export function createTransport(settings: TransportSettings): Transport {
   const { url, files, connections = DEFAULT_CONNECTIONS, deadlineMs = DEFAULT_DEADLINE_MS } = settings;
   const open = ({ ca, cert, key }: Pick<TransportSettings, "ca" | "cert" | "key">): Pool =>
@@ -91,7 +92,7 @@ export function createTransport(settings: TransportSettings): Transport {
     });
   let pool = open(settings);
 
-  /** Connects new calls with the new credentials. Calls in flight finish on their old connections. */
+  /** Uses the new credentials for new calls. Running calls finish on their old connections. */
   function exchangeCredentials(credentials: Credentials): void {
     const former = pool;
     pool = open(credentials);

@@ -22,8 +22,9 @@ export type FastifyReply = {
 };
 
 /**
- * Returns a Fastify `preHandler` hook that runs the handler only after an explicit allow, and answers 403 or
- * 503 otherwise. `request.body` becomes the frozen copy, and `authorityOf(request)` returns the authority.
+ * Returns a Fastify `preHandler` hook that runs the handler only after an explicit allow decision, and
+ * responds with 403 or 503 otherwise. `request.body` becomes the frozen copy, and `authorityOf(request)`
+ * returns the authority.
  */
 export function guardFastify<Request extends FastifyRequest>(
   guard: Guard,
