@@ -6,7 +6,7 @@ import { ConfigError, loadCertificateConfig, loadConfig } from "../../keyvault/c
 
 const good = { KEYVAULT_DATA_DIR: "/var/lib/keyvault", KEYVAULT_DATABASE_URL: "postgres://u:secret@h/d" };
 
-test("names every setting that is missing or wrong, but never its value", () => {
+test("loadConfig names every setting that is missing or invalid, but never its value", () => {
   const failure = (environment: Record<string, string>) => {
     try {
       loadConfig(environment);
@@ -37,14 +37,14 @@ test.each([
   ["KEYVAULT_CREATIONS_PER_DAY", "creationsPerDay", ["0", "100000000"], ["-1", "100000001", "0.5", "many"]],
   ["KEYVAULT_AUDIT_HEADS_LOG_SECONDS", "auditHeadsLogSeconds", ["1", "3600"], ["0", "3601", "-1", "1.5", ""]],
 ] as const)(
-  "accepts whole numbers for %s within its bounds, and nothing else",
+  "loadConfig accepts whole numbers for %s within its bounds, and nothing else",
   (name, field, taken, refused) => {
     for (const text of taken) expect(loadConfig({ ...good, [name]: text })[field]).toBe(Number(text));
     for (const text of refused) expect(() => loadConfig({ ...good, [name]: text }), text).toThrow(name);
   },
 );
 
-test("accepts a token label of up to 32 characters, including inner spaces", () => {
+test("loadConfig accepts a token label of up to 32 characters, including inner spaces", () => {
   const label = (text: string) =>
     loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so", KEYVAULT_TOKEN_LABEL: text }).token.label;
   for (const text of ["a", "NSS Certificate DB", "x".repeat(32)]) expect(label(text)).toBe(text);
@@ -53,7 +53,7 @@ test("accepts a token label of up to 32 characters, including inner spaces", () 
   }
 });
 
-test("reads the database URL from a file if the setting names one", async () => {
+test("loadConfig reads the database URL from a file if a setting names that file", async () => {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-config-"));
   const file = join(dir, "url");
   await writeFile(file, "postgres://u@h/from-file\n");
@@ -71,7 +71,7 @@ test("reads the database URL from a file if the setting names one", async () => 
   await rm(dir, { recursive: true });
 });
 
-test("passes only the named variables to a vendor's module", () => {
+test("loadConfig passes only the named environment variables to a vendor's module", () => {
   const config = loadConfig({
     ...good,
     KEYVAULT_PKCS11_MODULE: "/opt/vendor/libhsm.so",
@@ -83,7 +83,7 @@ test("passes only the named variables to a vendor's module", () => {
   expect(config.token.environment).toEqual({ HSM_CONF: "/etc/hsm" });
 });
 
-test("uses the documented default for every missing setting", () => {
+test("loadConfig uses the documented default for every missing setting", () => {
   expect(loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so" })).toEqual({
     dataDir: "/var/lib/keyvault",
     databaseUrl: good.KEYVAULT_DATABASE_URL,
@@ -126,7 +126,7 @@ test("uses the documented default for every missing setting", () => {
   });
 });
 
-test("uses every given setting, and resolves paths against the working directory", () => {
+test("loadConfig uses every given setting, and resolves paths against the working directory", () => {
   const given = loadConfig({
     KEYVAULT_DATA_DIR: "data",
     KEYVAULT_DATABASE_URL: "postgresql://run@h/d",
@@ -184,7 +184,7 @@ test("uses every given setting, and resolves paths against the working directory
   });
 });
 
-test("rejects a ceiling with an invalid scope", () => {
+test("loadConfig rejects a ceiling with an invalid scope", () => {
   for (const text of ["no scope", "data:read,,read all"]) {
     expect(() => loadConfig({ ...good, KEYVAULT_CEILING: text }), text).toThrow(
       "KEYVAULT_CEILING: holds a scope that is not valid",
@@ -193,12 +193,12 @@ test("rejects a ceiling with an invalid scope", () => {
   expect(loadConfig({ ...good, KEYVAULT_CEILING: "" }).delegations.ceiling).toEqual([]);
 });
 
-test("prefers a URL in a setting to one in a file", () => {
+test("loadConfig prefers a URL in a setting to a URL in a file", () => {
   const both = { ...good, KEYVAULT_DATABASE_URL_FILE: "/none" };
   expect(loadConfig(both).databaseUrl).toBe(good.KEYVAULT_DATABASE_URL);
 });
 
-test("uses the given folder or the data folder, and the configured revocation list, for certificates", () => {
+test("loadCertificateConfig uses the given folder or the data folder, and the configured revocation list", () => {
   const folder = { tlsDir: "/keys", serverNames: ["localhost", "127.0.0.1"], revokedFile: "/keys/revoked" };
   expect(loadCertificateConfig("/keys", {})).toEqual(folder);
   expect(loadCertificateConfig("/keys", { KEYVAULT_DATA_DIR: "/data" })).toEqual(folder);

@@ -45,7 +45,7 @@ describe("a limit per tenant", () => {
   });
   afterAll(() => vault.close());
 
-  test("allows a burst of twice the rate, then refuses with the time to wait and stores only the refusal's record", async () => {
+  test("allows a burst of twice the rate, then refuses with a wait time and stores only the record of the refusal", async () => {
     const before = vault.head();
     const { answers, most } = await rush(vault, api, "acc-burst", 20);
     expect(granted(answers).length).toBeGreaterThanOrEqual(AT_ONCE);
@@ -66,7 +66,7 @@ describe("a limit per tenant", () => {
     expect((await vault.verifyAudit()).intact).toBe(true);
   });
 
-  test("creates a refused key when the call is repeated after the given time", async () => {
+  test("creates the key when a refused call is repeated after the wait time", async () => {
     const names = times(10, () => randomUUID());
     const first = await Promise.all(names.map((name) => make(vault, api, "acc-again", name)));
     const index = first.findIndex(({ status }) => status === 429);
@@ -85,7 +85,7 @@ describe("a limit per tenant", () => {
     expect(codeOf(await make(vault, api, "acc-repeat", names[0], "another"))).toBe("idempotency_conflict");
   });
 
-  test("delays no other tenant, no other certificate of the role, and no signature", async () => {
+  test("does not delay other tenants, other certificates of the role, or signatures", async () => {
     const { body } = await make(vault, api, "acc-busy");
     const stray = await issueIdentity(vault.home, { kind: "client", role: "api", name: "stray" });
     const { answers } = await rush(vault, stray, "acc-busy", 20);
@@ -101,7 +101,7 @@ test("creates a root and its 20 agents concurrently if the tenant has no limit",
   expect(await Promise.all(times(ONBOARDING, () => ask("api", "acc-new")))).not.toContain("rate_limited");
 });
 
-describe("a limit per caller, beside the defaults", () => {
+describe("a limit per caller, together with the default limits", () => {
   const PER_DAY = ONBOARDING + 6;
   let vault: TestVault;
   let api: Client;
@@ -119,7 +119,7 @@ describe("a limit per caller, beside the defaults", () => {
     expect(granted(answers)).toHaveLength(ONBOARDING);
   });
 
-  test("limits the keys that a caller creates per day, however many tenants it invents, and stores only records of the rest", async () => {
+  test("limits the keys that a caller creates per day, however many tenants it invents, and records the refusals", async () => {
     const names = times(3, () => randomUUID());
     const made = await Promise.all(names.map((name) => make(vault, api, "acc-1", name)));
     const answers = await invented(api, 20);

@@ -66,7 +66,7 @@ async function postgresUser(): Promise<{ uid: number; gid: number }> {
 }
 
 test.skipIf(!mayMount)(
-  "a vault whose audit is on a full disk signs nothing until there is room again",
+  "a vault whose audit is on a full disk signs nothing until the disk has space again",
   async () => {
     const vault = await startVault();
     const { key_id } = await vault.makeAgent("acc-1");
@@ -135,7 +135,7 @@ async function useUpTheLog(url: string): Promise<void> {
 type Signed = { body: Answer["body"]; challenge: ReturnType<TestVault["challenge"]> };
 
 test.skipIf(!mayMount)(
-  "a vault whose write-ahead log has no room signs nothing, and later its chain contains every signature that it released",
+  "while the write-ahead log has no space, the vault signs nothing, and later its chain contains every released signature",
   async () => {
     mount("size=160m,mode=755");
     let postgres = await startOnDisk();

@@ -35,7 +35,7 @@ test("writeFileDurably writes a whole file, or leaves nothing and rejects with t
   expect((await readdir(dir)).sort()).toEqual(["one", "taken"]);
 });
 
-test("writeFileDurably writes nothing through a link or file that others placed at the temporary path", async () => {
+test("writeFileDurably does not write through a link or file that another user placed at the temporary path", async () => {
   const dir = await ownFolder();
   await writeFile(join(dir, "victim"), "precious");
   await symlink(join(dir, "victim"), join(dir, "one.key.unfinished"));
@@ -50,7 +50,7 @@ test("writeFileDurably writes nothing through a link or file that others placed 
   expect((await readdir(dir)).sort()).toEqual(["one.key", "two.key", "victim"]);
 });
 
-test("makeFolderDurably lets the later of two concurrent calls complete, and the earlier one fails", async () => {
+test("a later concurrent call of makeFolderDurably completes, and the earlier call then fails", async () => {
   const dir = await ownFolder();
   const path = join(dir, "token");
   const earlier = makeFolderDurably(path, async (aside) => {

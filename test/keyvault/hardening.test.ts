@@ -51,7 +51,7 @@ test.skipIf(!hasProc)(
   },
 );
 
-test("the vault warns at each start while the authority's key is beside it", async () => {
+test("the vault warns at each startup while the authority's key is in its folder", async () => {
   const file = join(home.config.tlsDir, "ca.key");
   expect(vault.events).toContainEqual(expect.objectContaining({ event: "authority_key_present", file }));
   expect(vault.events, "of its own user").toContainEqual(
@@ -78,7 +78,7 @@ function said(
   return told;
 }
 
-test("the vault warns once for each authority key, in the certificate folder and beside the authority's file", async () => {
+test("the vault warns once for each authority key, both in the certificate folder and next to the authority's file", async () => {
   const [own, other] = [join(home.dir, "own"), join(home.dir, "other")];
   for (const folder of [own, other]) {
     await mkdir(folder);
@@ -97,7 +97,7 @@ test("the vault warns once for each authority key, in the certificate folder and
   expect(named(none, join(none, "ca.pem"))).toEqual([]);
 });
 
-test("the vault warns about folders that are world-writable or belong to another user, but not about root's or sticky ones", async () => {
+test("the vault warns about folders that are world-writable or belong to another user, unless they are sticky or root's", async () => {
   const folder = join(home.dir, "exposed");
   await mkdir(folder);
   const token = { ...home.config.token, pinFile: join(folder, "pin") };
@@ -129,7 +129,7 @@ test("the vault warns about folders that are world-writable or belong to another
   }
 });
 
-test("the vault warns about the core file limit and readable memory if the system does not report them", () => {
+test("the vault warns about core files and readable memory if the system does not report whether they are possible", () => {
   const hidden = (path: unknown): never => {
     throw new Error(`${path} is hidden`);
   };

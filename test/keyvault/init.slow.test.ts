@@ -34,7 +34,7 @@ async function removePairs(...names: string[]): Promise<void> {
 const made = (steps: InitStep[]) => Object.fromEntries(steps.map(({ step, created }) => [step, created]));
 const NOTHING = { database: [], token: [], "service key": [], certificates: [] };
 
-test("keyvault init creates everything once, and nothing in a second run", async () => {
+test("keyvault init creates everything in the first run, and nothing in the second", async () => {
   home = await createHome({ made: "empty" });
   expect(made(await init())).toEqual({
     database: migrationNames(),
@@ -49,7 +49,7 @@ test("keyvault init creates everything once, and nothing in a second run", async
   expect(await read()).toEqual(before);
 });
 
-test("keyvault init protects secrets by file mode, makes a PIN of 32 random bytes, and issues a certificate for each purpose", async () => {
+test("keyvault init protects secrets by file mode, creates a PIN of 32 random bytes, and issues a certificate per purpose", async () => {
   home = await createHome({ made: "by init" });
   const mode = async (path: string) => (await stat(inData(path))).mode & 0o777;
   for (const folder of [".", "token", "token/objects", "tls"]) expect(await mode(folder), folder).toBe(0o700);
@@ -74,7 +74,7 @@ test("keyvault init protects secrets by file mode, makes a PIN of 32 random byte
 test.each<[string, (home: VaultHome) => Promise<unknown>]>([
   ["after the PIN file", async ({ config }) => rm(config.token.dir, { recursive: true })],
   [
-    "while the token was made",
+    "while the token was being created",
     async ({ config }) => rename(config.token.dir, `${config.token.dir}.unfinished`),
   ],
 ])("keyvault init completes a run that was interrupted %s", async (_, cutOff) => {
@@ -97,7 +97,7 @@ async function withoutServiceKey(): Promise<void> {
   await installToken(home.config.token, SILENT);
 }
 
-test("keyvault init completes a run that was interrupted before the service key or between certificates", async () => {
+test("keyvault init completes a run that was interrupted before the service key was created or between certificates", async () => {
   home = await createHome();
   await withoutServiceKey();
   await rm(inTls("api.pem"));
@@ -110,7 +110,7 @@ test("keyvault init completes a run that was interrupted before the service key 
   });
 });
 
-test("keyvault init refuses an unfinished vault without its PIN file before it creates anything", async () => {
+test("keyvault init rejects an unfinished vault whose PIN file is missing, before it creates anything", async () => {
   home = await createHome();
   await rm(home.config.token.pinFile);
   const unfinished = [
@@ -128,7 +128,7 @@ test("keyvault init refuses an unfinished vault without its PIN file before it c
   expect(existsSync(home.config.token.pinFile)).toBe(false);
 });
 
-test("keyvault init without the PIN file completes only the certificates and reports it, and the vault starts sealed", async () => {
+test("keyvault init without the PIN file only creates missing certificates and says so, and the vault starts sealed", async () => {
   home = await createHome();
   const { pinFile } = home.config.token;
   await rename(pinFile, join(home.dir, "pin"));
@@ -151,7 +151,7 @@ test("keyvault init without the PIN file completes only the certificates and rep
   expect(made(await init())).toEqual(NOTHING);
 });
 
-test("keyvault init refuses a vault without PIN file and token", async () => {
+test("keyvault init rejects a vault that has neither PIN file nor token", async () => {
   home = await createHome();
   await rm(home.config.token.pinFile);
   await rm(home.config.token.dir, { recursive: true });
@@ -160,7 +160,7 @@ test("keyvault init refuses a vault without PIN file and token", async () => {
   expect(existsSync(home.config.token.pinFile)).toBe(false);
 });
 
-test("keyvault init refuses a database whose token is missing", async () => {
+test("keyvault init rejects a database whose token is missing", async () => {
   home = await createHome();
   await rm(home.config.token.dir, { recursive: true });
   await expect(init()).rejects.toThrow(/There is no token in .*: restore it/);
@@ -168,7 +168,7 @@ test("keyvault init refuses a database whose token is missing", async () => {
   expect(existsSync(home.config.token.dir)).toBe(false);
 });
 
-test("keyvault init creates no PIN or certificates if told not to, and then refuses a new vault without a PIN file", async () => {
+test("keyvault init can skip PIN and certificates, and then rejects a new vault without a PIN file", async () => {
   home = await createHome({ made: "empty" });
   const { config } = home;
   const given = { makesPin: false, makesCertificates: false };
@@ -185,7 +185,7 @@ test("keyvault init creates no PIN or certificates if told not to, and then refu
   expect(await readdir(config.dataDir)).toEqual(["token"]);
 });
 
-test("keyvault init refuses the token of another vault", async () => {
+test("keyvault init rejects the token of another vault", async () => {
   home = await createHome();
   const other = await createHome({ made: "by init" });
   const { databaseUrl, migrationDatabaseUrl } = home.config;
@@ -197,7 +197,7 @@ test("keyvault init refuses the token of another vault", async () => {
   await other.remove();
 });
 
-test("keyvault init refuses certificates that do not belong together and names the file", async () => {
+test("keyvault init rejects certificates that do not belong together and names the file", async () => {
   home = await createHome();
   await rename(inTls("api.key"), inTls("api.kept"));
   await expect(init()).rejects.toThrow(/api\.pem exists without its key/);
@@ -211,7 +211,7 @@ test("keyvault init refuses certificates that do not belong together and names t
   await expect(init()).rejects.toThrow(/ca\.pem or its key is damaged/);
 });
 
-test("keyvault init without the authority's key changes nothing and reports missing certificates, and the vault runs", async () => {
+test("without the authority's key, keyvault init changes nothing and reports missing certificates, and the vault runs", async () => {
   home = await createHome();
   await rename(inTls("ca.key"), join(home.dir, "ca.key"));
   expect(made(await init())).toEqual(NOTHING);
@@ -251,7 +251,7 @@ test("a vault works after its data folder was moved", async () => {
   await vault.stop();
 });
 
-test("keyvault serve refuses a vault without tables or without a service key", async () => {
+test("keyvault serve rejects a vault without tables or without a service key", async () => {
   home = await createHome();
   await withoutServiceKey();
   await expect(started()).rejects.toThrow(/no tables of a vault: run "keyvault init"/);
@@ -259,7 +259,7 @@ test("keyvault serve refuses a vault without tables or without a service key", a
   await expect(started()).rejects.toThrow(/no service key: run "keyvault init"/);
 });
 
-test("keyvault init refuses an emptied database if the token has noted records", async () => {
+test("keyvault init rejects an emptied database if the token has noted records", async () => {
   home = await createHome();
   await dropSchema();
   await expect(init()).rejects.toThrow(/ends with record 0, and the token has noted 1/);

@@ -93,7 +93,7 @@ test("a vault killed while it signs leaves a valid chain, working keys and no ch
   expect(await auditVerify()).toMatchObject({ code: 0, output: expect.stringContaining('"intact":true') });
 });
 
-test("a vault killed while it creates keys has a record for every key and a key for every answer", async () => {
+test("a vault killed while it creates keys has a record for every key, and has every key that it returned", async () => {
   await start();
   const answered: { tenant: string; keyId: string }[] = [];
   const load = Array.from({ length: 6 }, async (_, maker) => {
@@ -123,7 +123,7 @@ test("a vault killed while it creates keys has a record for every key and a key 
   expect((await auditVerify()).code).toBe(0);
 });
 
-test("the vault answers calls in flight before it stops, and by default does not stop when standard input closes", async () => {
+test("the vault answers running calls before it stops, and by default does not stop when standard input closes", async () => {
   await start();
   served.child.stdin?.end();
   const { key_id: keyId } = await makeKey("some-name");
@@ -137,7 +137,7 @@ test("the vault answers calls in flight before it stops, and by default does not
   expect(await served.ended).toBe(0);
 });
 
-test("the vault reports a failure in one line with exit code 1, or 78 for a setting, and stops with standard input if configured", async () => {
+test("the vault reports a failure in one line with exit code 1 (78 for a setting), and can stop when standard input closes", async () => {
   await start({ KEYVAULT_EXIT_ON_STDIN_CLOSE: "1" });
   const other = await createHome();
   const failures: [VaultHome, string[], Record<string, string>, RegExp, code?: number][] = [

@@ -47,7 +47,7 @@ test("createRates allows a burst of twice the rate, then the rate, and returns t
   expect(take("c", 0)).toBeUndefined();
 });
 
-test("createRates takes nothing from other buckets if one bucket refuses", () => {
+test("createRates takes nothing from any bucket if one bucket is empty", () => {
   const rates = createRates(() => 0);
   const [empty, full] = [
     { name: "empty", rate: 0.5 },
@@ -130,7 +130,7 @@ test("refused statements count against the rate", async () => {
   expect(count(answers, "policy_violation")).toBeLessThanOrEqual(most(PER_KEY, seconds));
 });
 
-test("the vault records each call beyond the rate, while another tenant can sign", async () => {
+test("the vault records each call that exceeds the rate, while another tenant can sign", async () => {
   const [busy, calm] = [await freshTenant(), await freshTenant()];
   const before = vault.head();
   const { answers } = await rush(20, () => vault.sign(busy.agents[0].key_id, busy.tenant));
@@ -142,7 +142,7 @@ test("the vault records each call beyond the rate, while another tenant can sign
   expect(late).toBeGreaterThan(0);
 });
 
-test("naming another tenant or its key does not use up that tenant's rate, but the caller's own", async () => {
+test("calls with another tenant's name or key use up the caller's own rate, not that tenant's", async () => {
   const [victim, other] = [await freshTenant(), await freshTenant()];
   const thief = await stray("stray");
   const key = victim.agents[0].key_id;

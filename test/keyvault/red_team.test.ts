@@ -63,7 +63,7 @@ const revocationList = (...revoked_certs: string[]) => ({
 const delegate = (change: Order = {}) =>
   sign("delegation", (change.issuer ?? root).key_id, delegation(change));
 
-test("the API may sign challenges and delegations, so the attempts below fail for their own reasons", async () => {
+test("the API may sign challenges and delegations, so the attempts below do not fail for lack of access", async () => {
   expect((await sign("challenge", agent.key_id, challenge())).status).toBe(200);
   expect((await delegate()).status).toBe(200);
 });
@@ -191,7 +191,7 @@ test("the API cannot enable or destroy a key", async () => {
   expect(await vault.home.sql("select from keys where key_id = $1", [key_id])).toHaveLength(1);
 });
 
-test("the API cannot undo a revocation with a newer list, nor get two lists signed for one time", async () => {
+test("the API cannot undo a revocation with a newer list, or get two lists signed for the same time", async () => {
   expect((await sign("revocation-list", root.key_id, revocationList("a", "b"))).status).toBe(200);
   vault.clock.move(1);
   const lists = [
@@ -207,7 +207,7 @@ test("the API cannot undo a revocation with a newer list, nor get two lists sign
   expect((await sign("revocation-list", root.key_id, revocationList("c", "b", "a"))).status).toBe(200);
 });
 
-test("nobody can get a rotation, a push, a receipt or a checkpoint signed", async () => {
+test("the vault signs no rotation, push, receipt or checkpoint for anyone", async () => {
   const zeros = Buffer.alloc(32).toString("base64");
   const statements = {
     "key-rotation": { tenant: "acc-1", new_id: agent.key_id, rotated_at: now(), reason: "routine" },
@@ -231,7 +231,7 @@ test("nobody can get a rotation, a push, a receipt or a checkpoint signed", asyn
   }
 });
 
-test("the API cannot avoid a record, because every attempt is in the chain before its answer", async () => {
+test("the API cannot avoid a record, because every attempt is in the chain before the API gets the response", async () => {
   const tries: [() => Promise<Answer>, string][] = [
     [() => sign("challenge", agent.key_id, challenge()), "granted"],
     [() => sign("challenge", foreignAgent.key_id, challenge()), "key_not_found"],

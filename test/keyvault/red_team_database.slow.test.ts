@@ -87,7 +87,7 @@ async function restartOnAltered(): Promise<string> {
   return reason;
 }
 
-test("a record of adoption that was altered to look undone does not widen a ceiling", async () => {
+test("altering an adoption's record so that it looks undone does not widen a ceiling", async () => {
   const [root, agent] = await makePair("acc-1");
   await sql(
     `update keys set ceiling = '["payments:send"]', state_seq = null, state_mac = null where tenant = 'acc-1'`,
@@ -99,7 +99,7 @@ test("a record of adoption that was altered to look undone does not widen a ceil
   expect(await delegate(root, agent, "acc-1", "payments:send")).toBe("key_damaged");
 });
 
-test("a disabled key stays disabled if its earlier row is restored and the record of the disabling is altered", async () => {
+test("a disabled key stays disabled if its earlier row is restored and the record that disabled it is altered", async () => {
   const key_id = await makeAgent("acc-2");
   await sql("create table former as select * from keys");
   await vault.disable(key_id, "acc-2");
@@ -129,7 +129,7 @@ test("a tenant gets no wider second root key after the first one's row was remov
   expect(await createKey(wider)).toBe("policy_violation");
 });
 
-test("a revocation stays if the record of the last list and the stored list are altered", async () => {
+test("a revocation stays in force if the last list and its record are altered", async () => {
   const [root] = await makePair("acc-4");
   const list = (at: number, revoked_certs: string[]) =>
     outcomeOf(
@@ -157,7 +157,7 @@ test("a revocation stays if the record of the last list and the stored list are 
   expect(await list(2, []), "started anew").toBe("key_damaged");
 });
 
-test("no call makes the vault code a row that somebody altered", async () => {
+test("no call makes the vault write a valid code for an altered row", async () => {
   const [root] = await makePair("acc-6");
   const codeInRow = async () =>
     (
@@ -196,7 +196,7 @@ test("a state coded for a change that the database refused is not valid for the 
 });
 
 test.each(["from the first record", "from a snapshot"])(
-  "a change stays after its record and all later ones are removed and its earlier row is restored, at a start %s",
+  "a change stays in force if its record and all later ones are removed and its earlier row is restored, after a startup %s",
   async (start) => {
     const key_id = await makeAgent("acc-8");
     if (start === "from a snapshot") await createSnapshots(vault.vault).save();
@@ -216,7 +216,7 @@ test.each(["from the first record", "from a snapshot"])(
   },
 );
 
-test("a record of a signature is noted within a second or at the stop, so its removal is detected", async () => {
+test("the head is noted within a second of a signature and at shutdown, so removing the record is detected", async () => {
   const key_id = await makeAgent("acc-9");
   expect(await sign(key_id, "acc-9")).toBe(200);
   const seq = vault.head();
@@ -233,7 +233,7 @@ test("a record of a signature is noted within a second or at the stop, so its re
   expect(await sign(key_id, "acc-9")).toBe(200);
 });
 
-test("a forged backup gives no authority: its altered rows are damaged, and altered records seal the vault", async () => {
+test("a forged backup gives no permissions: its altered rows are damaged, and altered records seal the vault", async () => {
   const [root, agent] = await makePair("acc-10");
   const rows = await earlierRows(vault, migrationNames().length);
   const wider = { ceiling: ["payments:send"], state_seq: null, state_mac: null };
@@ -269,7 +269,7 @@ test("a forged backup gives no authority: its altered rows are damaged, and alte
   }
 });
 
-test("a destroyed tenant does not return with the code made for its next key", async () => {
+test("a destroyed tenant does not become active again with the code made for its next key", async () => {
   const key_id = await makeAgent("acc-11");
   expect(await askBoth("/v1/tenants/acc-11/destroy", { after_days: 7 })).toBe(200);
   await sql(

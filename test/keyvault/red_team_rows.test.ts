@@ -39,7 +39,7 @@ test("an agent's row relabelled as a root does not allow a wider root key", asyn
   expect((await createKey({ ...wider, ceiling: ["data:read"] })).status).toBe(200);
 });
 
-test("a repeated creation does not return another key of the tenant that got its request name", async () => {
+test("a repeated creation does not return another key of the tenant that was given its request name in the database", async () => {
   const order = { tenant: "acc-5", purpose: "agent" };
   const wide = await createKey({ ...order, ceiling: ["payments:send"] });
   const narrow = await createKey({ ...order, ceiling: ["data:read"] }, "the-narrow-key");
@@ -54,7 +54,7 @@ test("a repeated creation does not return another key of the tenant that got its
   expect(codeOf(await again())).toBe("key_damaged");
 });
 
-test("a row that is too long does not prevent listing or erasing others", async () => {
+test("a row that is too long does not prevent the vault from listing or erasing other rows", async () => {
   const [ending, long] = [await makeAgent("acc-2"), await makeAgent("acc-3")];
   for (const admin of admins) await vault.post(`/v1/keys/${ending}/destroy`, { after_days: 7 }, admin);
   await sql(
@@ -75,7 +75,7 @@ test.each([
   ["tenant", "tenant", "$1"],
   ["version", "kek", "$1"],
 ])(
-  "a data key with an overlong %s name does not prevent rewrapping others or retiring an old version",
+  "a data key with an overlong %s name does not prevent other rewrappings or a retirement",
   async (_, column) => {
     await makeAgent(`acc-4-${column}`);
     await sql(

@@ -33,7 +33,7 @@ test.each([
   ["subject_id", "\u001f"],
   ["subject_id", ""],
 ])(
-  "the vault refuses and records %s %j, which the database cannot store or people cannot read",
+  "the vault rejects and records %s %j, which the database cannot store or an auditor cannot read",
   async (field, text) => {
     const before = vault.head();
     expect(await delegate({ certificate: { [field]: text } })).toMatchObject({

@@ -40,7 +40,7 @@ const PLANT = `
   ]);
 `;
 
-test("the vault ignores keys and a head that somebody added to the token's folder without the PIN", async () => {
+test("the vault ignores keys and a head that were added to the token's folder without the PIN", async () => {
   let vault = await startVault();
   const { module, dir } = vault.home.config.token;
   const head = `999999999999999:${randomBytes(32).toString("hex")}`;

@@ -65,9 +65,9 @@ async function expectRefused(path: string, body: string | Buffer): Promise<void>
   expect(await granted(before), path).toEqual([]);
 }
 
-test.each(READ)("the reader rejects a body with %s and records it", (_, body) => expectRefused(path(), body));
+test.each(READ)("the JSON reader rejects a body with %s, and the attempt is recorded", (_, body) => expectRefused(path(), body));
 
-test.each(UNDERSTOOD)("every call rejects a body with %s and records it", async (_, bodyWith) => {
+test.each(UNDERSTOOD)("every call rejects a body with %s and records the attempt", async (_, bodyWith) => {
   for (const [pathOf, field] of CALLS) await expectRefused(pathOf(), bodyWith(field));
 });
 
@@ -93,7 +93,7 @@ async function exchange(text: string): Promise<string> {
 const path = () => `/v1/keys/${agent}/sign/challenge`;
 const typed = "host: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
 
-test("the vault grants a proper call on a bare connection", async () => {
+test("the vault accepts a well-formed call over a raw connection", async () => {
   const body = challenge();
   const answer = await exchange(
     `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\n\r\n${body}`,
@@ -137,7 +137,7 @@ test.each<[string, (body: string) => string]>([
     "an overlong chunk header",
     () => `POST ${path()} HTTP/1.1\r\n${typed}transfer-encoding: chunked\r\n\r\n2;${"a".repeat(50_000)}`,
   ],
-])("the vault rejects a request with %s before any call", async (_, request) => {
+])("the vault rejects a request with %s before any call handles it", async (_, request) => {
   const before = head();
   const answer = await exchange(request(challenge()));
   expect(answer).toMatch(/^HTTP\/1\.1 400 /);
@@ -200,7 +200,7 @@ test("a recorded connection signs nothing when it is replayed", async () => {
   expect(head()).toBe(before);
 });
 
-test("a caller that disconnects before the answer cannot hide a signature", async () => {
+test("a caller that disconnects before the response cannot hide a signature from the audit", async () => {
   const before = head();
   const body = challenge();
   const socket = await open();
@@ -213,7 +213,7 @@ test("a caller that disconnects before the answer cannot hide a signature", asyn
   await expect.poll(() => vault.recordsAfter(before), { timeout: 10_000 }).toEqual([signed]);
 });
 
-test("a repeated call gets a new record each time, and is refused after its minute", async () => {
+test("a repeated call gets a new record each time, and is refused after one minute", async () => {
   const body = challenge();
   const headers = { "content-type": "application/json" };
   const send = async () => codeOf(await vault.post(path(), body, vault.api, headers));
@@ -240,9 +240,9 @@ test("the vault closes a connection that pipelines thousands of calls, without a
 });
 
 test.each([
-  ["all if they do not exceed the limit", 32, 32],
-  ["at most the limit, and closes the connection", 33, 32],
-])("the vault answers pipelined calls on one connection: %s", async (_, sent, most) => {
+  ["answers all of them within the limit", 32, 32],
+  ["answers at most the limit and closes the connection", 33, 32],
+])("the vault handles pipelined calls on one connection: %s", async (_, sent, most) => {
   const body = challenge();
   const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
   const answer = await exchange(
@@ -253,7 +253,7 @@ test.each([
   if (sent === most) expect(answered).toBe(most);
 });
 
-test("the vault does not answer a call with the error for garbage that follows it", async () => {
+test("the vault does not answer a call with the error for invalid bytes that follow the call", async () => {
   const body = challenge();
   const one = `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\n`;
   const answer = await exchange(`${one.replace("connection: close\r\n", "")}\r\n${body}hello\r\n\r\n`);

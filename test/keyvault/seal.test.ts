@@ -66,7 +66,7 @@ const rows = (statement: string) =>
     [statement, before],
   );
 
-test("a vault without a PIN file starts sealed, answers only the status and is not ready", async () => {
+test("a vault without a PIN file starts sealed, answers only status calls and is not ready", async () => {
   expect(await status()).toMatchObject({
     sealed: { reason: "no_pin_file", by: null },
     token: null,
@@ -163,7 +163,7 @@ test("unsealing reports a wrong PIN, opens with the right one, and then records 
   expect(codeOf(await vault.get("/v1/unseal"))).toBe("policy_violation");
 });
 
-test("sealing stops all signing and overwrites data keys, and unsealing restores the same keys", async () => {
+test("sealing stops all signing and overwrites data keys, and after unsealing the same keys sign again", async () => {
   const keyId = await opened();
   await sign(keyId);
   const { dataKeys, store } = vault.vault;
@@ -188,7 +188,7 @@ test("sealing stops all signing and overwrites data keys, and unsealing restores
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a PIN encrypted for one start of the token's process opens no other start, and opens only once", async () => {
+test("a PIN encrypted for one run of the token's process opens no other run, and opens only once", async () => {
   await sealed();
   const first = await freshOffer();
   const box = boxFor(first);

@@ -77,7 +77,7 @@ test.skipIf(!existsSync("/proc/self/task"))(
   },
 );
 
-test("serve logs no warning on a sound vault, and flush() syncs every file of the token", async () => {
+test("serve logs no warning for a vault without faults, and flush() syncs every file of the token", async () => {
   await rm(join(home.config.tlsDir, "ca.key"), { force: true });
   const { vault } = await start();
   expect(lines.filter(({ level = 0 }) => level > 30)).toEqual([]);
@@ -97,7 +97,7 @@ test("serve logs no warning on a sound vault, and flush() syncs every file of th
   }
 });
 
-test("serve logs a broken audit chain with its record and starts the vault sealed", async () => {
+test("serve logs the record that breaks the audit chain and starts the vault sealed", async () => {
   await home.sql(
     "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = 1",
   );

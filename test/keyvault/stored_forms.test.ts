@@ -24,7 +24,7 @@ const publicKey = {
   ml_dsa_65: Buffer.alloc(1952, 2).toString("base64"),
 };
 
-test("stored seeds and data keys keep their form", () => {
+test("stored seeds and data keys keep their format", () => {
   const dataKey = Buffer.alloc(32, 7);
   const key = { keyId: "1".repeat(32), tenant: "acc-1", purpose: "agent", publicKey } as const;
   const seeds =
@@ -36,7 +36,7 @@ test("stored seeds and data keys keep their form", () => {
   expect(textOf(dataKeyContext("acc-1"))).toBe('{"tenant":"acc-1","type":"tenant_data_key"}');
 });
 
-test("audit records keep their form", () => {
+test("audit records keep their format", () => {
   const record = {
     ...{ seq: 7, recorded_at: AT, caller: "api", role: "api", key_id: "1".repeat(32), purpose: "agent" },
     ...{
@@ -59,11 +59,11 @@ test("audit records keep their form", () => {
   ).toBe("acc-1=0505,acc-2=0606");
 });
 
-test("snapshot parts keep their assignment of names", () => {
+test("names stay in the same snapshot parts", () => {
   expect(["acc-1", "vault", "1".repeat(32)].map(partOf)).toEqual([140, 200, 109]);
 });
 
-test("coded states of keys and tenants keep their form", async () => {
+test("coded states of keys and tenants keep their format", async () => {
   const coded: string[] = [];
   const rowCodes = createRowCodes(
     {
@@ -93,7 +93,7 @@ test("coded states of keys and tenants keep their form", async () => {
   ]);
 });
 
-test("statements of the service key keep their form", () => {
+test("statements of the service key keep their format", () => {
   expect(
     textOf(
       attestationSignBytes({
@@ -118,7 +118,7 @@ test("statements of the service key keep their form", () => {
   );
 });
 
-test("encrypted backups keep their form", async () => {
+test("encrypted backups keep their format", async () => {
   const der = Buffer.concat([Buffer.from("302e020100300506032b656e04220420", "hex"), Buffer.alloc(32, 9)]);
   const recoveryKey = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
   const pem = recoveryKey.export({ type: "pkcs8", format: "pem" }).toString();

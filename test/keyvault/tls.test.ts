@@ -114,7 +114,7 @@ test("the vault refuses a revoked certificate at the handshake and on open conne
   expect((await ready(other)).status).toBe(200);
 });
 
-test("the vault accepts an added authority and rejects a removed one, also on open connections", async () => {
+test("the vault accepts an added authority and rejects a removed one, even on open connections", async () => {
   const own = await readFile(inTls("ca.pem"), "utf8");
   const second = await createAuthority(aDay());
   const made = await issueCertificate(second, { kind: "client", role: "api", name: "new" }, aDay());
@@ -208,7 +208,7 @@ test("keyvault cert issues certificates in the folder of ca.key without any sett
   await expect(issue()).rejects.toThrow(/KEYVAULT_DATA_DIR: is missing/);
 });
 
-test("issueFiles uses the authority whose key is present if there are two", async () => {
+test("issueFiles uses the authority that matches ca.key if ca.pem contains two", async () => {
   const dir = await ownFolder();
   const [former, next] = [await createAuthority(aDay()), await createAuthority(aDay())];
   await writeFile(join(dir, "ca.pem"), former.certificate + next.certificate);
@@ -249,7 +249,7 @@ test.each(["", "\n"])(
   },
 );
 
-test("the vault refuses a call whose certificate is revoked before its body is complete", async () => {
+test("the vault refuses a call if its caller's certificate is revoked before the body is complete", async () => {
   const stolen = await client("stolen");
   const body = JSON.stringify({ tenant: "acc-late", purpose: "account_root", label: "late" });
   const head = `POST /v1/keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: begun-before\r\n`;

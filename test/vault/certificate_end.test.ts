@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-test("the metric exports the expiry of the current certificate, and no value without one", async () => {
+test("the metric exports the current certificate's expiry time, and no value if there is no certificate", async () => {
   const [metrics, file] = [createMetrics(), join(folder, "client.pem")];
   showCertificateEnd(metrics, file);
   const shown = async () =>

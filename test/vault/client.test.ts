@@ -69,7 +69,7 @@ async function clientOf(
 const answering = (status: number, body: string) =>
   clientOf((_, response) => response.writeHead(status, { "content-type": "application/json" }).end(body));
 
-test("creates keys, signs with them and disables them over one kept-alive pool", async () => {
+test("the vault client creates keys, signs with them and disables them over one pool of kept-alive connections", async () => {
   await client.health();
   const { root, agent, certificate, approval } = await makePair();
   const signed = await client.signDelegation({ tenant: "acc-1", keyId: root.key_id }, certificate, approval);
@@ -101,7 +101,7 @@ test("creates keys, signs with them and disables them over one kept-alive pool",
   });
 });
 
-test("reports the code of a refusal", async () => {
+test("the vault client reports the code of a refusal", async () => {
   const { root, agent, certificate, approval } = await makePair();
   const key = { tenant: "acc-1", keyId: root.key_id };
   const refusals: [() => Promise<unknown>, string][] = [
@@ -134,7 +134,7 @@ test("reports the code of a refusal", async () => {
   });
 });
 
-test.each([500, 502, 503])("reports status %d as VaultUnavailable with the vault's code", async (status) => {
+test.each([500, 502, 503])("the vault client reports status %d as VaultUnavailable with the vault's code", async (status) => {
   const own = await answering(
     status,
     JSON.stringify({ error: { code: "sealed", message: "The vault is sealed", status } }),
@@ -150,7 +150,7 @@ test.each([
   ["1.5", undefined],
   [undefined, undefined],
 ])(
-  "reports too many calls as VaultRefused with the seconds from Retry-After (%s)",
+  "the vault client reports too many calls as VaultRefused with the seconds from Retry-After (%s)",
   async (header, seconds) => {
     const own = await clientOf((_, response) =>
       response
@@ -169,12 +169,12 @@ test.each([
 test.each([
   ["no JSON", 200, "<html>"],
   ["an error without a body", 503, ""],
-  ["a refusal that is no JSON", 403, "no"],
-])("reports an answer with %s as VaultUnavailable", async (_, status, body) => {
+  ["a refusal that is not JSON", 403, "no"],
+])("the vault client reports a response with %s as VaultUnavailable", async (_, status, body) => {
   await expect((await answering(status, body)).health()).rejects.toMatchObject({ name: "VaultUnavailable" });
 });
 
-test("reports a vault that misses the deadline or breaks off its answer as unavailable", async () => {
+test("the vault client reports VaultUnavailable if the vault misses the deadline or aborts its response", async () => {
   const silent = await clientOf(() => {}, 300);
   await expect(silent.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
   const breaking = await clientOf((_, response) => {
@@ -185,13 +185,13 @@ test("reports a vault that misses the deadline or breaks off its answer as unava
   await expect(breaking.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
 });
 
-test("reports VaultUnavailable if nothing listens at the address", async () => {
+test("the vault client reports VaultUnavailable if nothing listens at the address", async () => {
   const own = createVaultClient({ url: "https://localhost:1", ...readIdentity(vault.home, "api") });
   others.push(own);
   await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
 });
 
-test("refuses a server of another authority, with another name, or without TLS 1.3", async () => {
+test("the vault client rejects a server of another authority, with another name, or without TLS 1.3", async () => {
   const asApi = readIdentity(vault.home, "api");
   const stranger = await issueIdentity(vault.home, { kind: "server", names: ["elsewhere.example"] });
   const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "one" });
@@ -223,7 +223,7 @@ test("refuses a server of another authority, with another name, or without TLS 1
   }
 });
 
-test("answers all of many concurrent calls over a limited number of connections", async () => {
+test("the vault client completes many concurrent calls over a limited number of connections", async () => {
   const { agent } = await makePair();
   const narrow = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api"), connections: 2 });
   others.push(narrow);
@@ -234,7 +234,7 @@ test("answers all of many concurrent calls over a limited number of connections"
   expect(answers).toHaveLength(60);
 });
 
-test("reloads changed certificate files while calls continue, and keeps the old ones while the pair does not match", async () => {
+test("the vault client reloads changed certificate files during calls, but not while certificate and key do not match", async () => {
   const folder = await mkdtemp(join(tmpdir(), "vault-client-"));
   const files = { ca: join(folder, "ca.pem"), cert: join(folder, "api.pem"), key: join(folder, "api.key") };
   const issue = (name: string) => issueIdentity(vault.home, { kind: "client", role: "api", name });

@@ -26,7 +26,7 @@ const reference = ({ key_id }: CreatedKey) => ({ tenant: "acc-1", keyId: key_id 
 const now = () => Math.floor(vault.clock.now().getTime() / 1000);
 const refused = { name: "VaultRefused", code: "policy_violation" };
 
-test("signs complete revocation lists with the root key and refuses older ones", async () => {
+test("the vault signs complete revocation lists with the root key and refuses older lists", async () => {
   const first = {
     updatedAt: now(),
     revoked: [
@@ -53,7 +53,7 @@ test("signs complete revocation lists with the root key and refuses older ones",
   await expect(next(122, [])).rejects.toMatchObject(refused);
 });
 
-test("shows the pending wish of a key whose destruction an admin requested", async () => {
+test("the vault client returns the pending request of a key whose destruction an admin requested", async () => {
   const agent = await client.createKey(
     { tenant: "acc-1", purpose: "agent", label: "ending", ceiling: [] },
     randomUUID(),

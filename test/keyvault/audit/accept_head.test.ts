@@ -39,13 +39,13 @@ async function refused(seq: number, mac: Buffer, why: RegExp): Promise<void> {
   expect(stringify([await token.notedHead(), await end()])).toBe(before);
 }
 
-test("acceptHead accepts only the chain's own end, by number and by code", async () => {
+test("acceptHead accepts only the number and the code of the chain's last record", async () => {
   const { seq, mac } = await end();
   await refused(seq, Buffer.alloc(32), /The chain ends with/);
   await refused(seq + 1, mac, /The chain ends with/);
 });
 
-test("acceptHead accepts no end of a chain with an altered record", async () => {
+test("acceptHead fails for a chain with an altered record", async () => {
   const { seq, mac } = await end();
   const say = (caller: string) =>
     home.sql(

@@ -32,7 +32,7 @@ test("compareRows counts a row as waiting only if it has no code and the audit s
   expect(await compare(true), "of an earlier version").toEqual({ keys: [], tenants: [], waiting: 2 });
 });
 
-test("compareRows reads changed rows again after the register has caught up, and only then", async () => {
+test("compareRows reads rows again only if catching up has changed the register", async () => {
   let seq = 1;
   const register = {
     ...createRegister(),

@@ -39,7 +39,7 @@ const ofTenant = (statement: string, name?: "asked" | "done"): Said => ({
 
 test.each<[string, Said[]]>([
   ["after it was disabled", [made, disable, use]],
-  ["while disabled, with one admin's wish to enable it", [made, disable, step("key_enable", "asked"), use]],
+  ["while disabled, with one admin's request to enable it", [made, disable, step("key_enable", "asked"), use]],
   ["after its destruction was approved", [made, step("key_destroy", "done"), use]],
   [
     "after its destruction was cancelled, which leaves it disabled",
@@ -81,16 +81,16 @@ test.each<[string, Said[]]>([
     "was enabled by two admins",
     [made, disable, step("key_enable", "asked"), step("key_enable", "done"), use],
   ],
-  ["has one admin's wish to destroy it", [made, step("key_destroy", "asked"), use]],
+  ["has one admin's request to destroy it", [made, step("key_destroy", "asked"), use]],
   [
-    "had one admin's wish to destroy it, which was cancelled",
+    "had one admin's request to destroy it, which was cancelled",
     [made, step("key_destroy", "asked"), { statement: "key_destroy_cancel" }, use],
   ],
   [
     "has a tenant whose destruction was cancelled",
     [made, ofTenant("tenant_destroy", "done"), ofTenant("tenant_destroy_cancel"), use],
   ],
-  ["was only refused after it was disabled", [made, disable, { outcome: "key_disabled" }]],
+  ["was used after it was disabled, but only in refused calls", [made, disable, { outcome: "key_disabled" }]],
 ])("the replay reports nothing for a key that %s", (_, records) => {
   expect(found(...records)).toEqual([]);
 });
@@ -99,7 +99,7 @@ const placed = (place: number, digest: number, stream = "a"): Said => {
   return { statement: "checkpoint", digest, detail: { stream, place: String(place) } };
 };
 
-test("the replay reports a second statement for one place and an earlier place, but not repeats or other streams", () => {
+test("the replay reports a reused or a lower sequence number, but not repeated statements or other streams", () => {
   expect(found(placed(1, 1), placed(1, 1), placed(2, 2), placed(1, 3, "b"))).toEqual([]);
   expect(found(placed(7, 1), placed(7, 2))).toEqual([{ seq: 2, what: "a second checkpoint for one place" }]);
   expect(found(placed(7, 1), placed(6, 2))).toEqual([
@@ -107,7 +107,7 @@ test("the replay reports a second statement for one place and an earlier place, 
   ]);
 });
 
-test("the replay reports a second revocation list for one time and an earlier list", () => {
+test("the replay reports two revocation lists with the same time, and a list older than the previous one", () => {
   const list = (place: number, digest: number): Said => {
     return { statement: "revocation_list", digest, detail: { place: String(place), listed: "" } };
   };
@@ -118,7 +118,7 @@ test("the replay reports a second revocation list for one time and an earlier li
   ]);
 });
 
-test("the replay reports rows adopted at a start after adoption had ended, but not rows adopted by two admins", () => {
+test("the replay reports rows adopted automatically after adoption had finished, but not rows adopted by two admins", () => {
   const adopt = (detail: Record<string, string>): Said => ({
     statement: "state_adopt",
     key_id: null,

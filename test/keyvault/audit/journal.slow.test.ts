@@ -146,7 +146,7 @@ test("the journal rejects with audit_unavailable or reconnects after a lost conn
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("the journal keeps every acknowledged record if its connection ends under load", async () => {
+test("the journal keeps every acknowledged record if it loses its connection under load", async () => {
   const acknowledged: string[] = [];
   const load = Array.from({ length: 40 }, async (_, writer) => {
     for (let round = 0; round < 10; round += 1) {
@@ -170,13 +170,13 @@ test("the journal refuses a second writer of the same database", async () => {
   await expect(open()).rejects.toThrow(/Another vault process/);
 });
 
-test("the database refuses to update, delete or truncate records", async () => {
+test("the database rejects updates, deletions and truncation of audit records", async () => {
   for (const sql of ["update audit set outcome = 'granted'", "delete from audit", "truncate audit"]) {
     await expect(home.sql(sql)).rejects.toThrow(/append-only/);
   }
 });
 
-test("verifyChain names the first altered record, whatever column was altered", async () => {
+test("verifyChain names the first altered record, for every column", async () => {
   await Promise.all(
     ["t1", "t2", "t3"].map((note) =>
       journal.record({ ...entry(note), keyId: "0".repeat(32), purpose: "agent" }),
@@ -240,7 +240,7 @@ test("verifyChain detects a removed record, two swapped records and an inserted 
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("verifyChain detects a cut end with a head noted before", async () => {
+test("verifyChain detects missing last records with the help of a head noted earlier", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();
@@ -266,7 +266,7 @@ test("verifyChain detects a cut end with a head noted before", async () => {
   }
 });
 
-test("the journal writes nothing after its database was set back, until the records return", async () => {
+test("the journal writes nothing while its database is set back to an earlier state", async () => {
   await journal.record(entry("lost by a failover"));
   const { seq } = journal.head();
   await takeOut(seq);
@@ -281,7 +281,7 @@ test("the journal writes nothing after its database was set back, until the reco
 });
 
 test.each(["record", "change"] as const)(
-  "the journal writes no %s after its last record was removed while it was connected, and logs a mismatch",
+  "the journal writes no %s and logs a mismatch if its last record was removed while it was connected",
   async (kind) => {
     await journal.close();
     const told: unknown[] = [];
@@ -324,7 +324,7 @@ test.each([
   await putBack();
 });
 
-test("the journal does not open a chain that was cut and then continued by another vault", async () => {
+test("the journal does not open a chain that lost its last records and was continued by another vault", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();
@@ -357,7 +357,7 @@ test("the journal writes nothing after another vault replaced its last record", 
   expect((await notes()).slice(-2)).toEqual(["mine", "again"]);
 });
 
-test("the journal waits for the disk whatever the database's setting is", async () => {
+test("the journal waits for the disk, whatever the database's synchronous_commit setting is", async () => {
   await journal.close();
   const [row] = await home.sql<{ name: string }>("select current_database() as name");
   await home.sql(`alter database "${row!.name}" set synchronous_commit = off`);
@@ -369,7 +369,7 @@ test("the journal waits for the disk whatever the database's setting is", async 
   await home.sql(`alter database "${row!.name}" RESET synchronous_commit`);
 });
 
-test("the journal makes a record wait for at most one change, and a change for at most one batch of records", async () => {
+test("a record in the journal waits for at most one change, and a change for at most one batch of records", async () => {
   const order: string[] = [];
   const change = (name: string, meanwhile = () => {}) =>
     journal.change(async () => {
@@ -390,7 +390,7 @@ test("the journal makes a record wait for at most one change, and a change for a
   expect((await notes()).slice(-7)).toEqual(order);
 });
 
-test("the journal leaves nothing of a change whose record the token did not chain", async () => {
+test("the journal rolls back a change if the token does not chain its record", async () => {
   await journal.close();
   let away = true;
   const chain: Token["chain"] = async (previous, texts) => {

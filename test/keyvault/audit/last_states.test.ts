@@ -30,7 +30,7 @@ const record = (seq: number, said: Partial<AuditRow>): AuditRow => ({
 });
 const disable = record(2, { statement: "key_disable", digest: digest(2), detail: {} });
 
-test("the register accepts a state while its transaction ends, and no longer if that fails", () => {
+test("the register accepts a state during its transaction, and no longer if the transaction fails", () => {
   const register = createRegister();
   register.apply([record(1, {})]);
   register.awaiting([disable]);
@@ -68,7 +68,7 @@ test("the register ignores repeated creations and refused requests", () => {
   for (let index = 0; index < PARTS; index += 1) expect(register.part(index).content).toEqual(emptyPart());
 });
 
-test("the register accepts the states of a transaction only until the next one", () => {
+test("the register accepts an uncommitted transaction's states only until the next transaction", () => {
   const register = createRegister();
   register.apply([record(1, {})]);
   register.awaiting([disable]);
@@ -78,7 +78,7 @@ test("the register accepts the states of a transaction only until the next one",
 });
 
 test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "key_erase", "ceiling_shrink"])(
-  "the register takes a key's last state from %s, and accepts no earlier or other state",
+  "the register accepts only the state that the last %s record set for a key",
   (statement) => {
     const register = createRegister();
     register.apply([record(1, {}), record(2, { statement, digest: digest(2), detail: {} })]);
@@ -91,7 +91,7 @@ test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "ke
 );
 
 test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
-  "the register keeps a tenant's last state from %s when the tenant gets another key",
+  "the register keeps a tenant's last state from a %s record when the tenant gets another key",
   (statement) => {
     const register = createRegister();
     const change = { statement, key_id: null, digest: digest(2), detail: { tenant: "acc-1" } };
@@ -134,7 +134,7 @@ test("the register accepts a state of an adoption by two admins only for the row
   expect(register.isLast("key", KEY, 4, digest(4)), "an earlier version's own adoption").toBe(true);
 });
 
-test("the register requires a code again for a change without a digest after an earlier version adopted all rows", () => {
+test("after an earlier version adopted all rows, the register still requires a code for a change without a digest", () => {
   const register = createRegister();
   const adoption = { statement: "state_adopt", key_id: null } as const;
   register.apply([
@@ -165,7 +165,7 @@ test("a register part stays the same when it is written and read, including eras
   expect(again.isErased("tenant", "acc-2")).toBe(false);
 });
 
-test("a register rest stays the same when it is written and read", () => {
+test("the rest of a register stays the same when it is written and read", () => {
   const adoption = { statement: "state_adopt", key_id: null } as const;
   const asked = { step: "asked", rows: "ab", certificate: "AA==" };
   const register = createRegister();

@@ -63,7 +63,7 @@ async function runVault(): Promise<string[]> {
   return written;
 }
 
-test("the vault logs its head at the start, at intervals, at the sealing and at the stop, with increasing numbers", () => {
+test("the vault logs the audit head at startup, at intervals, at a sealing and at shutdown, with increasing numbers", () => {
   const heads = headsIn(lines);
   const order = heads.map(({ why }) => why).filter((why, index, all) => why !== all[index - 1]);
   // A sealed vault still logs its head at intervals, if the stop is a second away.
@@ -72,7 +72,7 @@ test("the vault logs its head at the start, at intervals, at the sealing and at 
   expect(sealed).toBeGreaterThan(first + 1);
 });
 
-test("audit verify reads the vault's log in its original form and as kubectl and log collectors write it", async () => {
+test("audit verify reads the vault's log with and without the prefixes of kubectl and log collectors", async () => {
   const stamp = "2026-11-25T10:00:00.123456789Z";
   for (const [name, prefix] of [
     ["plain", ""],
@@ -89,7 +89,7 @@ test("audit verify reads the vault's log in its original form and as kubectl and
   );
 });
 
-test("audit verify names a log line that was altered or that another program wrote", async () => {
+test("audit verify names a log line that was altered or that the vault did not write", async () => {
   const head = lines.find((line) => line.includes("audit_head")) ?? "";
   for (const wrong of [
     head.replace(/"mac":"./, '"mac":"'),
@@ -105,7 +105,7 @@ test("audit verify names a log line that was altered or that another program wro
   await expect(cli(home, "audit", "verify", "--heads", none)).rejects.toThrow(/holds no head/);
 });
 
-test("audit verify detects from the log alone that database and token were both set back", async () => {
+test("audit verify detects from the log that database and token were both set back to an earlier state", async () => {
   const file = await write("kept elsewhere", `${lines.join("\n")}\n`);
   const first = headsIn(lines)[0]?.seq ?? 0;
   await home.sql("alter table audit disable trigger audit_append_only");

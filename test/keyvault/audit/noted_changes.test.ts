@@ -43,7 +43,7 @@ const change = (committed = () => {}) =>
     committed,
   }));
 
-test("the journal answers a change only after the token has noted its record", async () => {
+test("the journal resolves a change only after the token has noted its record", async () => {
   const { promise, resolve: letGo } = Promise.withResolvers<void>();
   noting = () => promise;
   let answered = false;
@@ -57,7 +57,7 @@ test("the journal answers a change only after the token has noted its record", a
   expect((await token.notedHead()).head?.seq).toBe(journal.head().seq);
 });
 
-test("the journal rejects a change whose record the token does not note", async () => {
+test("the journal rejects a change if the token does not note its record", async () => {
   noting = () => Promise.reject(new VaultError("token_unavailable"));
   await expect(change()).rejects.toMatchObject({ code: "token_unavailable" });
   noting = async () => {};
@@ -76,7 +76,7 @@ test("the journal runs committed() for a change that the token does not note, be
   expect(forgotten).toBe(1);
 });
 
-test("the journal makes the token note the chain's end when it opens", async () => {
+test("the journal makes the token note the chain's head when it opens", async () => {
   await journal.record({ caller: API, statement: "call", outcome: "granted" });
   noting = () => Promise.reject(new VaultError("token_unavailable"));
   await journal.close();
@@ -107,7 +107,7 @@ const endWriters = () =>
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
   );
 
-test("the register does not accept a coded state whose connection ended before its record was written", async () => {
+test("the register does not accept a coded state if the connection was lost before its record was written", async () => {
   const digest = Buffer.alloc(32, 1);
   let place = 0;
   const failing = journal.change(async (client, seq) => {
@@ -120,7 +120,7 @@ test("the register does not accept a coded state whose connection ended before i
   expect(await change()).toBe("changed");
 });
 
-test("the register does not accept a state whose record the database refused", async () => {
+test("the register does not accept a state if the database rejected its record", async () => {
   const digest = Buffer.alloc(32, 2);
   let place = 0;
   const failing = journal.change(async (client, seq) => {

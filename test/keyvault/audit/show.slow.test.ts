@@ -86,7 +86,7 @@ test("audit tail aligns its lines within 80 and 120 columns, whatever they conta
   expect(auditLine(widest, 120)).toContain("f".repeat(32));
 });
 
-test("the audit commands show and follow the newest records, and export heads that reveal a cut end", async () => {
+test("the audit commands show and follow the newest records, and export heads that reveal missing last records", async () => {
   const remote = ["--url", vault.url];
   const { stdout } = await audit("tail", "-n", "2", ...remote);
   expect(stdout.trim().split("\n")).toHaveLength(3);
@@ -117,7 +117,7 @@ test("the audit commands show and follow the newest records, and export heads th
   await expect(audit("verify", "--heads", file)).rejects.toThrow(/line 1 is not a head/);
 });
 
-test("the vault writes its head to the file when it changes and at the stop", async () => {
+test("the vault writes the audit head to the file when the head changes and at shutdown", async () => {
   const file = join(vault.home.dir, "kept");
   const { journal, token } = vault.vault;
   const parts = { journal, token, clock: vault.clock, log: SILENT, file, logEveryMs: 3_600_000 };
@@ -137,7 +137,7 @@ test("the vault writes its head to the file when it changes and at the stop", as
   expect((await readFile(file, "utf8")).split("\n")[0]).toMatch(/^\d{4}-\d\d-\d\dT\S+Z \d+:[0-9a-f]{64}$/);
 });
 
-test("a file of heads is readable only by its owner and can be continued at any length", async () => {
+test("a head file is readable only by its owner, and heads can be appended to a file of any length", async () => {
   const file = join(vault.home.dir, "long");
   const head = vault.vault.journal.head();
   for (let count = 0; count < 60; count += 1) await appendHead(file, head, AT);
@@ -149,12 +149,12 @@ test("a file of heads is readable only by its owner and can be continued at any 
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 });
 
-test("GET /v1/audit allows an admin", async () => {
+test("GET /v1/audit is allowed for an admin", async () => {
   const answer = await call(`${vault.url}/v1/audit`, vault.admin);
   expect(answer.status).toBe(200);
 });
 
-test("the vault writes a head that it could not write before, without another record", async () => {
+test("the vault retries writing a head even if there is no new record", async () => {
   const folder = join(vault.home.dir, "not-yet");
   const file = join(folder, "heads");
   const { journal, token } = vault.vault;
@@ -208,7 +208,7 @@ test("readHeads rejects a damaged line and names its number", async () => {
   }
 });
 
-test("audit verify reports an incomplete line, uses the others, and fails if all lines are incomplete", async () => {
+test("audit verify reports an incomplete line, compares the other heads, and fails if all lines are incomplete", async () => {
   const file = join(vault.home.dir, "torn");
   const head = vault.vault.journal.head();
   await writeFile(file, `${lineOf(head)}\n2026-11-2`);

@@ -45,7 +45,7 @@ test("keepSnapshots saves once per 20,000 new records", async () => {
   expect(state.saved).toBe(2);
 });
 
-test("keepSnapshots repeats a failed save at the next interval and at the stop", async () => {
+test("keepSnapshots repeats a failed save at the next interval and at shutdown", async () => {
   const { state, keeper } = keeping();
   state.failing = 2;
   state.seq = WORTH;

@@ -110,7 +110,7 @@ async function fromTheFirst(): Promise<Start> {
   return started;
 }
 
-test("a start from the snapshot gives the same register as one from the first record, and verifies only newer records", async () => {
+test("startup from the snapshot gives the same register as from the first record, and verifies only newer records", async () => {
   const whole = await fromTheFirst();
   const { seq } = whole.register.head();
   expect(whole).toMatchObject({ verified: seq, fromSnapshot: false });
@@ -124,7 +124,7 @@ test("a start from the snapshot gives the same register as one from the first re
   expect(contentsOf(later.register)).toEqual(contentsOf((await fromTheFirst()).register));
 });
 
-test("a second save codes unchanged parts again with the same content", async () => {
+test("a second save stores unchanged parts with the same content and new codes", async () => {
   await start(async (register) => {
     const snapshots = createSnapshots({ database, token, register });
     await snapshots.save();
@@ -159,7 +159,7 @@ test.each([
     "content and code come from another part",
     `update audit_register set (content, mac) = (select content, mac from audit_register where part = 8) where part = 7`,
   ],
-])("a start ignores a snapshot with a part whose %s, and verifies from the first record", async (_, lie) => {
+])("startup ignores a snapshot with a part whose %s, and verifies from the first record", async (_, lie) => {
   await save();
   await home.sql(lie);
   const started = await start();
@@ -168,7 +168,7 @@ test.each([
   await erase();
 });
 
-test("a start with an older snapshot, whole or mixed with the newer one, takes longer but gives the same register", async () => {
+test("startup from an older snapshot, whole or mixed with the newer one, gives the same register", async () => {
   await save();
   const { seq } = (await start()).register.head();
   await home.sql("create table older as select * from audit_register");
@@ -189,7 +189,7 @@ test.each([
   ["part", 0, '{"key":[],"tenant":[],"roots":[],"sequences":[]}'],
   ["part", 3, "no JSON"],
   ["rest", PARTS, '{"residents":[]}'],
-])("a start ignores a genuine %s of another version's format: %i", async (_, part, text) => {
+])("startup ignores a %s that another version wrote in its own format: %i", async (_, part, text) => {
   await save();
   const [row] = await home.sql<{ seq: string; head: Buffer }>(
     "select seq::text, head from audit_register where part = $1",
@@ -207,7 +207,7 @@ test.each([
   await erase();
 });
 
-test("a start rejects a snapshot of a chain that was given up, whole or mixed with the current one", async () => {
+test("startup rejects a snapshot of an abandoned chain, whole or mixed with the current one", async () => {
   await save();
   const kept = (await start()).register.head();
   await write(2);
@@ -235,7 +235,7 @@ test("a start rejects a snapshot of a chain that was given up, whole or mixed wi
   await erase();
 });
 
-test("a start rejects a genuine record that was given up, even if a snapshot was saved at it", async () => {
+test("startup rejects a genuine record of an abandoned chain, even if a snapshot was saved at that record", async () => {
   const write = async (outcome: "granted" | "forbidden") => {
     const vault = await startVault(home);
     await vault.vault.journal.record({ caller: API, statement: "call", outcome });
@@ -263,7 +263,7 @@ test("a start rejects a genuine record that was given up, even if a snapshot was
   await erase();
 });
 
-test("a start verifies the record at which the snapshot was saved", async () => {
+test("startup verifies the record at which the snapshot was saved", async () => {
   await save();
   const { seq } = (await start()).register.head();
   const say = (statement: string) =>
@@ -276,7 +276,7 @@ test("a start verifies the record at which the snapshot was saved", async () => 
   await erase();
 });
 
-test("keepSnapshots saves at the stop only after at least 1,000 new records", async () => {
+test("keepSnapshots saves at shutdown only after at least 1,000 new records", async () => {
   await start(async (register) => {
     const snapshots = createSnapshots({ database, token, register });
     const { seq } = register.head();

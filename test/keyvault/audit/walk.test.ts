@@ -13,7 +13,7 @@ afterEach(() => {
   for (const listener of others) process.on("unhandledRejection", listener);
 });
 
-test("walkChain survives a failed read-ahead behind a fault", async () => {
+test("walkChain reports a fault even if reading the next page fails", async () => {
   process.removeAllListeners("unhandledRejection");
   process.on("unhandledRejection", note);
   const row = { seq: 2, recorded_at: new Date(0), detail: {}, mac: Buffer.alloc(32) } as AuditRow;

@@ -35,7 +35,7 @@ async function otherWriter(): Promise<pg.Client> {
   return other;
 }
 
-test("openLedger waits for another writer whose connection is just ending", async () => {
+test("openLedger waits while another writer's connection is closing", async () => {
   const other = await otherWriter();
   const opening = open();
   await expect.poll(() => locks(false), { timeout: 20_000, interval: 5 }).toHaveLength(1);
@@ -43,7 +43,7 @@ test("openLedger waits for another writer whose connection is just ending", asyn
   await closeLedger((await opening).client);
 });
 
-test("openLedger leaves no connection if it gives up or its preparation fails", async () => {
+test("openLedger leaves no connection open if it gives up or its preparation fails", async () => {
   const other = await otherWriter();
   await expect(open()).rejects.toBeInstanceOf(LedgerHeld);
   await other.end();
@@ -83,7 +83,7 @@ function chain() {
   return { state, log, head, token };
 }
 
-test("createHeadNoting notes a changed head within a second, and an unchanged one not again", async () => {
+test("createHeadNoting notes a changed head within a second, and does not note an unchanged head again", async () => {
   const { state, log, head, token } = chain();
   const noting = createHeadNoting(head, token, log);
   for (const seq of [0, 1, 1, 2]) {
@@ -110,7 +110,7 @@ test("createHeadNoting logs each failure and notes the head later", async () => 
   expect(state.noted).toEqual([1]);
 });
 
-test("keepHeads logs the head at the start, at intervals, at a sealing and at the stop", async () => {
+test("keepHeads logs the head at startup, at intervals, at a sealing and at shutdown", async () => {
   const { state, log, head } = chain();
   const sealed: ((reason: "asked") => void)[] = [];
   const token = { whenSealed: (listener: (reason: "asked") => void) => void sealed.push(listener) };

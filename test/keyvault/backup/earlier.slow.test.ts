@@ -69,7 +69,7 @@ const recordsOf = (home: VaultHome) =>
   home.sql("select seq, statement, outcome, detail - 'certificate' as detail from audit order by seq");
 
 test.each([OLDEST, 3, 5, NEWEST - 1])(
-  "a restored backup with the tables of migration %i equals an upgrade in place, and signs",
+  "restoring a backup with the tables of migration %i gives the same vault as an upgrade in place, and it signs",
   async (level) => {
     const rows = await earlierRows(vault, level);
     const home = await emptyMachine();
@@ -123,7 +123,7 @@ test("a restore accepts a database with empty tables of any known version", asyn
   expect(contents[2]).toEqual(contents[0]);
 });
 
-test("a restore fails while somebody uses the tables, and locks them until it is done", async () => {
+test("a restore fails while another session uses the tables, and locks them while it runs", async () => {
   const backup = await writeEarlierBackup(vault, await earlierRows(vault, NEWEST), migrationsTo(NEWEST));
   const home = await emptyMachine();
   await migrateToLevel(home, NEWEST);
@@ -146,7 +146,7 @@ test("a restore fails while somebody uses the tables, and locks them until it is
   expect(kept).toEqual([[], ["audit", "keys", "listed_certificates", "tenants"]]);
 });
 
-test("a restore refuses a backup with a key in the token, in one line, and leaves nothing", async () => {
+test("a restore rejects a backup whose version kept a key in the token, with one line, and leaves nothing behind", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, NEWEST);
   const residents = [{ label: `key-${"0".repeat(32)}`, key_id: null, created_at: "2026-01-02T03:04:05Z" }];
@@ -171,7 +171,7 @@ test("a restore of an older backup does not replace or change an existing vault"
   expect(await contentsOf(there)).toEqual(before);
 });
 
-test("a restore refuses a backup of a newer version in one line that names the missing migration", async () => {
+test("a restore rejects a newer version's backup with one line that names the missing migration", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, NEWEST);
   for (const migrations of [
@@ -190,7 +190,7 @@ test("a restore refuses a backup of a newer version in one line that names the m
   await expectNothing(home);
 });
 
-test("a restore of an older backup leaves nothing if the backup is cut off or its rows cannot be upgraded", async () => {
+test("a restore of an older backup leaves nothing behind if the backup is cut off or its rows cannot be upgraded", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   const whole = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
@@ -208,7 +208,7 @@ test("a restore of an older backup leaves nothing if the backup is cut off or it
   await restore(home, whole);
 });
 
-test("a restore killed during the upgrade leaves nothing and can be repeated", async () => {
+test("a restore killed during the upgrade leaves nothing behind and can be repeated", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   const { file, key } = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
@@ -241,7 +241,7 @@ test("a restore killed during the upgrade leaves nothing and can be repeated", a
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records are intact/);
 });
 
-test("a restore refuses a backup that does not start with its only manifest", async () => {
+test("a restore rejects a backup unless its first line is its only manifest", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   for (const order of [

@@ -37,7 +37,7 @@ async function opened(...pieces: Buffer[]): Promise<{ text: string; taken: numbe
 }
 
 test.each([0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES, 2 * FRAME_BYTES + 1])(
-  "decryptStream returns a text of %i bytes, whatever the size of the pieces",
+  "decryptStream returns a text of %i bytes, whatever the size of the chunks",
   async (length) => {
     const text = "x".repeat(length);
     const stream = await encrypted(text.slice(0, 7), text.slice(7));
@@ -49,7 +49,7 @@ test.each([0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES,
 );
 
 test.each([0, 15, FRAME_BYTES + 17, 0xffffffff])(
-  "decryptStream refuses a part with an announced length of %i bytes before it reads more",
+  "decryptStream rejects a frame that announces %i bytes before it reads more",
   async (length) => {
     const stream = await encrypted("a line\n");
     stream.writeUInt32BE(length, HEADER_BYTES);

@@ -93,7 +93,7 @@ test("backup create removes leftovers of interrupted runs after an hour, but not
   expect(await readFile(file, "utf8")).toBe("whole");
 });
 
-test("backup check describes a backup, and refuses what a restore refuses, with the same message", async () => {
+test("backup check describes a backup, and rejects the same backups as a restore, with the same message", async () => {
   const folder = await folderOf("checked");
   const file = join(folder, "backup");
   await run("create", file, ...remote);
@@ -123,7 +123,7 @@ test("backup check describes a backup, and refuses what a restore refuses, with 
   );
 });
 
-test("backup check refuses a backup with the tables of a newer version", async () => {
+test("backup check rejects a backup with the tables of a newer version", async () => {
   const folder = await folderOf("later");
   const file = join(folder, "backup");
   await vault.home.sql("insert into schema_migrations (name) values ('0901_later')");
@@ -137,7 +137,7 @@ test("backup check refuses a backup with the tables of a newer version", async (
   ).rejects.toThrow(`that has 0901_later, this one ends with ${migrationNames().at(-1)}`);
 });
 
-test("backup create refuses no destination, two destinations and an invalid count", async () => {
+test("backup create rejects a missing destination, two destinations and an invalid count", async () => {
   const folder = await folderOf("wrong");
   await expect(run("create", ...remote)).rejects.toThrow(/give a file, or --out-dir/);
   await expect(run("create", "file", "--out-dir", folder, ...remote)).rejects.toThrow(/give a file, or/);
@@ -148,7 +148,7 @@ test("backup create refuses no destination, two destinations and an invalid coun
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("the metric shows the time of the last complete backup, also after a restart", async () => {
+test("the metric shows the time of the last complete backup, even after a restart", async () => {
   const file = join(vault.home.dir, "measured");
   vault.clock.move(60);
   await run("create", file, ...remote);

@@ -77,10 +77,10 @@ test.each<[string, readonly unknown[], RegExp]>([
   ["a file that is also a folder", token({ a: "", "a/b": "" }), NO_FILE],
   ["a file inside another file", token({ "a/b/c": "", "a/b": "" }), NO_FILE],
   ["a file at the root", token({ "/etc/escaped": "" }), OUTSIDE],
-  ["a file beside the data folder", token({ "../../escaped": "" }), OUTSIDE],
-  ["a file beside the token", token({ "../escaped": "" }), OUTSIDE],
+  ["a file next to the data folder", token({ "../../escaped": "" }), OUTSIDE],
+  ["a file next to the token's folder", token({ "../escaped": "" }), OUTSIDE],
   ["a file that leaves the token's folder after entering it", token({ "tokens/../../escaped": "" }), OUTSIDE],
-  ["a file in a folder named like the token's", token({ "../token.unfinished-escaped/a": "" }), OUTSIDE],
+  ["a file in another folder whose name starts like the token's", token({ "../token.unfinished-escaped/a": "" }), OUTSIDE],
   ["a file that returns to the token's folder", token({ "../token/escaped": "" }), OUTSIDE],
   ["a file that is the token's folder", token({ "tokens/..": "" }), OUTSIDE],
   ["a line that is null", [manifest, null, end], NOT_WHOLE],
@@ -94,7 +94,7 @@ test.each<[string, readonly unknown[], RegExp]>([
   ["counts that are texts", [manifest, { ...end, counts: { keys: ESCAPES } }], NOT_WHOLE],
   ["counts of an unknown table", [manifest, { ...end, counts: { [ESCAPES]: 1 } }], UNKNOWN_TABLE],
   ["__proto__ as a table", [manifest, rows("__proto__"), end], UNKNOWN_TABLE],
-])("a restore refuses a backup with %s in one line and writes nothing", async (_, lines, expected) => {
+])("a restore rejects a backup with %s, reports it in one line and writes nothing", async (_, lines, expected) => {
   await expectRefused(await seal(lines), expected);
 });
 
@@ -102,7 +102,7 @@ test.each<[string, (backup: Buffer) => Buffer]>([
   ["all zeros", (backup) => backup.fill(0, 27, 59)],
   ["one", (backup) => backup.fill(0, 27, 59).fill(1, 27, 28)],
   ["minus one", (backup) => backup.fill(0xff, 27, 59).fill(0xec, 27, 28).fill(0x7f, 58, 59)],
-])("a restore refuses a one-time key without a shared secret in one line: %s", async (_, alter) => {
+])("a restore rejects a one-time key that gives no shared secret, with one line: %s", async (_, alter) => {
   await expectRefused(alter(await seal([manifest, end])), /^The backup is damaged at part 1, or it is for/);
 });
 
@@ -116,7 +116,7 @@ async function expectRefused(backup: Buffer, expected: RegExp): Promise<void> {
   expect(files.sort()).toEqual(["backup", "recovery.key"]);
 }
 
-test("one of two concurrent restores into one folder completes, and the other reports the conflict", async () => {
+test("one of two concurrent restores into the same folder completes, and the other reports the conflict", async () => {
   const names = Array.from({ length: 200 }, (_, number) => `tokens/${number}.object`);
   const backup = await seal(token(Object.fromEntries(names.map((name) => [name, "AAAA"]))));
   const trust = { recoveryKey: privateKey, origin: "unsigned" } as const;

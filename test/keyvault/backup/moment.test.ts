@@ -50,7 +50,7 @@ test("a backup contains the state at the time of its record, even if it is read 
   expect(tenants).not.toContain("acc-after");
 });
 
-test("signerOf returns nobody for a statement with another head, time or digest than the manifest", async () => {
+test("signerOf returns undefined if a statement's head, time or digest differs from the manifest", async () => {
   const { seeds, publicKey } = await generateKeys();
   const manifest = { created_at: "2030-01-01T00:00:00.000Z", head: { seq: 7, mac: "aa" } };
   const digest = Buffer.alloc(32, 1);
@@ -119,7 +119,7 @@ test("a backup that cannot start leaves no open transaction and no record", asyn
   expect(vault.vault.journal.head().seq).toBe(seq);
 });
 
-test("a backup breaks off if its database connection ends, and the vault continues", async () => {
+test("a backup is aborted if it loses its database connection, and the vault continues", async () => {
   const begun = await begin();
   const [session] = await open();
   await vault.home.sql("select pg_terminate_backend($1)", [session?.pid]);

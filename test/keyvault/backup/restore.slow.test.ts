@@ -69,7 +69,7 @@ async function openToOthers(folder: string): Promise<string[]> {
   return paths.filter((path) => (statSync(path).mode & 0o077) !== 0);
 }
 
-test("backup create without a recovery key writes nothing and names the command that makes one", async () => {
+test("backup create without a recovery key writes nothing and names the command that creates the key", async () => {
   await expect(cli(vault.home, "backup", "create", backup, "--url", vault.url)).rejects.toThrow(
     /There is no recovery key: make one with "keyvault backup key"/,
   );
@@ -104,7 +104,7 @@ test("a vault restored on a fresh machine signs with the old public key", async 
   }
 });
 
-test("a restore refuses to replace a vault and does not change it", async () => {
+test("a restore does not replace or change an existing vault", async () => {
   await expect(restore(vault.home)).rejects.toThrow(
     /There is a token in .*: restore where there is no vault yet/,
   );
@@ -115,7 +115,7 @@ test("a restore refuses to replace a vault and does not change it", async () => 
   expect(existsSync(home.config.token.dir)).toBe(false);
 });
 
-test("a restore refuses a backup that was altered, cut off, lengthened or encrypted for another key, and leaves nothing", async () => {
+test("a restore rejects a backup that was altered, cut off, lengthened or encrypted to another key", async () => {
   const whole = await readFile(backup);
   const flipped = Buffer.from(whole);
   flipped[whole.length >> 1]! ^= 1;
@@ -184,7 +184,7 @@ test("a restore reports a missing file, a folder or a wrong recovery key in one 
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
 
-test("a restore whose commit fails leaves nothing and can be repeated", async () => {
+test("a restore whose commit fails leaves nothing behind and can be repeated", async () => {
   const home = await freshHome();
   await migrate(home.config, SILENT);
   await home.sql(`
@@ -198,7 +198,7 @@ test("a restore whose commit fails leaves nothing and can be repeated", async ()
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
 
-test("a restore refuses a backup whose token belongs to another kind of module", async () => {
+test("a restore rejects a backup whose token belongs to another kind of module", async () => {
   const elsewhere = await freshHome();
   elsewhere.environment.KEYVAULT_PKCS11_MODULE = join(elsewhere.dir, "another.so");
   expect(await failure(elsewhere, backup, recoveryKey)).toMatch(
@@ -225,7 +225,7 @@ test("a restore refuses a backup whose token belongs to another kind of module",
   await restore(elsewhere, without, recoveryKey, "--unsigned");
 });
 
-test("backup create requests no backup that it cannot write to the file", async () => {
+test("backup create does not request a backup if it cannot write the file", async () => {
   const count = async () => (await vault.home.sql("select from audit where statement = 'backup'")).length;
   const before = await count();
   const create = (file: string) => cli(vault.home, "backup", "create", file, "--url", vault.url);

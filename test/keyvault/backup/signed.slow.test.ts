@@ -89,7 +89,7 @@ async function failure(home: VaultHome, ...options: string[]): Promise<string> {
 const changed = (lines: readonly Line[], index: number, members: object): Line[] =>
   lines.with(index, { ...lines.at(index)!, ...members });
 
-test("a restore requires the id of the service key that signed the backup, and shows it", async () => {
+test("a restore requires the id of the service key that signed the backup, and prints that id", async () => {
   const home = await emptyMachine();
   const { service_key } = (await call(`${vault.url}/v1/status`, vault.admin)).body;
   expect(service_key).toBe(serviceKey);
@@ -117,7 +117,7 @@ test("a restore requires the id of the service key that signed the backup, and s
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records are intact/);
 });
 
-test("a restore refuses a forged backup in one line and leaves nothing", async () => {
+test("a restore rejects a forged backup with one line and leaves nothing behind", async () => {
   const lines = await linesOf(bytes);
   const [manifest, signature] = [lines[0]!, lines.at(-1) as unknown as SignatureLine];
   expect(manifest).toMatchObject({ kind: "manifest", version: 2 });
@@ -180,7 +180,7 @@ test("a restore refuses a forged backup in one line and leaves nothing", async (
   await restoreFrom(home, bytes);
 });
 
-test("a restore leaves nothing if the file changes before it is read again", async () => {
+test("a restore leaves nothing behind if the file changes between its two reads", async () => {
   const lines = await linesOf(bytes);
   const keys = lines.findIndex(({ kind, table }) => kind === "rows" && table === "keys");
   const rows = (lines[keys]!.rows as object[]).map((row) => ({ ...row, label: "another" }));
@@ -207,7 +207,7 @@ test("a restore accepts an unsigned backup only with --unsigned", async () => {
   expect((await restore("--unsigned")).stdout).toMatch(/signed by +nobody/);
 });
 
-test("a restore refuses an unsigned backup that lacks rows of a table", async () => {
+test("a restore rejects an unsigned backup that lacks rows of a table", async () => {
   const lines = changed((await linesOf(bytes)).slice(0, -1), 0, { version: 1 });
   const home = await emptyMachine();
   for (const table of ["keys", "audit"]) {
@@ -218,7 +218,7 @@ test("a restore refuses an unsigned backup that lacks rows of a table", async ()
   }
 });
 
-test("a restore refuses a pipe, because it reads a backup twice", async () => {
+test("a restore does not accept a pipe, because it reads the backup twice", async () => {
   const home = await emptyMachine();
   const pipe = join(home.dir, "pipe");
   await promisify(execFile)("mkfifo", [pipe]);
@@ -230,7 +230,7 @@ test("a restore refuses a pipe, because it reads a backup twice", async () => {
   await expectNothing(home);
 });
 
-test("a backup's signature is recorded before it leaves, with digest, key and caller", async () => {
+test("a backup's signature is recorded with digest, key and caller before it leaves the vault", async () => {
   const { statement, public_key, signature } = (await linesOf(bytes)).at(-1) as unknown as SignatureLine;
   const signed = backupSignBytes(statement);
   expect(await verifyHybrid(public_key, signed, signature)).toBe(true);
@@ -250,7 +250,7 @@ test("a backup's signature is recorded before it leaves, with digest, key and ca
   ]);
 });
 
-test("a backup breaks off without a signature if the service key was altered meanwhile", async () => {
+test("a backup is aborted without a signature if the service key is altered meanwhile", async () => {
   const rows = await vault.home.sql<{ wrapped_seeds: Buffer }>(
     "select wrapped_seeds from keys where key_id = $1",
     [serviceKey],
@@ -268,7 +268,7 @@ test("a backup breaks off without a signature if the service key was altered mea
   await take(odd);
 });
 
-test("a backup is signed even while rows of an earlier version wait for adoption", async () => {
+test("a backup is signed even while an earlier version's rows wait for adoption", async () => {
   const home = await machineOfLevel(vault, await earlierRows(vault, WITHOUT_CODES), WITHOUT_CODES);
   homes.push(home);
   await migrate(home.config, SILENT);

@@ -89,7 +89,7 @@ const rewrap = async (...bodies: object[]) => {
   return asked;
 };
 
-test("kek rewrap shows the number of data keys when it has finished", async () => {
+test("kek rewrap prints the number of rewrapped data keys when it has finished", async () => {
   const asked = await rewrap({ ...progress, running: true, done: 1, remaining: 2 }, { kek: progress });
   expect(asked).toEqual([
     { method: "POST", url: "/v1/kek/rewrap", body: "{}" },
@@ -147,7 +147,7 @@ test("keys list reads all pages", async () => {
   expect(process.exitCode).toBe(2);
 });
 
-test("keys show prints the ceiling, the pending wish and the date of the erasure", async () => {
+test("keys show prints the ceiling, the pending request and the erasure date", async () => {
   const key = {
     key_id: "a".repeat(32),
     tenant: "acc-1",
@@ -238,7 +238,7 @@ test("ask sends nothing to a server without TLS 1.3", async () => {
   expect(asked).toEqual([]);
 });
 
-test("ask names the remedy for a server certificate that has expired or is for another name", async () => {
+test("ask names the remedy for a server certificate that has expired or contains another name", async () => {
   const authority = {
     certificate: await readFile(inDir("ca.pem"), "utf8"),
     privateKey: await readFile(inDir("ca.key"), "utf8"),
@@ -259,7 +259,7 @@ test("ask names the remedy for a server certificate that has expired or is for a
   );
 });
 
-test("download writes a new file for its owner only, and removes it if the answer does not arrive", async () => {
+test("download writes a new file readable by its owner only, and removes it if the response is incomplete", async () => {
   const { url } = await answering([{ body: "backup" }, { status: 500, body: {} }, { body: "another" }]);
   const file = inDir("fetched");
   onTestFinished(() => rm(file, { force: true }));

@@ -45,7 +45,7 @@ async function identityFile(name: string, subject: Subject, hours = 1): Promise<
 
 const client = (role: "api" | "admin" | "auditor", name: string) => ({ kind: "client", role, name }) as const;
 
-test("the command line finds a certificate's key beside it, and names a key that does not match", async () => {
+test("the command line finds a certificate's key in the same folder, and names a key that does not match", async () => {
   const alice = await identityFile("alice", client("admin", "alice"));
   expect((await run(["status", "--url", vault.url, "--cert", alice])).code).toBe(0);
   const admin = join(vault.home.config.tlsDir, "admin.key");
@@ -92,7 +92,7 @@ test("the command line reads certificate and key from standard input in either o
   }
 });
 
-test("the command line distinguishes an expired certificate, another authority and an address without a vault", async () => {
+test("the command line explains an expired certificate, an unknown authority and an address without a vault", async () => {
   const late = await identityFile("late", client("admin", "late"), -24);
   expect(await complaint(["--cert", late])).toMatch(
     /late\.pem has expired on \d{4}-\d\d-\d\d: have another issued/,
@@ -140,7 +140,7 @@ test("the command line reports a server that is not a vault", async () => {
   }
 });
 
-test("the command line names the certificate of a refused role, and the command that opens a sealed vault", async () => {
+test("the command line names the certificate whose role is refused, and the command that unseals a vault", async () => {
   const auditor = await identityFile("auditor", client("auditor", "eve"));
   const refused = await run(["kek", "rotate", "--url", vault.url, "--cert", auditor]);
   expect(refused.stderr).toBe(
@@ -195,7 +195,7 @@ test("unseal waits while the token's process starts, but not for other failures"
   }
 });
 
-test("the command line names a file that it cannot read or write in one line", async () => {
+test("the command line prints one line with the name of a file that it cannot read or write", async () => {
   const folder = join(vault.home.dir, "folder");
   await mkdir(folder);
   const own = ["--url", vault.url];
@@ -217,7 +217,7 @@ test("the command line names a file that it cannot read or write in one line", a
   }
 });
 
-test("a command ends silently if its reader closes the pipe, as `head` does", async () => {
+test("a command exits silently if the reader of its output closes the pipe, as `head` does", async () => {
   const child = spawn(process.execPath, [MAIN, "audit", "tail", "--url", vault.url], {
     env: vault.home.environment,
   });

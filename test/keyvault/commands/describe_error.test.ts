@@ -8,7 +8,7 @@ import { loadConfig } from "../../../keyvault/config.ts";
 const failed = (fields: object, message = "secret") =>
   describeError(Object.assign(new Error(message), fields));
 
-test("describeError names a file with the reason, or its folder if that is missing", async () => {
+test("describeError names a file and the reason, or the file's folder if the folder is missing", async () => {
   const folder = await mkdtemp(join(tmpdir(), "keyvault-failure-"));
   try {
     const caught = (path: string) => readFile(path).catch(describeError);
@@ -47,7 +47,7 @@ test("describeError returns undefined for a fault that needs its stack trace", (
   }
 });
 
-test("loadConfig reports a missing, empty or malformed setting without its value", () => {
+test("loadConfig names a missing, empty or malformed setting but not its value", () => {
   const load = (environment: Record<string, string>) => () => loadConfig(environment);
   expect(load({})).toThrow(
     "These settings are missing or wrong:\n  KEYVAULT_DATA_DIR: is missing\n" +

@@ -19,7 +19,7 @@ test("foldLines puts an overlong name on a line of its own", () => {
   expect(foldLines([["a long name", "text"]], 6, 80)).toBe("a long name\n       text\n");
 });
 
-test("pad fills or shortens a cell to the terminal width of its column in any script", () => {
+test("pad makes a cell as wide on the terminal as its column, in any script", () => {
   expect(pad("abc", 5)).toBe("abc  ");
   expect(pad("abcdef", 5)).toBe("abcd…");
   expect(pad("鍵の名前", 8)).toBe("鍵の名前");
@@ -28,7 +28,7 @@ test("pad fills or shortens a cell to the terminal width of its column in any sc
   expect(pad("👩‍💻👩‍💻", 3)).toBe("👩‍💻…");
 });
 
-test("drawTable shortens only columns that may shrink, down to a minimum", () => {
+test("drawTable shortens only the columns marked as shrinkable, down to a minimum width", () => {
   const head = [{ heading: "KEY" }, { heading: "LABEL", shrinks: true as const }];
   const rows = [["0123456789", "a label that is long"]];
   expect(drawTable(head, rows, 24)).toBe("KEY         LABEL\n0123456789  a label tha…\n");

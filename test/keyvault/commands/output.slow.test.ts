@@ -28,7 +28,7 @@ const linesOf = (text: string) =>
     .split("\n")
     .map((line) => JSON.parse(line) as unknown);
 
-test("init prints each step as JSON with --json, otherwise as text with what to back up", async () => {
+test("init prints each step as JSON with --json, otherwise as text that names the files to back up", async () => {
   await rm(join(home.config.tlsDir, "admin.pem"));
   await rm(join(home.config.tlsDir, "admin.key"));
   expect(linesOf(await run("init", "--json"))).toEqual([
@@ -51,12 +51,12 @@ Back up its token and its PIN file, apart from each other.
   );
 });
 
-test("migrate prints what it applied", async () => {
+test("migrate prints the migrations that it applied", async () => {
   expect(await run("migrate")).toBe("The tables are up to date.\n");
   expect(linesOf(await run("migrate", "--json"))).toEqual([{ applied: [] }]);
 });
 
-test("cert issue makes a certificate for 397 days by default, and prints its files and expiry", async () => {
+test("cert issue creates a certificate valid for 397 days by default, and prints its files and expiry", async () => {
   const issued = JSON.parse(await run("cert", "issue", "--role", "admin", "--name", "ada", "--json"));
   const { validFromDate, validToDate } = new X509Certificate(await readFile(issued.certificate));
   expect(validToDate.getTime() - validFromDate.getTime()).toBe(397 * 86_400_000 + 300_000);
@@ -72,7 +72,7 @@ not after    ${new Date(validTo).toISOString().slice(0, 10)}
   );
 });
 
-test("backup key never replaces a recovery key, and makes the private half readable only by its owner", async () => {
+test("backup key never overwrites a recovery key, and makes the private half readable only by its owner", async () => {
   const [file, other] = [join(home.dir, "recovery.key"), join(home.dir, "other.key")];
   const { recoveryKeyFile } = home.config;
   expect(JSON.parse(await run("backup", "key", file, "--json"))).toEqual({
@@ -112,7 +112,7 @@ async function served(signal: "SIGINT" | "SIGHUP" | "SIGTERM"): Promise<Record<s
 }
 
 test.each(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
-  "serve stops in order after %s and logs its address, its token and the reason",
+  "serve stops in an orderly way after %s and logs its address, its token and the reason",
   async (signal) => {
     const lines = await served(signal);
     expect(lines.find(({ event }) => event === "listening")).toMatchObject({
@@ -126,7 +126,7 @@ test.each(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
   },
 );
 
-test("serve logs since when the vault is sealed if it starts sealed", async () => {
+test("serve logs that the vault starts sealed, and since when", async () => {
   const pin = await readFile(home.config.token.pinFile);
   await rm(home.config.token.pinFile);
   const lines = await served("SIGTERM");

@@ -42,7 +42,7 @@ const piped = async (...pieces: string[]) => {
   return (await readPin(undefined)).toString();
 };
 
-test("readPin reads the first line of standard input, whatever its line end", async () => {
+test("readPin reads the first line of standard input with any line ending", async () => {
   for (const end of ["\n", "\r\n", "\r", ""]) expect(await piped(`1234${end}`)).toBe("1234");
   expect(await piped("12", "34\nnot this")).toBe("1234");
   expect(await piped("1\u00002\u001b3\t4\n")).toBe("1234");
@@ -63,7 +63,7 @@ test("readPin rejects after Ctrl-C and restores the terminal", async () => {
   expect(modes).toEqual([true, false]);
 });
 
-test("readPin refuses an empty PIN and one that is too long", async () => {
+test("readPin rejects an empty PIN and a PIN that is too long", async () => {
   for (const nothing of ["", "\n", "\nlater"]) {
     await expect(piped(nothing)).rejects.toThrow("No PIN was given");
   }
@@ -82,7 +82,7 @@ test("readPin overwrites the chunks that it has read", async () => {
   expect(pieces).toEqual([Buffer.alloc(2), Buffer.alloc(3)]);
 });
 
-test("readPin reads the first line of a file, and refuses a PIN that is too long", async () => {
+test("readPin reads the first line of a file, and rejects a PIN that is too long", async () => {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-pin-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const file = join(dir, "pin");

@@ -61,11 +61,11 @@ test.each([
   },
 );
 
-test("the status reports a token that does not answer", () => {
+test("the status text reports a token that does not answer", () => {
   expect(said({ token: { ...OPEN.token!, answers: false } })).toMatch(/^token +DOES NOT ANSWER \(/);
 });
 
-test("the status names the command for data keys under an older version", () => {
+test("the status text names the command that rewraps data keys under an older version", () => {
   const kek = { ...OPEN.kek!, remaining: 4 };
   expect(said({ kek })).toContain('; 4 data keys are not under kek-2 yet: "keyvault kek rewrap"\n');
   expect(said({ kek: { ...kek, running: true } })).toContain(
@@ -73,7 +73,7 @@ test("the status names the command for data keys under an older version", () => 
   );
 });
 
-test("the status counts keys that are being destroyed or were destroyed", () => {
+test("the status text counts keys that are being destroyed and keys that were destroyed", () => {
   expect(said({ keys: { ...OPEN.keys, destroying: 1, destroyed: 2 } })).toContain(
     "3 active, 1 disabled, 1 to be destroyed, 2 destroyed, of 2 tenants",
   );

@@ -111,7 +111,7 @@ describe.skipIf(!mayRun)("the command line on a terminal", { timeout: 120_000 },
     for (const line of ids) expect(line).toMatch(/ (account_root|agent|service) +active/);
   });
 
-  test("fits the first init and one without a PIN file into 80 columns", async () => {
+  test("fits the output of the first init, and of an init without a PIN file, into 80 columns", async () => {
     const home = await createHome({ made: "empty" });
     try {
       for (const expected of [/made 0001_keys/, /the PIN file is elsewhere/]) {

@@ -52,7 +52,7 @@ test("two admins disable, enable and destroy a key with the command line", { tim
   expect((await run(["destroy", key, "--cancel"])).stdout).toContain("is disabled.");
 });
 
-test("two admins destroy a tenant with the command line, and one cancels it", {
+test("two admins destroy a tenant with the command line, and one admin cancels the destruction", {
   timeout: 60_000,
 }, async () => {
   const tenants = (args: string[], asBob = false) => ask(vault, ["tenants", "destroy", ...args], asBob);
@@ -118,7 +118,7 @@ const row = (tenant: string, label: string, state: ListedKey["state"]) =>
     damaged: false,
   }) as unknown as ListedKey;
 
-test("keys list shows the end of a tenant for its keys, except for keys destroyed earlier", () => {
+test("keys list shows a tenant's destruction for all its keys, except for keys destroyed earlier", () => {
   const ending = { tenant_state: "destroying" } as const;
   const lines = describeList(
     [

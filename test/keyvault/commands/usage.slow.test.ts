@@ -42,7 +42,7 @@ test.each([
   expect(stderr).toContain(`; see "${command} --help"\n`);
 });
 
-test("requested help goes to standard output with code 0, help for a missing command to standard error with code 1", async () => {
+test("help goes to standard output with code 0 on request, and to standard error with code 1 without a command", async () => {
   for (const args of [["--help"], ["help"], ["keys", "--help"], ["help", "keys"]]) {
     const { code, stdout, stderr } = await runCommand(args, {});
     expect({ code, stderr }, args.join(" ")).toEqual({ code: 0, stderr: "" });
@@ -55,7 +55,7 @@ test("requested help goes to standard output with code 0, help for a missing com
   }
 });
 
-test("help loads neither database nor client libraries, which take most of the start time", async () => {
+test("help loads neither database nor client libraries, which take most of the startup time", async () => {
   const listing = `data:text/javascript,import m from "node:module";process.on("exit",()=>console.error(Object.keys(m._cache).join("\\n")))`;
   const { stdout, stderr } = await promisify(execFile)(
     process.execPath,

@@ -66,7 +66,7 @@ test("init and migrate do not change a database one migration ahead or its right
   expect(names.map(({ name }) => name)).toEqual(LATER);
 });
 
-test("every command refuses a database that is two migrations ahead, in one sentence", async () => {
+test("every command rejects a database that is two migrations ahead, with one sentence", async () => {
   await home.sql("insert into schema_migrations (name) values ('0902_latest')");
   const { databaseUrl, migrationDatabaseUrl } = home.config;
   await expect(startVault(home)).rejects.toThrow(TWO_AHEAD);
@@ -76,7 +76,7 @@ test("every command refuses a database that is two migrations ahead, in one sent
   await home.sql("delete from schema_migrations where name = '0902_latest'");
 });
 
-test("requireTables and migrate refuse a database with an unknown migration and without a known one", async () => {
+test("requireTables and migrate reject a database that has an unknown migration and lacks a known one", async () => {
   await home.sql("delete from schema_migrations where name = $1", [migrationNames().at(-1)]);
   const refused = /has 0901_later and lacks 0009_listed_certificates/;
   await expect(requireTables(home.config.databaseUrl, SILENT)).rejects.toThrow(refused);

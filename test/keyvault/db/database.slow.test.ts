@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => home.remove());
 
-test("a query of the audit's client fails within seconds if the database does not answer", async () => {
+test("a query by the audit's client fails within seconds if the database does not answer", async () => {
   const client = createClient(home.config.databaseUrl);
   client.on("error", () => {});
   await client.connect();
@@ -28,7 +28,7 @@ test("a query of the audit's client fails within seconds if the database does no
   }
 }, 60_000);
 
-test("a query fails after its timeout, and the next one does not wait for it", async () => {
+test("a query fails after its timeout, and the next query does not wait for it", async () => {
   const database = openDatabase(home.config.databaseUrl, SILENT, 1, 500);
   try {
     await expect(database.raw(`select pg_sleep(${LONGER_THAN_A_QUERY_MAY_TAKE_S})`)).rejects.toThrow(
@@ -56,7 +56,7 @@ test("connecting fails if the database accepts connections but never responds", 
   }
 });
 
-test("the log contains knex's warnings and errors, and standard output nothing", async () => {
+test("knex's warnings and errors go to the log, and nothing goes to standard output", async () => {
   const lines: object[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
   const database = openDatabase(home.config.databaseUrl, log);

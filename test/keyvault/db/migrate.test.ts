@@ -52,7 +52,7 @@ test("migrate waits while a process of any version changes the schema", async ()
   expect(await migrating).toEqual([]);
 });
 
-test("withSchemaLock completes even if the connection with its lock ends", async () => {
+test("withSchemaLock completes even if the connection that holds its lock is lost", async () => {
   const ended = await withSchemaLock(home.config, SILENT, async (database) => {
     const { rows } = await database.raw<{ rows: [{ pid: number }] }>(
       "select pid from pg_locks where locktype = 'advisory' and objid = 7233102 and granted",

@@ -67,7 +67,7 @@ test("the running vault's role differs from the owner and cannot assume the owne
   expect(await tried(`set role ${owner}`)).toBe(DENIED);
 });
 
-test("the vault works with exactly its rights", async () => {
+test("the vault works with exactly the rights that migrate grants", async () => {
   await migrate(vault.home.config, SILENT);
   const key = await vault.makeAgent("acc-1");
   await vault.vault.journal.record({ caller: ADMIN, statement: "call", outcome: "granted", detail: {} });
@@ -75,7 +75,7 @@ test("the vault works with exactly its rights", async () => {
   expect(await vault.vault.store.find(key.key_id)).toMatchObject({ state: "active" });
 });
 
-test("the next migration revokes additional rights", async () => {
+test("migrate revokes rights that were granted in addition", async () => {
   const { username } = new URL(vault.home.config.databaseUrl);
   await vault.home.sql(`grant update on audit to ${username}; grant delete on audit to public`);
   expect(await warnings(vault.home.config)).toEqual(["audit_rewritable"]);
@@ -86,7 +86,7 @@ test("the next migration revokes additional rights", async () => {
 });
 
 test.each(["UPDATE", "DELETE", "TRUNCATE", "TRIGGER"])(
-  "a start warns about a role with the right %s on the audit",
+  "startup warns about a role that has the right %s on the audit table",
   async (right) => {
     const { username } = new URL(vault.home.config.databaseUrl);
     await vault.home.sql(`grant ${right} on audit to ${username}`);
@@ -96,7 +96,7 @@ test.each(["UPDATE", "DELETE", "TRUNCATE", "TRIGGER"])(
   },
 );
 
-test("a start warns about a vault that runs as the owner or as a member of the owner's role", async () => {
+test("startup warns about a vault that runs as the owner or as a member of the owner's role", async () => {
   const { databaseUrl, migrationDatabaseUrl } = vault.home.config;
   expect(await warnings({ ...vault.home.config, databaseUrl: migrationDatabaseUrl })).toEqual([
     "audit_rewritable",
@@ -115,7 +115,7 @@ test("a start warns about a vault that runs as the owner or as a member of the o
   }
 });
 
-test("a role that does not own the tables starts only with those of its version, and the error names the command to run", async () => {
+test("a vault that does not own the tables starts only with tables of its version, and the error names the command to run", async () => {
   const start = () => requireTables(empty.config.databaseUrl, SILENT);
   await expect(start()).rejects.toThrow('The database has no tables of a vault: run "keyvault init"');
   await migrateToLevel(empty, 7);
@@ -126,7 +126,7 @@ test("a role that does not own the tables starts only with those of its version,
   await expect(start()).resolves.toBeUndefined();
 });
 
-test("migrate refuses two URLs of different databases before it grants anything", async () => {
+test("migrate rejects two URLs of different databases before it grants any right", async () => {
   const { databaseUrl } = vault.home.config;
   const { migrationDatabaseUrl } = empty.config;
   await expect(migrate({ databaseUrl, migrationDatabaseUrl }, SILENT)).rejects.toThrow(
@@ -151,7 +151,7 @@ test("an error of the owner's database names the setting with its URL", async ()
   await expect(migrate(turned, SILENT)).rejects.toMatchObject({ setting: "KEYVAULT_DATABASE_URL" });
 });
 
-test("a start warns about the owner's URL in the running vault's environment", () => {
+test("startup warns about the owner's URL in the running vault's environment", () => {
   const { told, log } = warned();
   warnOfExposure(vault.home.config, log);
   expect(told).toContain("owner_url_present");

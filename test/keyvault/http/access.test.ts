@@ -54,7 +54,7 @@ test("the vault drops a client with a certificate of another authority or a self
   ).rejects.toThrow();
 });
 
-test("the vault drops a certificate that has expired or is not valid yet, and its own server certificate", async () => {
+test("the vault drops clients with a certificate that is expired or not valid yet, or with the vault's own certificate", async () => {
   const subject = { kind: "client", role: "api", name: "api" } as const;
   await expect(ready(await issueIdentity(vault.home, subject, around(-2 * HOUR, -1000)))).rejects.toThrow();
   await expect(ready(await issueIdentity(vault.home, subject, around(HOUR, 2 * HOUR)))).rejects.toThrow();
@@ -62,7 +62,7 @@ test("the vault drops a certificate that has expired or is not valid yet, and it
   expect((await ready(await issueIdentity(vault.home, subject))).status).toBe(200);
 });
 
-test("the vault refuses a certificate that is not valid by its own clock, even if it is by the machine's", async () => {
+test("the vault rejects a certificate that is not valid by the vault's clock, even if it is valid by the machine's clock", async () => {
   const path = `${vault.url}/v1/keys/${"0".repeat(32)}?tenant=a`;
   const second = Math.floor(Date.now() / 1000) * 1000;
   const [notBefore, notAfter] = [new Date(second - HOUR), new Date(second + HOUR)];
@@ -84,7 +84,7 @@ test("the vault refuses a certificate that is not valid by its own clock, even i
   vault.clock.at = before;
 });
 
-test("the vault drops TLS 1.2 and older versions", async () => {
+test("the vault drops connections with TLS 1.2 and older versions", async () => {
   await expect(ready({ ...api, maxVersion: "TLSv1.2" })).rejects.toThrow(/protocol version/i);
   await expect(ready({ ...api, minVersion: "TLSv1", maxVersion: "TLSv1.1" })).rejects.toThrow();
 });

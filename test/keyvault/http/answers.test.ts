@@ -87,13 +87,13 @@ const codeOf = async (answer: Response) => ((await answer.json()) as { error: { 
 const told = () => lines.map(({ event, code, level }) => ({ event, code, level }));
 const [WARN, ERROR] = [40, 50];
 
-test("every answer forbids caching", async () => {
+test("every response forbids caching", async () => {
   for (const path of ["/livez", "/readyz", "/none"]) {
     expect((await ask(path)).headers.get("cache-control"), path).toBe("no-store");
   }
 });
 
-test("probes answer only GET and HEAD", async () => {
+test("probe endpoints accept only GET and HEAD", async () => {
   for (const path of ["/livez", "/readyz"]) {
     expect((await ask(path, { method: "HEAD" })).status).toBe(200);
     for (const method of ["POST", "PUT", "DELETE"]) {
@@ -110,7 +110,7 @@ test.each([
   ["key_damaged", 500, null],
   ["internal", 500, null],
 ] as const)(
-  "the app answers %s with %i, logs it as an error, and sends Retry-After if a retry may help",
+  "the app responds to %s with %i, logs it as an error, and sends Retry-After if a retry may help",
   async (code, status, wait) => {
     refuses = failing(code);
     const answer = await ask(`/v1/keys/${KEY}?tenant=acc-1`);
@@ -119,7 +119,7 @@ test.each([
   },
 );
 
-test("the app logs an unexpected fault completely but shows the caller nothing of it", async () => {
+test("the app logs an unexpected fault completely but reveals no details to the caller", async () => {
   refuses = () => Promise.reject(new TypeError("what is inside"));
   const answer = await ask(`/v1/keys/${KEY}?tenant=acc-1`);
   expect(answer.status).toBe(500);
@@ -134,7 +134,7 @@ test("the app logs an unexpected fault completely but shows the caller nothing o
   ]);
 });
 
-test("the app logs why a part does not answer, but does not send it", async () => {
+test("the app logs why a part does not answer, but does not send the reason", async () => {
   refuses = failing("token_unavailable", new Error("the module is gone"));
   expect(await (await ask(`/v1/keys/${KEY}?tenant=acc-1`)).text()).not.toContain("gone");
   expect(lines).toEqual([
@@ -149,7 +149,7 @@ test("the app logs a caller's mistake as a warning", async () => {
   expect(told()).toEqual([{ event: "call_failed", code: "forbidden", level: WARN }]);
 });
 
-test("the app records a malformed attempt to change or sign with its key, but not a malformed read", async () => {
+test("the app records a malformed attempt to change or sign, with its key id, but not a malformed read", async () => {
   expect((await post(`/v1/keys/${KEY}/sign/challenge`)).status).toBe(400);
   expect(records).toEqual([
     expect.objectContaining({
@@ -166,7 +166,7 @@ test("the app records a malformed attempt to change or sign with its key, but no
   expect(records.at(-1)).toMatchObject({ outcome: "forbidden", detail: { call: "GET /v1/keys" } });
 });
 
-test("the app logs refusals with their caller while the vault is sealed and cannot record", async () => {
+test("the app logs refusals with the caller's name while the vault is sealed and cannot record them", async () => {
   isSealed = true;
   expect((await post("/v1/seal")).status).toBe(403);
   expect(records).toEqual([]);
@@ -181,7 +181,7 @@ test("the app logs refusals with their caller while the vault is sealed and cann
   ]);
 });
 
-test("the app closes the connection after a refusal before the end of the body", async () => {
+test("the app closes the connection if it refuses a call before the body is complete", async () => {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
   socket.write(`POST /none HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{`);
@@ -190,7 +190,7 @@ test("the app closes the connection after a refusal before the end of the body",
   expect(answer).toMatch(/^HTTP\/1\.1 404 [\s\S]*\r\nconnection: close\r\n/i);
 });
 
-test("the app tells a caller without a role nothing, not even that the vault is sealed", async () => {
+test("the app reveals nothing to a caller without a role, not even that the vault is sealed", async () => {
   isSealed = true;
   expect(await codeOf(await ask("/v1/keys"))).toBe("sealed");
   role = "none";
@@ -243,7 +243,7 @@ test("a call is refused if its certificate expires before its body is complete",
   expect(isAsked).toBe(false);
 });
 
-test("a failing stream cuts off the answer and is logged", async () => {
+test("a failing stream aborts the response and is logged", async () => {
   role = "admin";
   refuses = async () =>
     Readable.from(
@@ -267,7 +267,7 @@ test("a failing stream cuts off the answer and is logged", async () => {
     ]);
 });
 
-test("metrics count each answer by its call, without the key", async () => {
+test("metrics count each response by its call, without the key id", async () => {
   metrics.calls.reset();
   await ask(`/v1/keys/${KEY}/sign/challenge`, { method: "POST", body: "{" });
   await ask("/v1/nothing/of-the-kind");

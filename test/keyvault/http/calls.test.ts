@@ -36,7 +36,7 @@ const delegation = () => ({
   approval: { ceiling: ["data:read"], request_id: "req-1", approved_by: "user-1" },
 });
 
-test("HTTP calls sign the same statements as the operations, including fractions in constraints", async () => {
+test("HTTP calls sign the same statements as direct calls of the operations, including fractions in constraints", async () => {
   expect(await post(`/v1/keys/${agent}/sign/challenge`, challenge())).toMatchObject({
     status: 200,
     body: { agent_id: agent },
@@ -182,14 +182,14 @@ test.each<[string, string | Buffer]>([
   ["excessive nesting", "[".repeat(5000) + "]".repeat(5000)],
   ["an array", "[]"],
   ["null", "null"],
-  ["a text", '"x"'],
-  ["a fraction for a time", JSON.stringify({ tenant: "acc-1", challenge: "", challenge_at: 1.5 })],
-  ["a text for a time", JSON.stringify({ tenant: "acc-1", challenge: "", challenge_at: "1" })],
+  ["a string", '"x"'],
+  ["a fraction as a time", JSON.stringify({ tenant: "acc-1", challenge: "", challenge_at: 1.5 })],
+  ["a string as a time", JSON.stringify({ tenant: "acc-1", challenge: "", challenge_at: "1" })],
   ["an unsafe integer", '{"tenant":"acc-1","challenge":"","challenge_at":9007199254740993}'],
   ["a tenant with a line break", JSON.stringify({ tenant: "a\nb", challenge: "", challenge_at: 1 })],
   ["the vault's own tenant", JSON.stringify({ tenant: "vault", challenge: "", challenge_at: 1 })],
 ])(
-  "a sign call answers a body of %s with invalid_request, records it, and repeats none of it",
+  "a sign call rejects a body with %s as invalid_request, records the attempt, and does not repeat the body",
   async (_, body) => {
     const before = vault.vault.journal.head().seq;
     const answer = await post(`/v1/keys/${agent}/sign/challenge`, body);
@@ -198,7 +198,7 @@ test.each<[string, string | Buffer]>([
   },
 );
 
-test("a sign call reads bodies up to 128 KiB, with or without a content length", async () => {
+test("a sign call accepts bodies up to 128 KiB, with or without a content length", async () => {
   const path = `/v1/keys/${agent}/sign/challenge`;
   const fill = (bytes: number) => {
     const text = JSON.stringify({ ...challenge(), pad: "" });
@@ -212,7 +212,7 @@ test("a sign call reads bodies up to 128 KiB, with or without a content length",
   expect(JSON.stringify(chunked.body)).toMatch(/131072 bytes/);
 });
 
-test("a sign call accepts only declared and uncompressed JSON", async () => {
+test("a sign call accepts only uncompressed bodies that are declared as JSON", async () => {
   const path = `/v1/keys/${agent}/sign/challenge`;
   for (const headers of [{ "content-type": "text/plain" }, { "content-encoding": "gzip" }] as Record<
     string,
@@ -222,13 +222,13 @@ test("a sign call accepts only declared and uncompressed JSON", async () => {
   }
 });
 
-test("a sign call answers missing keys, malformed ids and odd paths alike", async () => {
+test("a sign call gives the same response to missing keys, malformed key ids and unusual paths", async () => {
   for (const id of ["0".repeat(32), "0".repeat(31), "A".repeat(32), "..%2f..", "%00"]) {
     expect(await post(`/v1/keys/${id}/sign/challenge`, challenge()), id).toMatchObject({ status: 404 });
   }
 });
 
-test("a sign call signs a repeated request again with another record", async () => {
+test("a sign call signs a repeated request again and writes another record", async () => {
   const body = challenge();
   const before = vault.vault.journal.head().seq;
   await post(`/v1/keys/${agent}/sign/challenge`, body);

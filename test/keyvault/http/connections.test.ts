@@ -37,7 +37,7 @@ async function sayNothing(localAddress = "127.0.0.2"): Promise<Socket> {
   return socket;
 }
 
-test("unfinished handshakes of one address take at most a quarter of the connections", async () => {
+test("unfinished handshakes of one address use at most a quarter of the connections", async () => {
   for (let opened = 0; opened < 2 * MOST; opened += 1) await sayNothing();
   await expect.poll(() => sockets.filter(({ closed }) => !closed).length).toBe(MOST / 4);
   const answer = await call(`https://127.0.0.1:${vault.port}/readyz`, api);
@@ -73,7 +73,7 @@ test("connections after their handshake do not count as handshakes", async () =>
   for (const socket of open) socket.destroy();
 });
 
-test("unfinished handshakes of many addresses keep nobody out", async () => {
+test("unfinished handshakes of many addresses do not prevent other clients from connecting", async () => {
   for (const socket of sockets) socket.destroy();
   for (let opened = 0; opened < 2 * MOST; opened += 1) {
     const address = `127.0.0.${3 + (opened % 8)}`;
@@ -86,7 +86,7 @@ test("unfinished handshakes of many addresses keep nobody out", async () => {
   for (const socket of sockets) socket.destroy();
 });
 
-test("one certificate takes at most three quarters of the connections", async () => {
+test("one certificate uses at most three quarters of the connections", async () => {
   const open: TLSSocket[] = [];
   const begin = async () => {
     const socket = connectTls({ port: vault.port, host: "127.0.0.1", servername: "localhost", ...api });
@@ -108,7 +108,7 @@ test("one certificate takes at most three quarters of the connections", async ()
   for (const socket of open) socket.destroy();
 });
 
-test("the health port answers probes however many connections others hold and however much they ask", async () => {
+test("the health port answers probes however many connections and requests other clients open", async () => {
   const port = vault.healthPort ?? 0;
   const open: Socket[] = [];
   const begin = async (text: string) => {

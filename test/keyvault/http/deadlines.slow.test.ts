@@ -54,7 +54,7 @@ const ENDLESS = {
   },
 };
 
-test("the vault closes a connection with an unfinished handshake, head or body, without affecting others", {
+test("the vault closes a connection whose handshake, headers or body stays unfinished, without affecting others", {
   timeout: 90_000,
 }, async () => {
   const held = Object.entries(ENDLESS).map(async ([what, { seconds, begin }]) => {

@@ -63,7 +63,7 @@ describe("readFlatJson", () => {
     expect(taken).toBeGreaterThan(100);
   });
 
-  test("reads what the service sends", () => {
+  test("parses the bodies that the service sends", () => {
     const body = {
       tenant: "acc-1",
       updated_at: 1_800_000_000,
@@ -83,7 +83,7 @@ describe("readFlatJson", () => {
     ["an integer beyond 2^53", '{"a":9007199254740992}'],
     ["a nested object", '{"a":{}}'],
     ["a nested list", '{"a":[[]]}'],
-    ["a number in a list of texts", '{"a":["",1]}'],
+    ["a number in a list of strings", '{"a":["",1]}'],
     ["a fraction in a list", '{"a":[1.5]}'],
     ["an integer beyond 2^53 in a list", '{"a":[9007199254740992]}'],
     ["null", '{"a":null}'],

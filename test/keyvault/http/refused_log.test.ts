@@ -10,7 +10,7 @@ import { call } from "./caller_support.ts";
 
 /* Limits what somebody with only network access can write to a vault's log per minute. */
 
-test("a flood of broken handshakes does not fill the log", async () => {
+test("a large number of failed handshakes does not fill the log", async () => {
   const home = await createHome();
   const config = loadConfig({ ...home.environment, KEYVAULT_HANDSHAKE_RATE: "50" });
   const lines: string[] = [];
@@ -39,7 +39,7 @@ test("a flood of broken handshakes does not fill the log", async () => {
   }
 });
 
-test("createRefusedLog writes sixty lines per minute and reason, then the number of omitted ones", () => {
+test("createRefusedLog writes at most sixty lines per minute and reason, then the number of omitted lines", () => {
   const lines: object[] = [];
   let now = 0;
   const tell = createRefusedLog({ warn: (line: object) => void lines.push(line) } as never, () => now);

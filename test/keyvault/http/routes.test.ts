@@ -17,7 +17,7 @@ const find = createRoutes([list, create, get, sign]);
 const requestTo = (url: string, headers: Record<string, string | string[]> = {}) =>
   ({ url, headers }) as unknown as IncomingMessage;
 
-test("a route matches its method and its complete path", () => {
+test("a route matches only its own method and its complete path", () => {
   expect(find("GET", "/v1/keys")?.call).toBe(list);
   expect(find("HEAD", "/v1/keys")?.call).toBe(list);
   expect(find("POST", "/v1/keys")?.call).toBe(create);
@@ -33,7 +33,7 @@ test.each([
   ["a longer path", "POST", "/v1/keys/abc/sign/challenge/more"],
   ["a trailing slash", "GET", "/v1/keys/"],
   ["a double slash", "GET", "//v1/keys"],
-  ["another case", "GET", "/v1/Keys"],
+  ["a different letter case", "GET", "/v1/Keys"],
   ["an encoded fixed segment", "GET", "/v1/%6beys"],
   ["an empty named segment", "POST", "/v1/keys//sign/challenge"],
 ])("no route matches %s", (_, method, path) => {
@@ -45,7 +45,7 @@ test("a named segment is percent-decoded, or kept as it is if that fails", () =>
   expect(find("GET", "/v1/keys/%zz")?.params).toEqual({ id: "%zz" });
 });
 
-test("pathOf ends before the query, and the query's values are read by name", () => {
+test("pathOf omits the query, whose values are read by name", () => {
   const request = requestTo("/v1/keys?tenant=a%20b&limit=5&limit=6");
   expect(pathOf(request)).toBe("/v1/keys");
   expect({ ...contextOf(request, {}, () => {}).query }).toEqual({ tenant: "a b", limit: ["5", "6"] });

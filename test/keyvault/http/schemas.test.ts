@@ -68,7 +68,7 @@ test.each<[string, z.ZodType, (size: number) => unknown, number]>([
   ],
   ["characters of a stream's id", challengeBody, (size) => inStream(1, "x".repeat(size)), 64],
   ["keys of a page", listQuery, (size) => ({ limit: String(size) }), 500],
-])("the schema accepts the maximum number of %s and not one more", (_, schema, of, most) => {
+])("the schemas accept the maximum number of %s and not one more", (_, schema, of, most) => {
   expect(takes(schema, of(most))).toBe(true);
   expect(takes(schema, of(most + 1))).toBe(false);
 });
@@ -78,7 +78,7 @@ test("a list query defaults to 100 keys and requires at least one", () => {
   expect(takes(listQuery, { limit: "0" })).toBe(false);
 });
 
-test("a stream starts at 1, and times start at 1970", () => {
+test("stream numbers start at 1, and times start in 1970", () => {
   expect(takes(challengeBody, inStream(1))).toBe(true);
   expect(takes(challengeBody, inStream(0))).toBe(false);
   expect(takes(challengeBody, { ...challenge, challenge_at: -1 })).toBe(false);

@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("stop() waits up to 10 s for a call that does not end", async () => {
+test("stop() waits at most 10 s for a call that does not finish", async () => {
   const asked = Promise.withResolvers<void>();
   const readiness = {
     check() {

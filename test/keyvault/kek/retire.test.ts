@@ -27,7 +27,7 @@ const outcomes = () =>
     "select outcome, detail ->> 'kek' as kek, detail ->> 'step' as step from audit where statement = 'kek_retire' order by seq",
   );
 
-test("POST /v1/kek/retire refuses the newest version, a missing one and one in use, and records each refusal", async () => {
+test("POST /v1/kek/retire refuses the newest version, a missing version and a version in use, and records each refusal", async () => {
   for (const kek of ["kek-1", "kek-2"]) {
     expect(await retire(kek), kek).toMatchObject({
       status: 403,
@@ -46,7 +46,7 @@ test("POST /v1/kek/retire refuses the newest version, a missing one and one in u
   }
 });
 
-test("POST /v1/kek/retire keeps a version with one data key, but ignores tenants whose data key was erased", async () => {
+test("POST /v1/kek/retire keeps a version that wraps a data key, but ignores tenants whose data key was erased", async () => {
   await vault.makeAgent("acc-gone");
   await vault.home.sql("update tenants set kek = 'kek-1' where tenant = 'acc-gone'");
   for (const one of ADMINS) await createTenantDestruction(vault.parts())(one, "acc-gone", 7);
@@ -81,7 +81,7 @@ test("POST /v1/kek/rotate never reuses the number of a retired version", async (
   expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-3", keks: ["kek-2", "kek-3"] });
 });
 
-test("keys created during rotations and retirements use an existing version", async () => {
+test("keys created during rotations and retirements use a version that still exists", async () => {
   await storeTenants(vault.home, vault.vault.token, 260);
   let made = 0;
   let turning = true;

@@ -108,10 +108,10 @@ async function retireWhile(meanwhile: () => Promise<unknown>) {
 }
 
 test.each([
-  ["relabelled in the database", () => write("acc-1", "kek-2", oldBox("acc-1"))],
-  ["relabelled as a version that never existed", () => write("acc-1", "kek-9", oldBox("acc-1"))],
+  ["whose version was relabelled in the database", () => write("acc-1", "kek-2", oldBox("acc-1"))],
+  ["whose version was relabelled as one that never existed", () => write("acc-1", "kek-9", oldBox("acc-1"))],
   [
-    "of a tenant that only the database calls destroyed",
+    "of a tenant that the database wrongly lists as destroyed",
     async () => {
       await write("acc-1", "kek-2", oldBox("acc-1"));
       await vault.home.sql(
@@ -119,7 +119,7 @@ test.each([
       );
     },
   ],
-])("a retirement refuses and names a data key %s", async (_, change) => {
+])("a retirement is refused because of a data key %s, and names its tenant", async (_, change) => {
   expect(await retireAfter(change)).toEqual(needed("acc-1"));
   expect(await lastRecord()).toEqual({
     outcome: "policy_violation",
@@ -135,7 +135,7 @@ test.each([
   ["altered", (box: Buffer) => Buffer.concat([box.subarray(0, 59), Buffer.from([(box[59] ?? 0) ^ 1])])],
   ["shortened", (box: Buffer) => box.subarray(0, 59)],
   ["lengthened", (box: Buffer) => Buffer.concat([box, Buffer.alloc(1)])],
-])("a retirement refuses while a data key was %s, so that no version opens it", async (_, alter) => {
+])("a retirement is refused if a data key was %s, so that no version opens it", async (_, alter) => {
   const [, box] = (await stored()).map((row) => row.wrapped_data_key);
   const change = async () => {
     for (const tenant of ["put-1", "put-2", "put-3", "put-4"]) {
@@ -153,7 +153,7 @@ test.each([
 test.each([
   ["emptied", "update tenants set wrapped_data_key = '' where tenant = 'acc-2'"],
   ["renamed", "update tenants set tenant = 'acc-0' where tenant = 'acc-2'"],
-])("a retirement refuses if a data key is %s in the database meanwhile", async (_, lie) => {
+])("a retirement is refused if a data key is %s in the database meanwhile", async (_, lie) => {
   await write("acc-2", "kek-1", oldBox("acc-2"));
   await vault.home.sql("alter table keys drop constraint keys_tenant_fkey");
   await vault.home.sql(`${lie}; update tenants set kek = 'kek-2'`);
@@ -170,14 +170,14 @@ test.each([
   await rewrap();
 });
 
-test("a retirement refuses another tenant's data key in a tenant's row, before or after the proof", async () => {
+test("a retirement is refused if a tenant's row has another tenant's data key, before or after the proof", async () => {
   const foreign = (await stored()).find(({ tenant }) => tenant === "acc-2");
   const change = () => write("acc-1", "kek-2", foreign?.wrapped_data_key ?? Buffer.alloc(0));
   expect(await retireAfter(change)).toEqual(UNOPENED);
   expect(await retireWhile(change)).toEqual({ answer: UNOPENED, retired: [] });
 });
 
-test.each([1, 250, 251])("a retirement also proves %i tenants that arrive after the proof", async (count) => {
+test.each([1, 250, 251])("a retirement also proves the data keys of %i tenants that are added after the proof", async (count) => {
   const names = Array.from({ length: count }, (_, index) => `put-${String(index).padStart(4, "0")}`);
   const real = vault.vault.token;
   const boxes = await Promise.all(names.map((name) => real.wrap(Buffer.alloc(32, 1), dataKeyContext(name))));
@@ -196,7 +196,7 @@ test.each([1, 250, 251])("a retirement also proves %i tenants that arrive after 
   expect(relabelled).toEqual({ answer: needed("acc-3"), retired: [] });
 });
 
-test("a retirement also proves a tenant that is created or rewrapped after the proof", async () => {
+test("a retirement also proves a data key that is created or rewrapped after the proof", async () => {
   const proven = await retireWhile(async () => {
     await makeKey("acc-4");
     const box = await vault.vault.token.wrap(Buffer.alloc(32, 1), dataKeyContext("acc-2"));
@@ -205,12 +205,12 @@ test("a retirement also proves a tenant that is created or rewrapped after the p
   expect(proven).toEqual({ answer: RETIRED, retired: ["kek-1"] });
 });
 
-test("a retirement refuses if a data key is put under the version after the proof", async () => {
+test("a retirement is refused if a data key is wrapped under the version after the proof", async () => {
   const kept = await retireWhile(() => write("acc-1", "kek-1", oldBox("acc-1")));
   expect(kept).toEqual({ answer: WRAPPED, retired: [] });
 });
 
-test("a retirement and a rewrapping count a data key whose tenant only the database calls destroyed", async () => {
+test("a retirement and a rewrapping count a data key whose tenant the database wrongly lists as destroyed", async () => {
   await restoring(async () => {
     await write("acc-1", "kek-1", oldBox("acc-1"));
     await vault.home.sql("update tenants set state = 'destroyed', destroy_at = now() where tenant = 'acc-1'");
@@ -221,7 +221,7 @@ test("a retirement and a rewrapping count a data key whose tenant only the datab
   });
 });
 
-test("the status shows the progress of a proof, and null after it", async () => {
+test("the status shows the progress of a running proof, and null afterwards", async () => {
   const seen: (RetireProgress | null)[] = [];
   const token = overtaken(async () => {
     seen.push(structuredClone(running.progress()));
@@ -247,7 +247,7 @@ test("a vault that stops during the proof records the failure and destroys nothi
   expect(await lastRecord()).toEqual({ outcome: "failed", detail: { kek: "kek-1", step: "done" } });
 });
 
-test("a token that ends during the proof loses nothing, and the next attempt succeeds", async () => {
+test("a token process that exits during the proof loses nothing, and the next attempt succeeds", async () => {
   const real = vault.vault.token;
   const pid = real.pid();
   if (pid === undefined) throw new Error("The token has no process");

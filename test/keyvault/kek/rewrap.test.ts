@@ -27,7 +27,7 @@ const rewrapped = async () => {
   return progress();
 };
 
-test("a rotation makes the new version wrap new data keys, while the old one opens its own", async () => {
+test("after a rotation the new version wraps new data keys, and the old version still opens its own", async () => {
   expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-2", keks: ["kek-1", "kek-2"] });
   expect(await sign()).toBe(200);
   await vault.makeAgent("acc-new");
@@ -80,7 +80,7 @@ test("a rewrapping names an altered data key, skips it and rewraps all others", 
   expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": TENANTS + 2 });
 });
 
-test("the progress ignores a damaged data key that was erased later", async () => {
+test("the rewrapping's progress ignores a damaged data key that was erased later", async () => {
   await vault.makeAgent("acc-gone");
   await post("/v1/kek/rotate");
   await vault.home.sql(
@@ -91,7 +91,7 @@ test("the progress ignores a damaged data key that was erased later", async () =
   expect(await progress()).toMatchObject({ remaining: 0, damaged: ["bulk-5"] });
 });
 
-test("a rewrapping names rows with an unknown version or too many bytes, and the token continues", async () => {
+test("a rewrapping names rows with an unknown version or too many bytes, and the token keeps working", async () => {
   await vault.makeAgent("acc-lost");
   await post("/v1/kek/rotate");
   await vault.home.sql("update tenants set kek = 'kek-77' where tenant in ('bulk-6', 'acc-lost')");
@@ -106,7 +106,7 @@ test("a rewrapping names rows with an unknown version or too many bytes, and the
   expect(await sign()).toBe(200);
 });
 
-test("a key whose data key names an unknown version is damaged, and no other", async () => {
+test("only a key whose data key names an unknown version is damaged", async () => {
   const { key_id } = await vault.makeAgent("acc-relabelled");
   await vault.home.sql("update tenants set kek = 'kek-77' where tenant = 'acc-relabelled'");
   vault.vault.store.changed();

@@ -85,19 +85,19 @@ test("a rotation records a failure if the version cannot be created or written t
   expect(steps).toEqual(["kek_rotate failed", "rotate", "kek_rotate failed"]);
 });
 
-test("a retirement destroys the version and syncs the disk between its two records", async () => {
+test("a retirement writes a record, destroys the version, syncs the disk, and writes a second record", async () => {
   const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 0) });
   expect(await retire(ADMIN, "kek-1")).toEqual({ retired: "kek-1", keks: ["kek-2"] });
   expect(steps).toEqual(["kek_retire granted", "retire", "flush", "kek_retire granted"]);
 });
 
-test("a retirement keeps a version that wraps a data key again in its last transaction", async () => {
+test("a retirement keeps a version if a data key is wrapped under it again before the last transaction", async () => {
   const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 1) });
   expect(await retire(ADMIN, "kek-1")).toMatchObject({ refused: "policy_violation" });
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });
 
-test("a retirement gives up on data keys that change faster than they are proven", async () => {
+test("a retirement gives up if data keys change faster than they can be proven", async () => {
   let reads = 0;
   const query = async (sql: string) => {
     if (sql.includes("count(")) return { rows: [{ count: 0 }] };
@@ -123,7 +123,7 @@ test("a retirement gives up on data keys that change faster than they are proven
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });
 
-test("stop() waits for a running proof", async () => {
+test("a retirement's stop() waits for a running proof", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const { promise: begun, resolve: begins } = Promise.withResolvers<void>();
   const slow = {
@@ -180,7 +180,7 @@ test("a rewrapping handles 250 data keys at a time and records each batch", asyn
   expect((await rewrapRecords()).length - before).toBe(3);
 });
 
-test("a rewrapping that is requested again runs once, and stop() ends it after the current batch", async () => {
+test("a rewrapping that is requested twice runs once, and stop() stops it after the current batch", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const { given, rewrapping } = await rewrappingOf(() => gate);
   for (let asked = 0; asked < 3; asked += 1) {
@@ -233,7 +233,7 @@ async function rewrapWhile(meanwhile: () => Promise<unknown>, change: Partial<To
   await rewrapping.stop();
 }
 
-test("a data key that is erased during its rewrapping stays erased", async () => {
+test("a data key that is erased while it is rewrapped stays erased", async () => {
   const [before] = await stored();
   await rewrapWhile(() => vault.home.sql("update tenants set wrapped_data_key = '' where tenant = 'acc-1'"));
   expect(await stored()).toEqual([{ kek: "kek-1", wrapped_data_key: Buffer.alloc(0) }]);
@@ -242,7 +242,7 @@ test("a data key that is erased during its rewrapping stays erased", async () =>
   ]);
 });
 
-test("a data key stays under the old version if the new one is retired during its rewrapping", async () => {
+test("a data key stays under the old version if the new version is retired while the data key is rewrapped", async () => {
   const before = await stored();
   let retired = false;
   const real = vault.vault.token;

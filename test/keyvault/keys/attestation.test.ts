@@ -47,7 +47,7 @@ test.each<[string, Partial<AttestationFields>]>([
   ["tenant", { tenant: "acc-2" }],
   ["purpose", { purpose: "account_root" }],
   ["attester", { attested_by: keyId(other) }],
-])("an attestation signed by the service key is not valid with another %s", async (_, change) => {
+])("an attestation that the service key signed is not valid with another %s", async (_, change) => {
   expect(await holds(change)).toBe(false);
 });
 

@@ -26,7 +26,7 @@ const records = (keyId: string) =>
     [keyId],
   );
 
-test("a new key has the id of its public key, an attestation of the service key, and a record with caller and tenant", async () => {
+test("a new key's id comes from its public key; it has an attestation and a record with caller and tenant", async () => {
   const key = await vault.makeKey(request);
   expect(key.key_id).toBe(keyId(key.public_key));
   const [service] = await vault.home.sql<{ public_key: CreatedKey["public_key"] }>(
@@ -46,7 +46,7 @@ test("a new key has the id of its public key, an attestation of the service key,
   ]);
 });
 
-test("a repeated request returns the same key, and another request under its name is refused", async () => {
+test("a repeated request returns the same key, and a different request with the same name is refused", async () => {
   const key = await vault.makeKey(request, "same-name");
   const count = () => vault.home.sql("select count(*) from keys");
   const before = await count();
@@ -68,7 +68,7 @@ test("a repeated request returns the same key, and another request under its nam
   );
 });
 
-test("a quota counts keys that are not destroyed, and 0 means no quota", async () => {
+test("a quota counts all keys that are not destroyed, and 0 means no quota", async () => {
   const tenant = "acc-quota";
   const { key_id } = await vault.makeAgent(tenant);
   await vault.makeAgent(tenant);
@@ -84,7 +84,7 @@ test("a quota counts keys that are not destroyed, and 0 means no quota", async (
   expect(await beyond(2)).toBeUndefined();
 });
 
-test("concurrent requests under one name create one key", async () => {
+test("concurrent requests with the same name create one key", async () => {
   const keys = await Promise.all(
     Array.from({ length: 16 }, () => vault.makeKey({ ...request, tenant: "acc-once" }, "at-once")),
   );
@@ -106,7 +106,7 @@ test("concurrent first keys of a tenant share one data key and all work", async 
   expect(row).toEqual({ differ: true });
 });
 
-test("keys survive a restart with the same answer, and their rows contain no seed", async () => {
+test("after a restart, keys have the same public parts, and their rows contain no seed", async () => {
   const key = await vault.makeKey(request, "before-restart");
   vault = await vault.restart();
   expect(await vault.makeKey(request, "before-restart")).toEqual(key);
@@ -161,7 +161,7 @@ const putBack = () =>
   vault.home.sql("update tenants set state = 'active', destroy_at = null where tenant = 'acc-told'");
 const refusal = { refused: "policy_violation" };
 
-test("each refusal of a key is recorded: beyond the quota, or of an altered or ending tenant", async () => {
+test("a key refused because of the quota, an altered tenant or a tenant being destroyed is recorded", async () => {
   await vault.makeAgent("acc-told");
   const beyond = await ask({ keysPerTenant: 1 });
   expect(beyond).toMatchObject({ outcome: refusal, told: told("policy_violation") });
@@ -199,12 +199,12 @@ async function place(keks: string[], stored: Partial<TenantRow> = {}, intact = t
   return { outcome: await placeTenant({ query } as unknown as pg.Client, rowCodes, TENANT, keks), queries };
 }
 
-test("a data key is not stored if its version was retired meanwhile", async () => {
+test("a new data key is not stored if its version was retired meanwhile", async () => {
   expect(await place(["kek-2", "kek-3"])).toEqual({ outcome: "raced", queries: 0 });
   expect(await place(["kek-1", "kek-2"])).toMatchObject({ outcome: undefined });
 });
 
-test("a key is not created for a tenant that was altered, is ending, or got another data key meanwhile", async () => {
+test("a key is not created for a tenant that was altered, is being destroyed, or got another data key meanwhile", async () => {
   expect(await place(["kek-1"], { wrapped_data_key: Buffer.from("another") })).toMatchObject({
     outcome: "raced",
   });

@@ -89,7 +89,7 @@ test.each([
   ["another purpose", "purpose", () => "'account_root'", true],
   ["another label", "label", () => ofOther("label || key_id"), true],
 ])(
-  "a key with %s signs nothing, which is recorded, and is listed as damaged where possible: %s",
+  "a key with %s signs nothing and the attempt is recorded; listed as damaged: %s",
   async (_, column, value, isListed) => {
     const seq = vault.head();
     await altered(column, value(), async () => {
@@ -126,10 +126,10 @@ test.each([
   ["without its ceiling", "ceiling = NULL"],
   ["with an invalid ceiling", "ceiling = '1e400'"],
   [
-    "with an invented wish of an admin",
+    "with a forged request by an admin",
     `pending = '{"action":"enable","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`,
   ],
-  ["with a malformed wish", `pending = '{"days": 1e400}'`],
+  ["with a malformed pending request", `pending = '{"days": 1e400}'`],
   ["without its code", "state_mac = NULL"],
   ["with another record's number", "state_seq = state_seq + 1"],
   [
@@ -137,9 +137,9 @@ test.each([
     `(state, disabled_at, ceiling, state_seq, state_mac) =
     (select o.state, o.disabled_at, o.ceiling, o.state_seq, o.state_mac from keys o where o.label = 'one')`,
   ],
-  ["with an infinite date of erasure", "state = 'destroying', disabled_at = now(), destroy_at = 'infinity'"],
+  ["with an infinite erasure date", "state = 'destroying', disabled_at = now(), destroy_at = 'infinity'"],
   [
-    "with an impossible date of erasure",
+    "with an impossible erasure date",
     "state = 'destroying', disabled_at = now(), destroy_at = '294276-01-01'",
   ],
 ])("a disabled key %s neither signs nor changes, and is the only one listed as damaged", async (_, lie) => {
@@ -154,7 +154,7 @@ test.each([
   await vault.home.sql("delete from keys where key_id = $1", [key_id]);
 });
 
-test("a key with an earlier state and its code is damaged, because the record of the change is later", async () => {
+test("a key set back to an earlier state with its valid code is damaged, because a later record changed the state", async () => {
   const { key_id } = await vault.makeAgent("acc-1");
   await vault.home.sql("create table earlier as select * from keys where key_id = $1", [key_id]);
   await vault.disable(key_id, "acc-1");
@@ -165,7 +165,7 @@ test("a key with an earlier state and its code is damaged, because the record of
   await vault.home.sql("delete from keys where key_id = $1", [key_id]);
 });
 
-test("a tenant whose root key's ceiling was altered or set back gets no further root key", async () => {
+test("a tenant gets no further root key if its root key's ceiling was altered or set back", async () => {
   const tenant = "acc-bounded";
   const order = { tenant, purpose: "account_root", label: "root" } as const;
   const { key_id } = await vault.makeKey({ ...order, ceiling: ["data:read", "data:share"] });
@@ -192,7 +192,7 @@ test("a tenant whose root key's ceiling was altered or set back gets no further 
 test.each([
   ["deleted", "delete from keys where key_id = $1"],
   ["given to another tenant", "update keys set tenant = 'acc-2' where key_id = $1"],
-  ["called an agent's", "update keys set purpose = 'agent' where key_id = $1"],
+  ["relabelled as an agent's key", "update keys set purpose = 'agent' where key_id = $1"],
 ])("a tenant gets no further root key if one of them was %s in the database", async (how, change) => {
   const order = { tenant: `acc-${how}`, purpose: "account_root", label: "root" } as const;
   const first = await vault.makeKey({ ...order, ceiling: ["data:read"] });
@@ -205,7 +205,7 @@ test.each([
   await vault.home.sql("delete from keys where key_id = $1", [first.key_id]);
 });
 
-test("all keys of a tenant with an altered state are listed as damaged and sign nothing, and it gets no new key", async () => {
+test("if a tenant's state was altered, its keys are listed as damaged and sign nothing, and it gets no new key", async () => {
   const check = async () => {
     expect(await listedAsDamaged()).toEqual(expect.arrayContaining([agent.key_id, root.key_id]));
     await expect(vault.answer(agent.key_id)).rejects.toMatchObject(damaged);
@@ -245,7 +245,7 @@ test.each([
       return createListSigning(vault.parts())(API, root.key_id, list);
     },
   ],
-])("a %s that fails after its granted record leaves a failed record", async (statement, key, sign) => {
+])("if a %s fails after its granted record, a failed record is written", async (statement, key, sign) => {
   const seq = vault.head();
   const fails = () => expect(sign()).rejects.toMatchObject(damaged);
   await altered("wrapped_seeds", ofOther("wrapped_seeds"), fails, ["keys", `key_id = '${key().key_id}'`]);

@@ -21,7 +21,7 @@ function dataKeysBehind(gate: Promise<void> = Promise.resolve()) {
 
 const same = (key: Uint8Array): Uint8Array => key;
 
-test("the first use overwrites the token's key, later uses share a copy, and clear() overwrites the copy", async () => {
+test("the first use caches a copy and overwrites the token's key, later uses share the copy, and clear() overwrites it", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   const seen = await dataKeys.use(WRAPPED, (key) => Buffer.from(key));
   expect(seen).toEqual(Buffer.alloc(32, 7));
@@ -41,7 +41,7 @@ test("a cached key shares its memory with nothing else", async () => {
   expect((await dataKeys.use(WRAPPED, same)).buffer.byteLength).toBe(ZEROS.length);
 });
 
-test("a different box or tenant is unwrapped by the token and not served from the cache", async () => {
+test("a different wrapped key or tenant is unwrapped by the token and not served from the cache", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   await dataKeys.use(WRAPPED, same);
   await dataKeys.use({ ...WRAPPED, wrapped_data_key: Buffer.from("another") }, same);

@@ -20,7 +20,7 @@ const earlierCode = Buffer.from(
 );
 const check = (...keys: KeyRow[]) => rowCodes.check({ keys, tenants: [] });
 
-test("a code of an earlier version is valid, and a new one also covers purpose, label and request", async () => {
+test("an earlier version's code is valid, and a new code also covers purpose, label and request", async () => {
   const earlier = { ...row, state_mac: earlierCode };
   const { keys } = await rowCodes.add({ keys: [row], tenants: [] });
   const newer = keys[0] as KeyRow;

@@ -71,7 +71,7 @@ const putRecordsBack = () =>
   );
 afterEach(putRecordsBack);
 
-test("a disabled key with its earlier state neither signs nor changes, is listed as damaged, and its use is recorded", async () => {
+test("a disabled key set back to its earlier state neither signs nor changes, is listed as damaged, and its use is recorded", async () => {
   const key = await makeKey("acc-1");
   expect(await vault.answer(key, "acc-1")).toHaveProperty("challenge_sig");
   await undone("keys", key, () => vault.disable(key, "acc-1"));
@@ -85,7 +85,7 @@ test("a disabled key with its earlier state neither signs nor changes, is listed
   ]);
 });
 
-test("a state written before a restart counts too", async () => {
+test("a key set back to a state from before a restart is damaged too", async () => {
   const key = await makeKey("acc-2");
   const restart = async () => {
     vault = await vault.restart();
@@ -95,7 +95,7 @@ test("a state written before a restart counts too", async () => {
   await expect(vault.answer(key, "acc-2")).rejects.toMatchObject(damaged);
 });
 
-test("a destroyed tenant with its earlier state neither signs, gets a key nor can be destroyed", async () => {
+test("a destroyed tenant set back to its earlier state cannot sign, get a key or be destroyed", async () => {
   const key = await makeKey("acc-3");
   await undone("tenants", "acc-3", () => destroyTenant("acc-3"));
   await expect(vault.answer(key, "acc-3")).rejects.toMatchObject(damaged);
@@ -104,7 +104,7 @@ test("a destroyed tenant with its earlier state neither signs, gets a key nor ca
   expect((await listed("acc-3")).map((one) => one.damaged)).toEqual([true]);
 });
 
-test("a cancelled destruction with its earlier state is not carried out", async () => {
+test("a destruction that was cancelled and then restored in the database is not carried out", async () => {
   const key = await makeKey("acc-4");
   await destroyTenant("acc-4");
   await undone("tenants", "acc-4", () => createTenantDestructionCancelling(vault.parts())(ADMIN, "acc-4"));
@@ -129,7 +129,7 @@ test("a restored state is detected after a lost database connection", async () =
   expect(await vault.answer(await makeKey("acc-5"), "acc-5")).toHaveProperty("challenge_sig");
 });
 
-test("a restarted vault stays sealed with altered records, and reports the key as damaged with the genuine ones", async () => {
+test("a restarted vault stays sealed with altered records, and with genuine records it reports the key as damaged", async () => {
   const key = await makeKey("acc-7");
   await undone("keys", key, () => vault.disable(key, "acc-7"));
   vault = await vault.restart();
@@ -145,7 +145,7 @@ test.each([
   ["the first record", false],
   ["a snapshot", true],
 ])(
-  "keys and tenants restored while no vault runs are damaged after a start from %s",
+  "keys and tenants set back while no vault runs are damaged after a startup from %s",
   async (start, isSnapshot) => {
     const tenants = ["disabled", "shrunk", "ended"].map((what) => `${what} before ${start}`);
     const [disabled = "", shrunk = "", ended = ""] = tenants;

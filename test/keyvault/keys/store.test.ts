@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-test("a cached key contains only its own bytes, and only what signing needs", async () => {
+test("a cached key contains only its own bytes, and only the fields that signing needs", async () => {
   const agent = await vault.makeAgent("acc-1");
   const { store } = vault.vault;
   const key = await store.find(agent.key_id);
@@ -23,7 +23,7 @@ test("a cached key contains only its own bytes, and only what signing needs", as
   expect(JSON.stringify(key)).not.toContain(agent.attestation.signature.ml_dsa_65);
 });
 
-test("find() takes as long for another tenant's key as for a missing one, even if it is cached", async () => {
+test("find() takes as long for another tenant's key as for a missing key, even if the key is cached", async () => {
   const { key_id } = await vault.makeAgent("acc-own");
   const { database, store } = vault.vault;
   let queries = 0;
@@ -99,7 +99,7 @@ test("a key that changes while it is read is read again and not reported as dama
   expect(ceilings).toEqual([]);
 });
 
-test("a change counts as happened after earlier counts, and not after later ones", () => {
+test("createChanges reports a change after an earlier count, and not after a later count", () => {
   const changes = createChanges(10);
   changes.note("a");
   const before = changes.count();
@@ -114,7 +114,7 @@ test("a change counts as happened after earlier counts, and not after later ones
   expect(changes.happened("a", changes.count())).toBe(false);
 });
 
-test("createChanges misses no change with any cache size, and reports none that did not happen if all keys fit", () => {
+test("createChanges misses no change with any cache size, and reports no false change if all keys fit in the cache", () => {
   const keys = ["a", "b", "c", "d"];
   const steps = fc.array(fc.constantFrom(...keys, undefined), { maxLength: 30 });
   const key = fc.constantFrom(...keys);

@@ -30,7 +30,7 @@ test("wrapped seeds open only for the key they were wrapped for", () => {
   expect(() => unwrapSeeds(randomBytes(32), identity, box), "another data key").toThrow(damaged);
 });
 
-test.each([2, 3])("a key of layout %i, which is in the token, is refused with an explanation", (version) => {
+test.each([2, 3])("a key of the former layout %i, which kept keys in the token, is rejected with an explanation", (version) => {
   expect(() => unwrapSeeds(dataKey, { ...identity, version }, box)).toThrow(
     expect.objectContaining({
       code: "key_damaged",
@@ -50,7 +50,7 @@ test("wrapped seeds with a flipped bit or another length do not open", () => {
   }
 });
 
-test("seeds that fail to open leave nothing in memory", () => {
+test("wrapped seeds that fail to open leave nothing in memory", () => {
   const made: Uint8Array[] = [];
   const from = Buffer.from.bind(Buffer) as (...given: unknown[]) => Buffer<ArrayBuffer>;
   const spy = vi.spyOn(Buffer, "from").mockImplementation((...given: unknown[]) => {

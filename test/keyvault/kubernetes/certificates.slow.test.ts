@@ -80,7 +80,7 @@ const doneBy = async (plan: CertificatePlan = PLAN, now = NOW) =>
 const put = (name: string, files: Record<string, string>) =>
   cluster.call("POST", PATH, { metadata: { name }, stringData: files });
 
-test("ensureCertificates creates authority and certificates with exactly the rights to these Secrets, and then changes nothing", async () => {
+test("ensureCertificates creates authority and certificates with rights to their Secrets only, and then changes nothing", async () => {
   expect(await doneBy()).toEqual([
     [AUTHORITY, "made"],
     [SERVER, "made"],
@@ -104,7 +104,7 @@ test("ensureCertificates creates authority and certificates with exactly the rig
   expect(await Promise.all([AUTHORITY, SERVER, API].map(stored))).toEqual(before);
 });
 
-test("the Job's account can neither read nor write other Secrets, nor list or delete these", async () => {
+test("the Job's account cannot read or write other Secrets, or list or delete its own", async () => {
   const other = { name: "other", type: "Opaque", immutable: false, labels: {}, files: {} } as const;
   await expect(secrets.read("other")).rejects.toThrow(/refuses the Secret other \(403\)/);
   await expect(secrets.apply(other)).rejects.toThrow(/\(403\)/);
@@ -155,7 +155,7 @@ test("ensureCertificates refuses a Secret with other content and does not change
   }
 });
 
-test("two concurrent runs use the same authority", async () => {
+test("two concurrent runs of ensureCertificates use the same authority", async () => {
   await cluster.call("DELETE", `${PATH}/${AUTHORITY}`);
   const both = await Promise.all([doneBy(), doneBy()]);
   expect(both.map(([first]) => first?.[1]).sort()).toEqual(["kept", "made"]);
@@ -166,7 +166,7 @@ test("two concurrent runs use the same authority", async () => {
   expect((await doneBy()).map(([, done]) => done)).toEqual(["kept", "kept", "kept"]);
 });
 
-test("an authority is replaced through its Secret, with both in ca.crt and all certificates of the new one", async () => {
+test("when an authority is replaced through its Secret, ca.crt contains both, and the new one issues all certificates", async () => {
   await doneBy();
   const former = await fileOf(AUTHORITY, "ca.pem");
   const next = await createAuthority({ notBefore: NOW, notAfter: new Date(NOW.getTime() + 900 * DAY) });

@@ -43,7 +43,7 @@ const componentsIn = (rule: { from?: Rendered[]; to?: Rendered[] }): unknown[] =
   );
 
 describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
-  test("keeps the owner's URL, the authority, admin certificates and a PIN out of the running container", async () => {
+  test("does not give the running container the owner's URL, the authority, admin certificates or a PIN", async () => {
     const made = await vaultOf(SEALED);
     expect(mountsOf(made.serve)).toEqual([
       "data",
@@ -75,7 +75,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect(made.set.spec.template.spec.automountServiceAccountToken).toBe(false);
   });
 
-  test("opens automatically only with a PIN, which both of its containers mount", async () => {
+  test("opens automatically only with a PIN, and both of its containers mount that PIN", async () => {
     const made = await vaultOf(WITH_PIN);
     expect(mountsOf(made.serve)).toContain("keyvault-pin");
     expect(mountsOf(made.init)).toContain("keyvault-pin");
@@ -88,7 +88,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect([budget(made), budget(await vaultOf(SEALED))]).toEqual([1, 0]);
   });
 
-  test("keeps running during an upgrade: OnDelete, and no chart version in its pod", async () => {
+  test("keeps running during an upgrade, because of OnDelete and no chart version in its pod", async () => {
     const folder = await mkdtemp(join(tmpdir(), "chart-"));
     try {
       await cp(CHART, folder, { recursive: true });
@@ -119,7 +119,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     });
   });
 
-  test("gets valid settings, including the given ones", async () => {
+  test("gets valid settings, including settings from the values", async () => {
     const made = await vaultOf(
       vault({
         backup: BACKUP,
@@ -204,7 +204,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     });
   });
 
-  test("accepts connections from the API and backups, and connects only to its database", async () => {
+  test("accepts connections only from the API and backups, and connects only to its database", async () => {
     const { objects } = await vaultOf(SEALED);
     const { ingress, egress } = named(objects, "NetworkPolicy", "deputize-keyvault").spec;
     expect(ingress.flatMap(componentsIn)).toEqual(["api", "keyvault-backup"]);
@@ -240,7 +240,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
   });
 
   const existing = { mode: "existingSecret", serverSecret: "server", apiSecret: "api" };
-  test("uses the existing certificates that are named", async () => {
+  test("uses existing certificates if the values name them", async () => {
     const made = await vaultOf(vault({ tls: existing }));
     expect(volumesOf(made).find(({ name }) => name === "keyvault-tls")?.secret).toMatchObject({
       secretName: "server",
@@ -257,7 +257,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
       "keyvault.database.existingSecret.name is empty.",
     ],
     [
-      "a database in a trial",
+      "an external database in a trial",
       { trial: { enabled: true }, keyvault: { database: { existingSecret: { name: "given" } } } },
       "trial.enabled=true and keyvault.database.existingSecret.name are both given.",
     ],

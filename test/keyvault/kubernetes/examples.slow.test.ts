@@ -18,7 +18,7 @@ const ARROWS: [file: string, policies: string[], ports: number[]][] = [
   ["backups.yaml", [DENY], []],
 ];
 
-describe.skipIf(program.missing !== undefined)("the vault's examples, beside the production example", () => {
+describe.skipIf(program.missing !== undefined)("the vault's examples, together with the production example", () => {
   test.each(ARROWS)(
     "%s uses only volumes, Secrets and routes of the release",
     async (file, policies, ports) => {

@@ -112,7 +112,7 @@ test("an adoption skips a row that no vault wrote and adopts the others", async 
   expect(coded).toEqual(["even", "acc-2"]);
 });
 
-test("an adoption adopts more rows than one record can name, each once", async () => {
+test("an adoption adopts more rows than one record can name, and each row once", async () => {
   const keys = Array.from({ length: 600 }, (_, index) => key(`k-${index}`));
   const { coded } = await adopt({ keys, tenants: [tenant("acc-1")] }, () => true);
   expect(coded).toHaveLength(601);

@@ -43,7 +43,7 @@ const create = async () => {
 };
 const seal = (text: string) => home.sql(`update keys set ${text} where key_id = '${one.key_id}'`);
 
-test("a row without a code neither signs, changes nor allows a new key before its adoption", async () => {
+test("before its adoption, a row without a code cannot sign, change or allow a new key", async () => {
   expect(await sign(one)).toBe("key_damaged");
   const disabling = await vault.post(`/v1/keys/${one.key_id}/disable`, { tenant: "acc-1" });
   expect(codeOf(disabling)).toBe("key_damaged");
@@ -84,7 +84,7 @@ test("an adoption skips a row that is altered after the second admin's approval"
   await seal(`ceiling = '["data:read"]'`);
 });
 
-test("an adoption approved after a restart names every row in its record, and all keys sign", async () => {
+test("an adoption approved after a restart names every row in its records, and then all keys sign", async () => {
   const asked = await adopt(admins[0]);
   vault = await vault.restart();
   expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 1, tenants: 0, rows: asked.rows });

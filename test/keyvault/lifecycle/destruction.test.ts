@@ -34,7 +34,7 @@ async function both(path: string, body: object = {}) {
 const destroyKey = (key: string) => both(`/v1/keys/${key}/destroy`, WEEK);
 const destroyTenant = (tenant: string) => both(`/v1/tenants/${tenant}/destroy`, WEEK);
 
-test("two admins destroy a key, which stops signing immediately and loses its seeds after the waiting period", async () => {
+test("a key that two admins destroy stops signing immediately and loses its seeds after the waiting period", async () => {
   const key = await makeKey();
   const destroy = (client: Client, after_days = 7) => post(client, `/v1/keys/${key}/destroy`, { after_days });
   for (const days of [6, 31]) expect(codeOf(await destroy(alice, days))).toBe("invalid_request");
@@ -85,7 +85,7 @@ test("a destroyed key does not sign after its seeds are restored from a copy of 
   expect(await sign(key, "acc-3")).toBe("key_damaged");
 });
 
-test("one admin cancels a destruction, and the key stays disabled until two admins enable it", async () => {
+test("a key stays disabled after one admin cancels its destruction, until two admins enable it", async () => {
   const key = await makeKey();
   const cancel = async (client: Client) => (await post(client, `/v1/keys/${key}/destroy/cancel`)).body;
   await post(alice, `/v1/keys/${key}/destroy`, WEEK);
@@ -98,7 +98,7 @@ test("one admin cancels a destruction, and the key stays disabled until two admi
   expect(await sign(key)).toBe(200);
 });
 
-test("two admins destroy a tenant's data key, which makes only its keys unusable", async () => {
+test("destroying a tenant's data key needs two admins and makes only that tenant's keys unusable", async () => {
   const [key, other] = [await makeKey("acc-9"), await makeKey("acc-8")];
   const path = "/v1/tenants/acc-9/destroy";
   const destroy = (client: Client, after_days = 7) => post(client, path, { after_days });
@@ -168,7 +168,7 @@ test("admins cannot disable, enable or destroy the vault's own key", async () =>
   expect((await makeKey()).length).toBe(32);
 });
 
-test("an altered row is neither erased nor cancelled, and does not prevent the erasure of others", async () => {
+test("the destruction of an altered row is neither carried out nor cancelled, and does not prevent other erasures", async () => {
   const [altered = "", due = ""] = [await makeKey("acc-7"), await makeKey("acc-7")].sort();
   for (const key of [altered, due]) await destroyKey(key);
   await vault.home.sql("update keys set destroy_at = '2020-01-01' where key_id = $1", [altered]);
@@ -188,13 +188,13 @@ test("an altered row is neither erased nor cancelled, and does not prevent the e
 });
 
 test.each([
-  ["an earlier date of erasure", "destroy_at = '2020-01-01'"],
-  ["a removed date of erasure", "state = 'active', destroy_at = NULL"],
+  ["an earlier erasure date", "destroy_at = '2020-01-01'"],
+  ["a removed erasure date", "state = 'active', destroy_at = NULL"],
   [
-    "an invented wish of an admin",
+    "a forged request by an admin",
     `pending = '{"action":"destroy","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`,
   ],
-])("a tenant to be destroyed with %s in the database is damaged and is not changed", async (what, lie) => {
+])("a tenant that is being destroyed counts as damaged and is not changed if it has %s in the database", async (what, lie) => {
   const tenant = `acc-${what.replaceAll(" ", "-")}`;
   const key = await makeKey(tenant);
   await destroyTenant(tenant);
@@ -207,7 +207,7 @@ test.each([
   expect(await vault.recordsAfter(seq)).toEqual([{ statement: "tenant_destroy_cancel", outcome: "failed" }]);
 });
 
-test("rows that the database reports as due too early are not erased", async () => {
+test("rows whose due date was moved forward in the database are not erased", async () => {
   const [key, other] = [await makeKey("acc-early"), await makeKey("acc-early-too")];
   await destroyKey(key);
   await destroyTenant("acc-early-too");
@@ -239,7 +239,7 @@ test("rows that the database reports as due too early are not erased", async () 
   expect(await eraseDue()).toEqual({ keys: 1, tenants: 1 });
 });
 
-test("an attempt to destroy a missing tenant, or to cancel that, is recorded", async () => {
+test("an attempt to destroy a missing tenant, or to cancel its destruction, is recorded", async () => {
   const seq = vault.head();
   expect(codeOf(await post(alice, "/v1/tenants/acc-none/destroy", WEEK))).toBe("key_not_found");
   expect(codeOf(await post(bob, "/v1/tenants/acc-none/destroy/cancel"))).toBe("key_not_found");

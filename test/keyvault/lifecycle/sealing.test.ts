@@ -51,7 +51,7 @@ function heldUp(recorded: () => Promise<unknown> = async () => {}, other: Partia
   return { sealing, token, letGo, records };
 }
 
-test("sealing during an unsealing wins, and both are recorded later", async () => {
+test("a seal request during an unsealing takes precedence, and both are recorded later", async () => {
   const { sealing, token, letGo, records } = heldUp();
   const opening = sealing.unseal(ADMIN, PIN);
   expect(await sealing.seal(OTHER)).toMatchObject({ reason: "asked", by: "admin/other" });
@@ -67,7 +67,7 @@ test("sealing during an unsealing wins, and both are recorded later", async () =
   ]);
 });
 
-test("a second concurrent unsealing must wait", async () => {
+test("a second concurrent unsealing is refused until the first one has finished", async () => {
   const { sealing, letGo } = heldUp();
   const opening = sealing.unseal(ADMIN, PIN);
   expect(await sealing.unseal(OTHER, PIN)).toMatchObject({ refused: "rate_limited", retryAfterSeconds: 1 });
@@ -75,7 +75,7 @@ test("a second concurrent unsealing must wait", async () => {
   expect(await opening).toEqual({ sealed: false });
 });
 
-test("sealing while an unsealing is being recorded wins too", async () => {
+test("a seal request takes precedence while an unsealing is being recorded", async () => {
   let atRecord: () => Promise<unknown> = async () => undefined;
   const { sealing, token, letGo, records } = heldUp(() => atRecord());
   letGo();
@@ -112,7 +112,7 @@ test("only the last hundred attempts on a sealed vault are kept and recorded", a
   ]);
 });
 
-test("wrong PINs delay their caller by up to a minute, and a right one resets the delay", async () => {
+test("wrong PINs delay their caller by up to a minute, and a correct PIN resets the delay", async () => {
   let now = 0;
   const { sealing, token, letGo } = heldUp(undefined, { elapsed: () => now });
   const { unseal } = token;
@@ -135,14 +135,14 @@ test("wrong PINs delay their caller by up to a minute, and a right one resets th
   expect(await sealing.unseal(ADMIN, PIN)).toMatchObject({ retryAfterSeconds: 1 });
 });
 
-test("a caller must wait even if many others fail in between", async () => {
+test("a caller with a wrong PIN must wait even if many other callers fail in between", async () => {
   const { sealing, token } = heldUp();
   token.unseal = () => Promise.reject(new WrongPin("no"));
   for (let count = 0; count < 100; count += 1) await sealing.unseal({ ...ADMIN, name: `a-${count}` }, PIN);
   expect(await sealing.unseal({ ...ADMIN, name: "a-0" }, PIN)).toMatchObject({ refused: "rate_limited" });
 });
 
-test("a box that the token's process cannot open counts as an attempt, but one for an earlier process does not", async () => {
+test("an encrypted PIN that the token's process cannot open counts as an attempt, but one for an earlier process does not", async () => {
   const { sealing, token } = heldUp();
   const stale = { refused: "stale_offer" };
   expect(await sealing.unseal(ADMIN, { ...PIN, offer: "" })).toMatchObject(stale);
@@ -160,7 +160,7 @@ test("sealing a sealed vault keeps its time, reason and admin", async () => {
   expect(sealing.state()).toMatchObject({ reason: "no_pin_file", by: null });
 });
 
-test("a vault whose token process ends during the unsealing stays sealed", async () => {
+test("a vault stays sealed if its token process exits during the unsealing", async () => {
   const { sealing, token, letGo } = heldUp(async () => token.seal("process_ended"));
   letGo();
   await expect(sealing.unseal(ADMIN, PIN)).rejects.toMatchObject({ code: "token_unavailable" });
@@ -188,7 +188,7 @@ test("events while the vault is sealed are recorded once and in order, even if t
   expect(records.at(-1)?.detail).toEqual({ sealed_since: since, reason: "no_pin_file" });
 });
 
-test("the log names who seals, who enters a PIN, and why a vault does not open", async () => {
+test("the log names the admin who seals, the caller who enters a PIN, and the reason why a vault does not open", async () => {
   const lines: object[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
   const journal = { change: () => Promise.reject(new Error("no database")) } as unknown as Journal;

@@ -73,7 +73,7 @@ async function asked(prepare: (typeof WISHES)[keyof typeof WISHES], hours = 1_00
 }
 
 test.each(Object.entries(WISHES))(
-  "the rule of two for %s ignores an admin whose certificate was revoked meanwhile",
+  "the two-admin rule for %s ignores a request if its admin's certificate was revoked meanwhile",
   async (_, prepare) => {
     const { ask, before, after, alice } = await asked(prepare);
     await revoke(alice);
@@ -82,19 +82,19 @@ test.each(Object.entries(WISHES))(
   },
 );
 
-test("the rule of two ignores an admin whose certificate has expired meanwhile", async () => {
+test("the two-admin rule ignores a request if its admin's certificate has expired meanwhile", async () => {
   const { ask, before } = await asked(WISHES["destroying a key"], 1);
   vault.clock.move(2 * 3_600);
   expect(await ask(bob)).toMatchObject({ state: before, pending: { admin: "bob" } });
 });
 
-test("the rule of two counts two certificates with one name as one admin", async () => {
+test("the two-admin rule counts two certificates with the same name as one admin", async () => {
   const { ask, name, after } = await asked(WISHES["destroying a key"]);
   expect(await ask(await admin(name, 1_000))).toMatchObject({ error: { code: "policy_violation" } });
   expect(await ask(bob)).toMatchObject({ state: after });
 });
 
-test("the rule of two accepts a renewed request of an admin with a new certificate", async () => {
+test("the two-admin rule accepts an admin's renewed request with a new certificate", async () => {
   const { ask, name, before, after, alice } = await asked(WISHES["enabling a key"]);
   await revoke(alice);
   expect(await ask(await admin(name, 1_000))).toMatchObject({ state: before, pending: { admin: name } });
@@ -128,7 +128,7 @@ const DAY = 86_400;
 
 test.each([
   ["approved 24 hours later", DAY, "active"],
-  ["too old a second after that", DAY + 1, "disabled"],
+  ["too old after 24 hours and one second", DAY + 1, "disabled"],
   ["approved after the clock was set back by 24 hours", -DAY, "active"],
   ["too far ahead after the clock was set back further", -DAY - 1, "disabled"],
 ])("one admin's request is %s", async (_, seconds, state) => {
@@ -157,7 +157,7 @@ test.each([
   ["a key", (key: string) => `/v1/keys/${key}/destroy`],
   ["a tenant", () => "/v1/tenants/acc-named/destroy"],
 ])(
-  "the record of the destruction of %s names both admins, and one admin can cancel the wish",
+  "the record of the destruction of %s names both admins, and one admin can cancel the request",
   async (_, pathOf) => {
     const path = pathOf(await makeKey("acc-named"));
     const seq = vault.head();
@@ -182,7 +182,7 @@ test.each([
   },
 );
 
-test("a wish shows who requested what, and when", async () => {
+test("a pending request shows its admin, its action and its time", async () => {
   const { ask } = await WISHES["destroying a key"]("acc-shown");
   const { pending } = await ask(bob);
   const shown = { action: "destroy", days: 7, admin: "bob", asked_at: expect.any(String) };
@@ -193,7 +193,7 @@ test("a wish shows who requested what, and when", async () => {
   expect((keys as { pending: unknown }[]).map((key) => key.pending)).toEqual([shown]);
 });
 
-test("a wish without a certificate, from an older version, waits for two admins again", () => {
+test("a pending request from an older version, without a certificate, needs two admins again", () => {
   const now = new Date();
   const pending = { action: "enable", admin: "alice", asked_at: now.toISOString() } as const;
   const decided = decideByTwo(pending, { action: "enable" }, ADMIN, { now, accepts: () => true });
@@ -204,7 +204,7 @@ test.each([
   ["another action", { action: "enable", days: 7 }],
   ["another number of days", { action: "destroy", days: 30 }],
   ["other rows", { action: "destroy", days: 7, rows: "some" }],
-] as const)("a request for %s approves nothing and replaces the wish", (_, wish) => {
+] as const)("a request for %s approves nothing and replaces the pending request", (_, wish) => {
   const now = new Date();
   const judged = { now, accepts: () => true };
   const asked = { action: "destroy", days: 7 } as const;

@@ -46,7 +46,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
       () => false,
     );
 
-  test("unwraps under the same context only, and never wraps to the same bytes twice", async () => {
+  test("unwraps only with the same context, and never gives the same wrapped bytes twice", async () => {
     const [one, other] = await Promise.all([token.wrap(plain, context), token.wrap(plain, context)]);
     expect(one.kek).toBe("kek-1");
     expect(Buffer.from(one.box).equals(Buffer.from(other.box))).toBe(false);
@@ -57,7 +57,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     }
   });
 
-  test("detects any flipped bit of a wrapped text and continues in the same process", async () => {
+  test("detects any flipped bit of a wrapped text and keeps working in the same process", async () => {
     const { kek, box } = await token.wrap(plain, context);
     const pid = token.pid();
     for (let at = 0; at < box.length; at += 1) {
@@ -95,7 +95,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     expect(codes.every((code) => code.length === 64)).toBe(true);
   });
 
-  test("fails calls in flight if its process is killed, and restarts with the same keys", async () => {
+  test("rejects running calls if its process is killed, and restarts with the same keys", async () => {
     const wrapped = await token.wrap(plain, context);
     const code = await token.authenticate([plain]);
     const pid = token.pid()!;

@@ -43,7 +43,7 @@ test.each([
   [60, "a signature"],
   [-61, "policy_violation"],
   [61, "policy_violation"],
-])("a challenge of %i s from now gets %s", async (offset, expected) => {
+])("a challenge with a time %i s from now gets %s", async (offset, expected) => {
   const signed = await answer({ challenge_at: vault.now() + offset });
   expect(isRefusal(signed) ? signed.refused : "a signature").toBe(expected);
 });
@@ -56,7 +56,7 @@ test.each<[string, Partial<ChallengeBinding>]>([
   ["a stream of 16 bytes", { stream_id: bytes(1, 16), stream_seq: 1 }],
   ["a stream without its number", { stream_id: bytes(1) }],
 ])(
-  "a challenge with %s is refused, because its signed bytes would not be a challenge's",
+  "a challenge with %s is refused, because its signed bytes would not be those of a challenge",
   async (_, binding) => {
     expect(await answer(binding)).toMatchObject({ refused: "invalid_request" });
   },

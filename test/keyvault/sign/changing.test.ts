@@ -74,7 +74,7 @@ test.each([
   }
 });
 
-test("no revocation list is granted after the record that its key was disabled", async () => {
+test("no revocation list is granted after the record that disables its key", async () => {
   const { key_id } = await makeRoot();
   const { journal } = vault.vault;
   let disabled = false;

@@ -208,7 +208,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
   });
 });
 
-test("a ceiling can shrink with immediate effect, and never grow", async () => {
+test("a ceiling can be narrowed with immediate effect and never widened", async () => {
   const bounded = await vault.makeAgent("acc-1", ["data:read", "data:share"]);
   const shrink = (ceiling: string[], tenant = "acc-1") => vault.shrink(bounded.key_id, tenant, ceiling);
   const refused = { refused: "policy_violation" };
@@ -227,7 +227,7 @@ test("a ceiling can shrink with immediate effect, and never grow", async () => {
   expect(await shrink(["data:read"])).toMatchObject(refused);
 });
 
-test("custom:* shrinks to a custom scope in a root's ceiling, but grants only itself in an agent's", async () => {
+test("custom:* can be narrowed to one custom scope in a root's ceiling, but in an agent's ceiling it grants only itself", async () => {
   const refused = { refused: "policy_violation" };
   const { any, literal } = others;
   expect(await vault.shrink(literal.key_id, "acc-custom", REFUND)).toMatchObject(refused);

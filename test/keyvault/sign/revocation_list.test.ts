@@ -41,7 +41,7 @@ async function list(ends: Record<string, number>, changed: object = {}, key = ro
 }
 const code = async (answer: Promise<{ error?: { code: string } }>) => (await answer).error?.code;
 
-test("a list names its key, is signed by it, and never goes back in time", async () => {
+test("a revocation list names its key, is signed by it, and is never older than the previous list", async () => {
   const first = await list({ "cert-1": 0 });
   expect(first).toMatchObject({ issuer_id: root.key_id, updated_at: now(), revoked_certs: ["cert-1"] });
   expect(first).not.toHaveProperty("expires_at");
@@ -57,7 +57,7 @@ test("a list names its key, is signed by it, and never goes back in time", async
   expect(await code(list({}, {}, agent))).toBe("purpose_mismatch");
 });
 
-test("the last list is signed again while its time is allowed, but no other list of the same time", async () => {
+test("the last list is signed again while its time is allowed, but no other list with the same time is signed", async () => {
   const first = await list({ "cert-1": 0 });
   const again = { updated_at: first.updated_at };
   expect(await verifyRevocationList(await list({ "cert-1": 0 }, again), root.public_key)).toBeUndefined();
@@ -102,7 +102,7 @@ test("listing a certificate again cannot make its expiry earlier, even if it is 
   expect(await code(list({ forever: 1 }))).toBeUndefined();
 });
 
-test("each root key has its own list, and a refused list does not change it", async () => {
+test("each root key has its own revocation list, and a refused list does not change it", async () => {
   const other = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "other" });
   await list({ "cert-1": 0 });
   expect(await code(list({ "cert-2": 0 }, {}, other))).toBeUndefined();
@@ -110,7 +110,7 @@ test("each root key has its own list, and a refused list does not change it", as
   expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
 });
 
-test("one of several concurrent lists is signed, and the others are compared with it", async () => {
+test("only one of several concurrent revocation lists is signed, and the next list is compared with it", async () => {
   const racing = await Promise.all(["a", "b", "c", "d"].map((certificate) => list({ [certificate]: 0 })));
   const signed = racing.filter(({ error }) => error === undefined);
   expect(signed).toHaveLength(1);
@@ -128,7 +128,7 @@ test("only the entries of the last signed list are stored", async () => {
   expect(kept).toEqual([{ listed: '{"certificates":["cert-2"],"expires_at":[0]}' }]);
 });
 
-test("a list is recorded with the digest of its signed bytes, and survives a restart", async () => {
+test("a revocation list is recorded with the digest of its signed bytes, and is known after a restart", async () => {
   const first = await list({ "cert-1": 0 });
   vault = await vault.restart();
   const [row] = await vault.home.sql<{ digest: Buffer }>(

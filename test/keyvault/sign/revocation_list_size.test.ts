@@ -44,7 +44,7 @@ const refused = { status: 400, body: { error: { code: "invalid_request" } } };
 
 describe("the number of certificates in a list", () => {
   test.each([0, 1, 1_000, 1_001, MAX_CERTS_PER_REVOCATION_LIST])(
-    "may be %d, and all are signed in order",
+    "may be %d, and all certificates are signed in order",
     async (count) => {
       const fields = fieldsOf(ids(count));
       const { status, body } = await send(fields);
@@ -82,7 +82,7 @@ describe("the size of a list's body", () => {
     return text;
   }
 
-  test("suffices for the maximum number of the service's own certificates", () => {
+  test("may be large enough for the maximum number of the service's own certificates", () => {
     const tenant = "x".repeat(128);
     const body = { ...fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST)), tenant };
     expect(Buffer.byteLength(JSON.stringify(body))).toBeLessThanOrEqual(MAX_LIST_BODY_BYTES);
@@ -98,7 +98,7 @@ describe("the size of a list's body", () => {
     },
   );
 
-  test("may exceed that of any other call", async () => {
+  test("may exceed the body size of any other call", async () => {
     const text = JSON.stringify({ pad: "x".repeat(131_073 - JSON.stringify({ pad: "" }).length) });
     for (const kind of ["challenge", "delegation"]) {
       expect(JSON.stringify((await post(kind, text)).body)).toContain("more than 131072 bytes");

@@ -21,13 +21,13 @@ const trustIn = (...authorities: string[]): TlsMaterial => ({
   revoked: new Set(),
 });
 
-test("an authority can issue end certificates but no further authorities", async () => {
+test("an authority can issue client and server certificates but no further authorities", async () => {
   const { certificate } = await createAuthority(validity);
   const constraints = new x509.X509Certificate(certificate).getExtension(x509.BasicConstraintsExtension);
   expect(constraints).toMatchObject({ ca: true, pathLength: 0, critical: true });
 });
 
-test("isTrusted accepts only what the authority itself signed, not what its clients or a namesake signed", async () => {
+test("isTrusted accepts only certificates that the authority itself signed, not its clients or an authority of the same name", async () => {
   const authority = await createAuthority(validity);
   const client = await issueCertificate(authority, { ...subject, role: "api" }, validity);
   const namesake = await createAuthority(validity);
@@ -42,7 +42,7 @@ test("isTrusted accepts only what the authority itself signed, not what its clie
   expect(await trusted(relabelled), "the authority's certificate with another key").toBe(false);
 });
 
-test("requireTls rejects certificates beside another vault's authority", async () => {
+test("requireTls rejects certificates in a folder with another vault's authority", async () => {
   const [own, other] = [
     await mkdtemp(join(tmpdir(), "keyvault-")),
     await mkdtemp(join(tmpdir(), "keyvault-")),

@@ -39,7 +39,7 @@ test("PEM files end with a newline, so that they can be concatenated", async () 
   }
 });
 
-test("the first certificates are valid for 397 days, the authority for ten years, both from five minutes ago", async () => {
+test("the first certificates are valid for 397 days and the authority for ten years, both starting five minutes ago", async () => {
   await installTls(dir, ["localhost"], NOW);
   for (const name of ["ca", "server", "api", "admin"]) {
     const { validFromDate, validToDate } = await read(`${name}.pem`);
@@ -135,7 +135,7 @@ test("a new revocation list is readable only by its owner", async () => {
   expect((await stat(inDir("revoked"))).mode & 0o777).toBe(0o600);
 });
 
-test("readMaterial rejects files without an authority or with another key", async () => {
+test("readMaterial rejects files without an authority or with a key that does not match", async () => {
   await installTls(dir, ["localhost"], NOW);
   await readMaterial(files());
   const ca = await readFile(inDir("ca.pem"));
@@ -152,7 +152,7 @@ test("readMaterial rejects files without an authority or with another key", asyn
   );
 });
 
-test("a reload and each different fault are logged once", async () => {
+test("each reload and each new fault are logged once", async () => {
   await installTls(dir, ["localhost"], NOW);
   const lines: Record<string, unknown>[] = [];
   const log = pino(

@@ -36,7 +36,7 @@ async function open(log = SILENT): Promise<Trust> {
   return trust;
 }
 
-test("revokeCertificate adds a certificate once, also after a line without a newline", async () => {
+test("revokeCertificate adds a certificate only once, even if the last line has no newline", async () => {
   await writeFile(list, "0A:0b");
   const serial = await revoke();
   expect(await revoke()).toBe(serial);
@@ -44,7 +44,7 @@ test("revokeCertificate adds a certificate once, also after a line without a new
   expect((await readFile(list, "utf8")).split("\n")).toHaveLength(3);
 });
 
-test("revokeCertificate fails if the vault cannot read the list, and names the bad line", async () => {
+test("revokeCertificate fails if the vault cannot parse the list, and names the invalid line", async () => {
   await writeFile(list, "# stolen\n0a0b\nserial=0c\n");
   await expect(revoke()).rejects.toThrow(
     `${list}: line 3 is not a hexadecimal serial number; no revocation is read until it is corrected`,
@@ -58,7 +58,7 @@ test("revokeCertificate fails if the list cannot be read, and does not create a 
   await expect(revoked).rejects.toThrow(`${dir} cannot be read`);
 });
 
-test("a new list after a missing one adds revocations, but does not accept certificates of the old list", async () => {
+test("a new list after a missing list adds revocations, but does not reinstate certificates of the old list", async () => {
   const lines: { reason?: string }[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line) as { reason?: string }) });
   const [stolen, former, other] = await Promise.all(["api", "admin", "server"].map(certificateOf));

@@ -31,7 +31,7 @@ test("createFrameReader returns whole messages in order, however the pipe splits
   }
 });
 
-test("createFrameReader refuses an oversized message at its announcement", () => {
+test("createFrameReader rejects an oversized message as soon as its length is announced", () => {
   expect(createFrameReader().push(header(MAX_FRAME_BYTES))).toEqual([]);
   expect(() => createFrameReader().push(header(MAX_FRAME_BYTES + 1))).toThrow(/too large/);
   expect(() => encodeFrame(new Uint8Array(MAX_FRAME_BYTES))).toThrow(/too large/);
@@ -49,7 +49,7 @@ test("createFrameReader overwrites a partial message after joining it with the n
   expect(begun).toEqual(Buffer.alloc(frame.length - 1));
 });
 
-test("encodeFrame keeps only the frame of a message", () => {
+test("encodeFrame leaves no copy of a message except its frame", () => {
   const concat = vi.spyOn(Buffer, "concat");
   const frame = encodeFrame({ secret: Buffer.alloc(64, 7) });
   expect(frame.includes(Buffer.alloc(64, 7))).toBe(true);
@@ -61,7 +61,7 @@ const SECRET_BYTES = 32;
 const NONCE_AND_TAG_BYTES = 28;
 const wrapped = { kek: "kek-1", box: Buffer.alloc(NONCE_AND_TAG_BYTES + SECRET_BYTES) };
 
-test("applyMask hides a secret, differs each time, and restores it when applied again", () => {
+test("applyMask hides a secret differently each time, and restores it when the same mask is applied again", () => {
   const secret = Buffer.alloc(SECRET_BYTES, 7);
   const masks = [createMask(wrapped), createMask(wrapped)] as const;
   const [one, other] = masks.map((mask) => applyMask(Buffer.from(secret), mask)) as [Uint8Array, Uint8Array];
@@ -71,7 +71,7 @@ test("applyMask hides a secret, differs each time, and restores it when applied 
   expect(applyMask(other, masks[1])).toEqual(secret);
 });
 
-test("applyMask refuses a mask that is too short", () => {
+test("applyMask rejects a mask that is too short", () => {
   const secret = Buffer.alloc(SECRET_BYTES, 7);
   expect(createMask(wrapped)).toHaveLength(SECRET_BYTES);
   expect(() => applyMask(secret, createMask(wrapped).subarray(1))).toThrow(/shorter/);

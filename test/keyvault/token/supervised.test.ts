@@ -74,7 +74,7 @@ function isOffered(): boolean {
   }
 }
 
-test("the log reports a sealing with its reason, and unseal() fails while the next process starts", async () => {
+test("the log reports a sealing with its reason, and unseal() fails while the new token process starts", async () => {
   token = await openToken(await settings(), log);
   token.seal("asked");
   token.seal("chain_broken");
@@ -91,7 +91,7 @@ test("the log reports a sealing with its reason, and unseal() fails while the ne
   await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
 });
 
-test("the log names the call after which a process missed its deadline and was ended", async () => {
+test("the log names the call that missed its deadline, after which the process was killed", async () => {
   const link = openTokenLink({}, log);
   await link.request({ kind: "offer" }, 20_000);
   process.kill(link.pid!, "SIGSTOP");
@@ -100,7 +100,7 @@ test("the log names the call after which a process missed its deadline and was e
   expect(lines).toEqual([{ level: ERROR, event: "token_deadline", kind: "offer" }]);
 });
 
-test("the log contains what the module writes to standard error", async () => {
+test("the log contains the module's output on standard error", async () => {
   await openTokenLink({ NODE_OPTIONS: "--no-such-option" }, log).ended;
   const others = lines.filter(({ level, event }) => level !== WARN || event !== "token_stderr");
   expect(others).toEqual([]);

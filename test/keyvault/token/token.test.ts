@@ -36,7 +36,7 @@ const isWell = () =>
 const context = Buffer.from("tenant acc-1");
 const plain = Buffer.alloc(32, 7);
 
-test("the token codes any amount of text with the same codes as in small calls", async () => {
+test("the token returns the same codes for any amount of text as in small calls", async () => {
   const texts = Array.from({ length: 60 }, (_, index) => Buffer.alloc(131_072, index));
   const start = Buffer.alloc(32);
   const chained = await token.chain(start, texts);
@@ -56,7 +56,7 @@ test("the code of a state differs from a record's code over the same bytes", asy
   for (const record of [first, second]) expect(record).not.toEqual(state);
 });
 
-test("every frame and chunk on the token's pipe is overwritten after use", async () => {
+test("every frame and chunk from the token's pipe is overwritten after use", async () => {
   const sent: Buffer[] = [];
   const came: Buffer[] = [];
   const { write, emit } = Socket.prototype;
@@ -94,7 +94,7 @@ test("a child that does not answer for 5 s is replaced, and its calls fail", asy
   expect(token.pid()).not.toBe(pid);
 });
 
-test("the token does not open with a short PIN, a PIN file that everybody may read, or none", async () => {
+test("the token does not open with a short PIN, with a PIN file that everybody may read, or without a PIN", async () => {
   const { place, environment } = await tokenSettings(home.config.token);
   const open = (pinFile: string) => openToken({ place: { ...place, pinFile }, environment }, SILENT);
   const file = `${home.dir}/pin`;
@@ -120,7 +120,7 @@ test("the error names a module that cannot be loaded or a missing token", async 
   );
 });
 
-test("an oversized message fails alone, and the child continues after its deadline", async () => {
+test("only an oversized message fails, and the child still works after that call's deadline", async () => {
   const link = openTokenLink({}, SILENT);
   let ended = false;
   void link.ended.then(() => {
@@ -143,7 +143,7 @@ const WRONG = Buffer.alloc(64, 0x30);
 test.each([
   ["got a wrong PIN", (offer: Uint8Array) => encryptPin(WRONG, offer), WrongPin],
   ["got a PIN that was not encrypted to it", () => encryptPin(WRONG, createOffer().publicKey), StaleOffer],
-])("a process that %s ends and accepts no second attempt", async (_, boxFor, refusal) => {
+])("a token process that %s exits and accepts no second attempt", async (_, boxFor, refusal) => {
   const { place, environment } = await tokenSettings(home.config.token);
   const link = openTokenLink(environment, SILENT);
   const { publicKey } = await link.request({ kind: "offer" }, 20_000);
@@ -153,7 +153,7 @@ test.each([
   await expect(link.request({ kind: "offer" }, 20_000)).rejects.toThrow(/not running/);
 });
 
-test("a process ends after one failure of its token, so no call uses a token in doubt", async () => {
+test("a token process exits after one failure of its token, so that no call uses an unreliable token", async () => {
   const { place, environment } = await tokenSettings(home.config.token);
   const link = openTokenLink(environment, SILENT);
   await link.request({ kind: "open", ...place }, 20_000);
@@ -162,7 +162,7 @@ test("a process ends after one failure of its token, so no call uses a token in 
   await link.ended;
 });
 
-test("a process without an open token refuses token operations", async () => {
+test("a token process without an open token refuses token operations", async () => {
   const link = openTokenLink({}, SILENT);
   await expect(link.request({ kind: "rotate" }, 20_000)).rejects.toThrow("The token is not open");
   await link.ended;
@@ -198,7 +198,7 @@ test("the tenth version of the key-encryption key is newer than the ninth, also 
   }
 });
 
-test("a version is no longer used from the moment its retirement is requested", async () => {
+test("a key-encryption key version is not used from the moment its retirement is requested", async () => {
   await token.rotate();
   const before = token.info().keks;
   process.kill(token.pid()!, "SIGSTOP");

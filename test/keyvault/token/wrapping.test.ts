@@ -61,7 +61,7 @@ function wrappedBefore(context = CONTEXT) {
   return wrapped;
 }
 
-test("rewrap wraps under the newest version and leaves no plaintext", () => {
+test("rewrap wraps under the newest version and leaves no plaintext in memory", () => {
   const wrapped = wrappedBefore();
   const [renewed] = operations.rewrap([{ wrapped, context: CONTEXT }]);
   expect(renewed?.kek).toBe("kek-2");
@@ -69,7 +69,7 @@ test("rewrap wraps under the newest version and leaves no plaintext", () => {
   expect(operations.unwrap(renewed!, CONTEXT)).toEqual(SECRET);
 });
 
-test("findVersions leaves no plaintext", () => {
+test("findVersions leaves no plaintext in memory", () => {
   const wrapped = wrappedBefore();
   const boxes = [
     { wrapped, context: CONTEXT },

@@ -36,14 +36,14 @@ test("the newest head is noted and available to the next process that opens the 
   expect((await token.health()).keks).toEqual(["kek-1"]);
 });
 
-test("a lower head, or another head with the same number, does not replace the note", async () => {
+test("a head with a lower number, or another head with the same number, does not replace the note", async () => {
   await token.noteHead(head(200));
   await token.noteHead(head(199));
   await token.noteHead(head(200, 2));
   expect(await noted()).toEqual(head(200));
 });
 
-test("a late lower note does not replace a note of another process", async () => {
+test("a late note with a lower number does not replace another process's note", async () => {
   const other = await open();
   await token.noteHead(head(300));
   await other.noteHead(head(310));
@@ -53,7 +53,7 @@ test("a late lower note does not replace a note of another process", async () =>
   await other.close();
 });
 
-test("a note with `anew` replaces all notes, even with a lower head", async () => {
+test("a note with `anew` replaces all notes, even if its number is lower", async () => {
   await token.noteHead(head(400));
   await token.noteHead(head(401));
   await token.noteHead(head(7), true);
@@ -63,7 +63,7 @@ test("a note with `anew` replaces all notes, even with a lower head", async () =
   expect(await noted()).toEqual(head(9));
 });
 
-test("a process killed while it writes notes leaves a valid one, and the token continues", async () => {
+test("a process killed while it writes notes leaves a valid note, and the token keeps working", async () => {
   for (let round = 1; round <= 4; round += 1) {
     const from = 1_000 * round;
     let acknowledged = from;
@@ -124,7 +124,7 @@ function moduleThat({ changesLabels }: { changesLabels: boolean }) {
 test.each([
   ["that can change labels", true],
   ["that cannot change labels", false],
-])("an interrupted note in a module %s leaves the previous one", (_, changesLabels) => {
+])("an interrupted note in a module %s leaves the previous note", (_, changesLabels) => {
   const { note, steps, labels } = moduleThat({ changesLabels });
   expect(note.read()).toBeNull();
   note.write(head(1), false);
@@ -137,7 +137,7 @@ test.each([
   }
 });
 
-test("an interrupted note with `anew` leaves the previous or the new head", () => {
+test("an interrupted note with `anew` leaves either the previous or the new head", () => {
   const { note, steps, labels } = moduleThat({ changesLabels: true });
   note.write(head(8), false);
   note.write(head(9), false);

@@ -35,7 +35,7 @@ function sessionOf(...labels: string[]) {
   };
 }
 
-test("findKeys refuses two keys with one label, because it cannot know which one is the vault's", () => {
+test("findKeys rejects two keys with the same label, because it cannot know which key is the vault's", () => {
   expect(() => findKeys(sessionOf("kek-1", "audit-1", "audit-1").session)).toThrow(
     "The token has two keys labelled audit-1",
   );
@@ -51,12 +51,12 @@ test("findKeys names a missing key and the command that creates it", () => {
   );
 });
 
-test("findKeys sorts versions by number and ignores other objects", () => {
+test("findKeys sorts key versions by number and ignores other objects", () => {
   const keys = findKeys(sessionOf("kek-10", "audit-1", "kek-9", "other", "kek-2").session);
   expect([...keys.keks.keys()]).toEqual(["kek-2", "kek-9", "kek-10"]);
 });
 
-test("createNextKek counts up from the newest version, even after gaps", () => {
+test("createNextKek increments the newest version's number, even after gaps", () => {
   const { asked, session } = sessionOf("kek-2", "audit-1", "kek-9");
   const { keks } = findKeys(session);
   createNextKek(session, keks);
@@ -65,7 +65,7 @@ test("createNextKek counts up from the newest version, even after gaps", () => {
   expect(asked.looked[0]).toEqual(expect.arrayContaining([...GUARDED]));
 });
 
-test("destroyKek refuses the newest version and an unknown one", () => {
+test("destroyKek rejects the newest version and an unknown version", () => {
   const { asked, session } = sessionOf("kek-1", "audit-1", "kek-2");
   const { keks } = findKeys(session);
   for (const label of ["kek-2", "kek-3", "audit-1"]) {
@@ -86,14 +86,14 @@ const moduleOf = (...labels: (string | undefined)[]) =>
     }),
   }) as unknown as pkcs11.PKCS11;
 
-test("findSlot returns the initialized token with exactly the label", () => {
+test("findSlot returns the initialized token with exactly this label", () => {
   expect(findSlot(moduleOf("other", undefined, "deputize", "deputize 2"), "deputize")).toEqual(
     Buffer.from([2]),
   );
   expect(findSlot(moduleOf("other", undefined), "deputize")).toBeUndefined();
 });
 
-test("findSlot refuses two tokens with the label, so that nobody can replace the vault's token", () => {
+test("findSlot rejects two tokens with the same label, so that nobody can replace the vault's token", () => {
   expect(() => findSlot(moduleOf("deputize", "deputize"), "deputize")).toThrow(
     /2 tokens are labelled deputize/,
   );
