@@ -19,7 +19,7 @@ function projectFiles(): SourceFile[] {
 }
 
 describe("the project", () => {
-  test("keeps the rules of the house", () => {
+  test("keeps the house rules", () => {
     const files = projectFiles();
     expect(files.map(({ path }) => path)).toEqual(
       expect.arrayContaining(["src/main.ts", "keyvault/main.ts", ".ci/run"]),
@@ -27,12 +27,12 @@ describe("the project", () => {
     expect(violations(files)).toEqual([]);
   });
 
-  test("has nothing at its top that does not belong there", () => {
+  test("has only expected files and folders at its top level", () => {
     expect(strangersAtTop(readdirSync(ROOT))).toEqual([]);
   });
 });
 
-describe("the check of the rules", () => {
+describe("the check of the house rules", () => {
   function found(path: string, text: string, ...others: SourceFile[]): string[] {
     return violations([{ path, text }, ...others]);
   }
@@ -100,7 +100,7 @@ describe("the check of the rules", () => {
     ]);
   });
 
-  test("ignores text that only looks like an import", () => {
+  test("ignores a string or comment that only looks like an import", () => {
     const text = '// import "../db/pool.ts"\nconst example = \'import "../db/pool.ts"\';';
     expect(found("src/protocol/verify.ts", text)).toEqual([]);
   });
@@ -146,7 +146,7 @@ describe("the check of the rules", () => {
     ]);
   });
 
-  test("reports each of two cycles that share no file, the shorter one first", () => {
+  test("reports two cycles that share no file, and the shorter cycle first", () => {
     const files = [
       importing("src/proofs/a.ts", "./b.ts"),
       importing("src/proofs/b.ts", "./c.ts"),
@@ -174,7 +174,7 @@ describe("the check of the rules", () => {
     expect(violations(files.slice(0, 2))).toEqual([]);
   });
 
-  test("lets a folder and the files beside it import each other", () => {
+  test("lets a folder and the files next to it import each other", () => {
     const files = [
       importingTypes("src/proofs/decide/b.ts", "../c.ts"),
       importingTypes("src/proofs/c.ts", "./decide/d.ts"),
@@ -182,7 +182,7 @@ describe("the check of the rules", () => {
     expect(violations(files)).toEqual([]);
   });
 
-  test("lets a folder have 17 files side by side and not 18", () => {
+  test("lets a folder have 17 files but not 18", () => {
     const files = (count: number, folder: string) =>
       Array.from({ length: count }, (_, number) => ({ path: `${folder}/f${number}.ts`, text: "" }));
     expect(violations(files(17, "src/proofs"))).toEqual([]);
@@ -236,7 +236,7 @@ describe("the check of the rules", () => {
     ]);
   });
 
-  test("lets a file have 300 lines and not 301", () => {
+  test("lets a file have 300 lines but not 301", () => {
     const lines = (count: number) => "export {};\n".repeat(count);
     expect(found("src/http/app.ts", lines(300))).toEqual([]);
     expect(found("src/http/app.ts", lines(301))).toEqual(["src/http/app.ts has 301 lines"]);
@@ -265,7 +265,7 @@ describe("the check of the rules", () => {
     expect(found("src/http/rate_limit.ts", "")).toEqual([]);
   });
 
-  test("has a list of the files allowed at the top", () => {
+  test("lists the files allowed at the top level", () => {
     expect(
       strangersAtTop([
         ...["src", "README.md", ".ci", ".biome.json", "deputize-0.1.0.tgz", "bench-results"],

@@ -23,7 +23,7 @@ const environment = {
 };
 
 describe("SERVICE_ADMINISTRATORS", () => {
-  test("accepts addresses separated by commas, and nobody by default", () => {
+  test("accepts email addresses separated by commas, and is empty by default", () => {
     const named = (SERVICE_ADMINISTRATORS?: string) =>
       readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", SERVICE_ADMINISTRATORS })
         .SERVICE_ADMINISTRATORS;
@@ -35,7 +35,7 @@ describe("SERVICE_ADMINISTRATORS", () => {
   });
 });
 
-test("HISTORY_RETENTION_MONTHS accepts whole months up to a century, and defaults to permanently", () => {
+test("HISTORY_RETENTION_MONTHS accepts whole months up to a century, and by default keeps the history permanently", () => {
   const read = (HISTORY_RETENTION_MONTHS?: string) =>
     readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", HISTORY_RETENTION_MONTHS })
       .HISTORY_RETENTION_MONTHS;
@@ -116,7 +116,7 @@ test("DOMAIN_RESOLVERS accepts addresses of DNS servers with optional ports", ()
   }
 });
 
-test("SUPPORT_CONTACT accepts a mail address or a URL", () => {
+test("SUPPORT_CONTACT accepts an email address or a URL", () => {
   const read = (value: string) =>
     readApiConfig({ ...environment, BASE_URL: "https://a", SUPPORT_CONTACT: value }).SUPPORT_CONTACT;
   for (const good of ["help@example.com", "https://example.com/help"]) expect(read(good)).toBe(good);
@@ -126,7 +126,7 @@ test("SUPPORT_CONTACT accepts a mail address or a URL", () => {
   }
 });
 
-describe("a secret in a file", () => {
+describe("a file with a secret", () => {
   let folder: string;
   let file: string;
   const value = `${"A".repeat(43)}=`;
@@ -175,7 +175,7 @@ describe("a secret in a file", () => {
     );
   });
 
-  test("gives way to the setting itself, and counts as absent if it is empty", () => {
+  test("has no effect if the setting itself is set, and counts as absent if it is empty", () => {
     const own = { DATABASE_URL: "postgres://own" };
     expect(roles.worker({ ...own, DATABASE_URL_FILE: missing }).DATABASE_URL).toBe("postgres://own");
     expect(roles.worker({ ...own, DATABASE_URL_FILE: "" }).DATABASE_URL).toBe("postgres://own");
@@ -222,8 +222,8 @@ describe("the event settings", () => {
     expect(faults({ ...tls, KAFKA_KEY: privateKey })).toBe("KAFKA_CERT: is required with KAFKA_KEY");
   });
 
-  /* The library accepts such files without an error, and then never connects. */
-  test("reject invalid certificates and keys, and a key of another certificate", async () => {
+  /* The Kafka library accepts such files without an error, and then never connects. */
+  test("reject invalid certificates and keys, and a key that does not match the certificate", async () => {
     const [{ certificate, privateKey }, other] = await Promise.all([
       createAuthority(validity),
       createAuthority(validity),
@@ -253,7 +253,7 @@ describe("the event settings", () => {
       { ...kafka, KAFKA_SASL_MECHANISM: "PLAIN", KAFKA_USERNAME: "u" },
       "KAFKA_PASSWORD: is required with KAFKA_SASL_MECHANISM and KAFKA_USERNAME",
     ],
-  ])("stop the start with a message about %o", (environment, message) => {
+  ])("stop the startup with a message about %o", (environment, message) => {
     expect(faults(environment)).toBe(message);
   });
 

@@ -9,7 +9,7 @@ const ROOT = join(import.meta.dirname, "..");
 /** Landed migrations are never edited. */
 const IS_MIGRATION = /\/migrations(\/|\.ts$)/;
 
-test("the English of sources, tests, charts and pages keeps the rules that a program can check", () => {
+test("the English of sources, tests, charts and pages follows the rules that a program can check", () => {
   const paths = execFileSync("git", ["ls-files"], { cwd: ROOT, encoding: "utf8" })
     .split("\n")
     .filter((path) => /\.(ts|mjs|md|ya?ml|tpl|sh)$|Dockerfile$|^\.ci\/run$/.test(path))

@@ -17,7 +17,7 @@ const PAGES = [
   ...globSync("docs/*.md", { cwd: fileURLToPath(TOP) }),
 ];
 
-/** Returns the files and folders that a page names as code, without placeholders. */
+/** Returns the file and folder names that a page formats as code, without placeholders. */
 const named = (page: string) =>
   [...read(page).matchAll(/`((?:src|keyvault|test|crds|charts|docs|\.ci)\/[^`\s]*)`/g)]
     .map(([, path = ""]) => path)
@@ -27,7 +27,7 @@ test.each(PAGES)("%s names only files and folders that exist", (page) => {
   expect(named(page).filter((path) => !existsSync(new URL(path, TOP)))).toEqual([]);
 });
 
-test("the check finds names of files and folders on pages", () => {
+test("the check of pages finds the names of files and folders", () => {
   expect(named("docs/architecture.md").length).toBeGreaterThan(60);
   expect(named("CONTRIBUTING.md").length).toBeGreaterThan(30);
 });

@@ -11,6 +11,6 @@ test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id contains its time in mi
   }
 });
 
-test("an id of another UUID version contains no time", () => {
+test("timeOfId returns undefined for an id of another UUID version", () => {
   expect(timeOfId("0192f3a0-0000-4000-8000-000000000000")).toBeUndefined();
 });

@@ -11,7 +11,7 @@ log.warn({ err: error }, "not stored");
 log.info({ api_key: "planted-value", nested: { signing_secret: "planted-value" } }, "made");
 `;
 
-test("a log line contains neither the values in a database error nor fields with a secret, but the SQLSTATE", () => {
+test("a log line contains a database error's SQLSTATE, but neither the error's values nor fields with a secret", () => {
   const lines = execFileSync(process.execPath, ["--input-type=module", "--eval", script], {
     encoding: "utf8",
   });

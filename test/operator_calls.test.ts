@@ -3,8 +3,8 @@ import { operatorDelegationRoutes } from "../src/delegations/declared/operator_r
 import { operatorCalls } from "../src/operator_calls.ts";
 import { operatorPlatformRoutes } from "../src/platforms/declared/operator_routes.ts";
 
-describe("the contract of the operator's calls", () => {
-  test("contains every route that the API declares for the operator, and no other call", () => {
+describe("the contract for the operator's calls", () => {
+  test("contains every route that the API declares for the operator, and no other calls", () => {
     const routes = [...operatorPlatformRoutes({} as never), ...operatorDelegationRoutes({} as never)];
     expect(routes.every(({ access }) => access === "operator")).toBe(true);
     const declared = routes.map(({ method, path, params, body, answer }) => ({

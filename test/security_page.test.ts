@@ -15,14 +15,14 @@ const named = [...page.matchAll(/^(\d+)\. `([^`]+)`: (.+)$/gm)].map(([, number, 
 /** The files that the page links to. */
 const linked = [...page.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, path]) => path ?? "");
 
-/** The cells of the table of the vault's powers and guarantees, without its header. */
+/** Cells of the table of the vault's powers and guarantees, without the header row. */
 const cells = page
   .slice(page.indexOf("| somebody has"))
   .split("\n")
   .filter((line) => line.startsWith("| ") && !line.startsWith("| somebody has"))
   .flatMap((line) => line.split("|").slice(2, -1));
 
-describe("the page on security", () => {
+describe("the security page", () => {
   test.each(named)("names an existing test: $number, $title", ({ file, title }) => {
     const text = readFileSync(fileURLToPath(new URL(file, root)), "utf8");
     expect(text).toContain(title);
@@ -47,7 +47,7 @@ describe("the page on security", () => {
     expect([...new Set(used)].sort((a, b) => a - b)).toEqual(named.map(({ number }) => number));
   });
 
-  test("has a test for each guarantee: a cell contains a number, a dash, or what is not guaranteed", () => {
+  test("names a test for each guarantee, so each cell contains a test's number, a dash, or a missing guarantee", () => {
     expect(cells.length).toBeGreaterThan(30);
     for (const cell of cells) expect(cell.trim()).toMatch(/^(–|.*\d.*|[a-z].* .*)$/);
   });

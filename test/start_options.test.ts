@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-/** A script that reports the process id and the options of each start. */
+/** A script that reports its process id and its options at each start. */
 const REPORT = "data:text/javascript,console.error(JSON.stringify([process.pid,...process.execArgv]))";
 
 async function startsOf(
@@ -21,7 +21,7 @@ async function startsOf(
     .map((line) => (JSON.parse(line) as unknown[]).map(String));
 }
 
-test("a program replaces itself in the same process, with small new space and one thread for garbage collection", async () => {
+test("a program restarts itself in the same process, with a small new space and one garbage collection thread", async () => {
   const [first, second, ...others] = await startsOf(["--disable-sigusr1"]);
   expect(others).toEqual([]);
   expect(second?.[0]).toBe(first?.[0]);
@@ -32,13 +32,13 @@ test("a program replaces itself in the same process, with small new space and on
 test.each([
   ["its options and NODE_OPTIONS with underscores", ["--max-semi-space-size=16"], "--v8_pool_size=2"],
   ["its options with underscores and NODE_OPTIONS", ["--v8_pool_size=2"], "--max-semi-space-size=16"],
-] as const)("a program does not change what %s set", async (_, options, nodeOptions) => {
+] as const)("a program does not change the options that %s set", async (_, options, nodeOptions) => {
   const starts = await startsOf(options, { NODE_OPTIONS: nodeOptions });
   expect(starts).toHaveLength(1);
   expect(starts.flat()).not.toContain("--max-semi-space-size=8");
 });
 
-test("a program adds the options that are not set", async () => {
+test("a program adds the V8 options that are not set", async () => {
   const [, second] = await startsOf([], { NODE_OPTIONS: "--max-semi-space-size=16" });
   expect(second).toContain("--v8-pool-size=1");
   expect(second).not.toContain("--max-semi-space-size=8");

@@ -56,7 +56,9 @@ const receiptSchema = z.strictObject({
   version: z.int(),
 });
 
-/** Computes bytes that every implementation must compute from an input. */
+/**
+ * For each kind of vector, computes the bytes that every implementation must compute from the vector's input.
+ */
 const KINDS: Record<string, (input: JsonObject) => Uint8Array> = {
   bundle_hash: (input) => bundleHash(proofBundle(input.bundle ?? null)),
   verifier_context_hash: (input) =>

@@ -7,8 +7,8 @@ import { decodeSessionToken } from "./extensions/session_token.ts";
 import type { VectorResult } from "./run.ts";
 
 /**
- * Passes one malformed document to the decoder of its target, which must refuse it. In a case with
- * `strictness` `decode_or_verify`, verification at the time of its challenge may refuse it instead.
+ * Passes one malformed document to the decoder of its target, which must refuse the document. For a case with
+ * the `strictness` `decode_or_verify`, verification at the document's challenge time may refuse it instead.
  */
 export async function checkNegativeCase(item: JsonObject): Promise<VectorResult> {
   const { name, target, doc_b64, strictness } = item;

@@ -27,18 +27,18 @@ describe("the project's own vectors", () => {
     }
   });
 
-  test("keep the digests in the repository", () => {
+  test("have the digests that the repository contains", () => {
     expect(digests()).toEqual(digestsKept);
   });
 
-  test("equal their files in the repository, to which the documentation links", async () => {
+  test("equal the vector files in the repository, to which the documentation links", async () => {
     for (const name of KEPT_FILES) {
       const kept: unknown = JSON.parse(await readFile(resolve(FOLDER, name), "utf8"));
       expect(kept, name).toEqual(JSON.parse(JSON.stringify(VECTOR_FILES.get(name)?.())));
     }
   });
 
-  test("produce the worked example in the documentation", async () => {
+  test("produce the documentation's worked example", async () => {
     const page = await readFile(resolve(FOLDER, "../../docs/wire_format.md"), "utf8");
     expect(page).toBe(withExample(page));
     expect(page).toContain("SHA-256");
@@ -53,7 +53,7 @@ describe("the project's own vectors", () => {
     },
   );
 
-  test("fail decoding with the expected reason if they are malformed documents", () => {
+  test("include malformed documents that fail decoding with the expected reason", () => {
     for (const { name, code, doc_b64 } of negativeCases().cases) {
       expect(() => decodeProofBundle(Buffer.from(doc_b64, "base64")), name).toThrow(
         expect.objectContaining({ code }),

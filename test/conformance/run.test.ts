@@ -33,7 +33,7 @@ async function write(path: string, content: string): Promise<void> {
   await writeFile(join(folder, path), content);
 }
 
-/** Writes a vector of the project to the folder, after a change of its expected verification. */
+/** Writes one of the project's vectors to the folder, with a changed expected result. */
 async function copy(name: string, result: Json = {}): Promise<void> {
   const vector = vectorOf(name) as { expected: { verify_result: Json } };
   Object.assign(vector.expected.verify_result, result);
@@ -54,7 +54,7 @@ describe("the conformance command", () => {
     }
   });
 
-  test("ends its process with its exit code", async () => {
+  test("exits with its exit code", async () => {
     const args = [join(import.meta.dirname, "main.ts"), folder];
     const exit = promisify(execFile)(process.execPath, args);
     await expect(exit).rejects.toMatchObject({ code: 1, stdout: expect.stringContaining("0 passed") });
@@ -64,7 +64,7 @@ describe("the conformance command", () => {
     expect(await run("another")).toMatchObject({ code: 2, printed: expect.stringContaining("Usage") });
   });
 
-  test("passes a folder that has only vectors, counts them by kind, and ignores its README", async () => {
+  test("passes a folder that has only vectors, counts the vectors by kind, and ignores the README", async () => {
     await copy(GOOD);
     await write("README.md", "what these vectors are");
     const { code, printed } = await run();
@@ -80,7 +80,7 @@ describe("the conformance command", () => {
     expect(printed).toMatch(/wire-negative +1\/1/);
   });
 
-  test("fails a well-formed document among the malformed ones", async () => {
+  test("reports a failure for a well-formed document among the malformed documents", async () => {
     await write("wire-negative/cases.json", JSON.stringify({ cases: [caseOf(vectorOf(GOOD).bundle)] }));
     expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining("0 passed, 1 failed") });
   });
@@ -101,17 +101,17 @@ describe("the conformance command", () => {
   });
 
   test.each([
-    ["v1", "that is no JSON", "{", "broken.json", "invalid_json"],
+    ["v1", "that is not JSON", "{", "broken.json", "invalid_json"],
     ["v1", "that is a list", "[]", "broken.json", "wrong_type"],
-    ["v1", "that lacks what every vector has", '{"name":"x"}', "broken.json", "at kind"],
+    ["v1", "that lacks the members of every vector", '{"name":"x"}', "broken.json", "at kind"],
     ["v1", "with no vector", '{"vectors":[]}', "broken.json", "no list of vectors"],
-    ["v1", "with a vector that is none", '{"vectors":[1]}', "broken.json[0]", "wrong_type"],
-    ["wire-negative", "that is no JSON", '{"cases":', "broken.json", "invalid_json"],
+    ["v1", "with an entry that is not a vector", '{"vectors":[1]}', "broken.json[0]", "wrong_type"],
+    ["wire-negative", "that is not JSON", '{"cases":', "broken.json", "invalid_json"],
     ["wire-negative", "without cases", "{}", "broken.json", "no list of cases"],
     ["wire-negative", "with no case", '{"cases":[]}', "broken.json", "no list of cases"],
-    ["wire-negative", "with a case that is none", '{"cases":[1]}', "broken.json[0]", "wrong_type"],
-    ["wire-negative", "with a case without document", '{"cases":[{}]}', "broken.json[0]", "no doc_b64"],
-  ])("fails a file of %s %s, names it, and runs the others", async (part, _, content, name, reason) => {
+    ["wire-negative", "with an entry that is not a case", '{"cases":[1]}', "broken.json[0]", "wrong_type"],
+    ["wire-negative", "with a case without a document", '{"cases":[{}]}', "broken.json[0]", "no doc_b64"],
+  ])("reports a failure for a file of %s %s, names it, and runs the others", async (part, _, content, name, reason) => {
     await copy(GOOD);
     await write(`${part}/broken.json`, content);
     const { code, printed } = await run();
@@ -128,7 +128,7 @@ describe("the conformance command", () => {
     "v2/own_no_expiry.json",
     "own_no_expiry.json",
     "wire-negative/cases.json.gz",
-  ])("fails the unknown file %s", async (path) => {
+  ])("reports a failure for the unknown file %s", async (path) => {
     await copy(GOOD);
     await write(path, JSON.stringify(vectorOf(GOOD)));
     const { code, printed } = await run();

@@ -24,7 +24,7 @@ export type VectorResult = {
 const ABSENT = ["ENOENT", "ENOTDIR"];
 const FILE_LIMITS = { bytes: 64 * 1024 * 1024, depth: 64 };
 
-/** The kind of each file of a folder by its path. The first match applies. */
+/** The kinds of vector files, recognized by their path in the folder. The first match applies. */
 const FILES: readonly [RegExp, (file: string) => Promise<VectorResult[]>][] = [
   [/^README\.md$/, async () => []],
   [/^v1\/[^/]+\.json$/, runVectors],
@@ -119,7 +119,7 @@ async function guarded(name: string, kind: string, run: () => Promise<VectorResu
   }
 }
 
-/** Returns the message of an error in one line. */
+/** Returns an error's message in one line. */
 function shortened(error: unknown): string {
   return error instanceof z.ZodError ? z.prettifyError(error).replaceAll("\n", " ") : String(error);
 }

@@ -17,8 +17,7 @@ const turnSchema = z.object({
 });
 
 /**
- * Checks the signed bytes, the MAC and the chain hash of a token, and the answer about the turn that is sent
- * with it.
+ * Checks a token's signed bytes, MAC and chain hash, and the result for the turn that is sent with the token.
  */
 export async function checkSessionToken(
   { expected }: Vector,

@@ -36,14 +36,14 @@ import { decodeWitnessEntry, verifyWitnessEntry, witnessEntrySignBytes } from ".
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
 
 /**
- * Faults that have a published wording in verification, but that strict decoding finds first (wire format
+ * Faults that have a published wording in verification. Strict decoding detects them earlier (wire format
  * §5).
  */
 const DECODED_AWAY = ["unknown key rotation reason", "missing_transaction_id", "empty_party_id"];
 
 /**
- * A kind of statement with one signature: its member in a vector, and the prefix of its expectations if it is
- * another word.
+ * A kind of statement with one signature: the name of its member in a vector, and the prefix of its
+ * expectations if the prefix differs.
  */
 type SignedKind<T> = {
   member: string;
@@ -54,7 +54,7 @@ type SignedKind<T> = {
   faultOf: (statement: T, signer: HybridPublicKey) => Promise<unknown>;
 };
 
-/** Checks the signed bytes and the signature of such a statement. */
+/** Returns a check of the signed bytes and the signature of this kind of statement. */
 function checkSigned<T extends { signature: HybridSignature }>(kind: SignedKind<T>) {
   const { prefix = kind.member } = kind;
   return async (vector: Vector, document: JsonObject, expect: Expectations): Promise<void> => {
@@ -143,7 +143,7 @@ export async function checkTransactionReceipt(
   compareReason(expect, "receipt_error_reason", vector, reason);
 }
 
-/** Returns why decoding or verification refuses a document, or `undefined` if neither does. */
+/** Returns the reason why decoding or verification refuses a document, or `undefined` if neither does. */
 async function refusalOf(
   verify: () => Promise<string | undefined>,
 ): Promise<string | Unreadable | undefined> {
@@ -174,14 +174,16 @@ function compareReason(
 }
 
 /**
- * Returns a part of a vector as a separate document. Numbers keep their value but not their form. Only
- * bundles contain floats, and they are not encoded again here.
+ * Returns a part of a vector as a separate document. Numbers keep their value but not their notation. Only
+ * bundles contain floats, and bundles are not encoded again here.
  */
 function bytesOf(document: JsonObject, part: string): Uint8Array {
   return Buffer.from(JSON.stringify(plainJson(document[part] ?? null)));
 }
 
-/** Returns whether the vector's signatures must verify. They must, unless the vector states otherwise. */
+/**
+ * Returns whether the vector's signatures must verify. They must verify unless the vector states otherwise.
+ */
 function declared({ expected }: Vector): boolean {
   return !Object.entries(expected).some(([name, value]) => name.endsWith("verify_ok") && value === false);
 }

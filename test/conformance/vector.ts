@@ -36,14 +36,14 @@ export class Expectations {
     if (!isDeepStrictEqual(expected, got)) this.mismatches.push({ check, expected, got });
   }
 
-  /** Compares only the stable part of two reasons. The detail after a code is for people. */
+  /** Compares only the stable part of two reasons. The detail after a code is for human readers. */
   reason(name: string, expected: string, got: string): void {
     this.equal(`code of ${name}`, reasonKey(expected), reasonKey(got));
   }
 
   /**
-   * Compares bytes with hex. If the bytes cannot be computed, because the value is malformed, they do not
-   * match.
+   * Compares bytes with hex. If the bytes cannot be computed because the value is malformed, the comparison
+   * fails.
    */
   bytes(check: string, expectedHex: unknown, make: () => Uint8Array): void {
     this.equal(check, expectedHex, hexOrError(make));
@@ -57,7 +57,7 @@ export function reasonKey(reason: string): string {
   return CODE.exec(reason)?.[0] ?? reason;
 }
 
-/** Returns the key of the vector's entity with an id. */
+/** Returns the key of the vector's entity with this id. */
 export function keyOf(vector: Vector, id: string): HybridPublicKey {
   const found = vector.entities.find((candidate) => candidate.id === id);
   if (found === undefined) throw new Error(`the vector has no entity ${id}`);

@@ -56,13 +56,13 @@ describe("a vector", () => {
   });
 });
 
-describe("a reason", () => {
+describe("the reason in a result", () => {
   test.each<[string, string, "code" | "sentence"]>([
     ["own_transaction_receipt_stale_proof", "receipt_error_reason", "code"],
     ["own_key_rotation_bad_signature", "key_rotation_error_reason", "sentence"],
     ["own_revoked_root", "error_reason", "sentence"],
     ["own_broken_chain", "error_reason", "code"],
-  ])("expected by vector %s must match: %s, by its %s", async (name, member, fixed) => {
+  ])("must match the reason that vector %s expects: %s, by its %s", async (name, member, fixed) => {
     const failuresOf = async (change: (reason: string) => string) =>
       checks(
         await outcomesOf(name, (document) => {
@@ -124,7 +124,7 @@ describe("a vector that expects revoked", () => {
     expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toHaveLength(1);
   });
 
-  test("revokes the named certificate, before faults of the other certificates count", async () => {
+  test("revokes the named certificate before it reports faults of other certificates", async () => {
     expect(failed(await outcomesOf("own_revoked_leaf", naming(LEAF)))).toEqual([]);
     expect(checks(await outcomesOf("own_revoked_leaf", naming(ROOT)))).toContain("identity_status");
   });
@@ -152,10 +152,10 @@ describe("a list of vectors", () => {
   });
 
   test.each([
-    ["of an unknown kind", { kind: "surprise" }],
-    ["with a member that is not known", { novelty: 1 }],
-    ["with nothing to compare", { expected_hash_hex: undefined }],
-    ["with both a hash and bytes", { expected_bytes_b64: "" }],
+    ["vector of an unknown kind", { kind: "surprise" }],
+    ["vector with an unknown member", { novelty: 1 }],
+    ["vector with nothing to compare", { expected_hash_hex: undefined }],
+    ["vector with both a hash and bytes", { expected_bytes_b64: "" }],
   ])("fails for one %s, and runs the others", async (_, change) => {
     const outcomes = await outcomesOf(NAME, ({ vectors }) => {
       Object.assign((vectors as Json[])[0] ?? {}, change);

@@ -25,7 +25,7 @@ const CONTEXT_FIELDS: Record<string, keyof ConstraintContext> = {
 const INVOCATIONS_FIELD = /^invocations/;
 const REVOCATION_OPTION = /revoked/;
 
-/** Faults that have a code in verification, but that strict decoding finds first (wire format §5). */
+/** Faults that have a code in verification. Strict decoding detects them earlier (wire format §5). */
 const DECODED_AWAY = [
   "no_delegations",
   "no_challenge",
@@ -64,8 +64,8 @@ type Answer = Pick<
 > & { isUnreadable?: true };
 
 /**
- * Checks the signed bytes of every certificate and of the challenge, and the result of verification with the
- * vector's options.
+ * Checks the signed bytes of every certificate and of the challenge. Also checks the result of verification
+ * with the vector's options.
  */
 export async function checkVerify(vector: Vector, document: JsonObject, expect: Expectations): Promise<void> {
   const { expected } = vector;
@@ -89,8 +89,8 @@ export async function checkVerify(vector: Vector, document: JsonObject, expect: 
 }
 
 /**
- * Compares the values that a vector fixes: `valid`, `identity_status` and the scope as a set. On success it
- * also compares the parties, otherwise the reason.
+ * Compares the values that a vector specifies: `valid`, `identity_status` and the scope as a set. On success
+ * it also compares the parties, otherwise the reason.
  */
 export function compareAnswer(expect: Expectations, expected: unknown, got: Answer): void {
   const result = resultSchema.parse(expected);

@@ -6,8 +6,8 @@ import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
 /**
- * `node test/fuzz/collect.ts [seconds [seed]]`: adds to the corpus the shortest inputs of a run that have a
- * new result or reach new source. Exits with 1 if the run finds a fault, which `npm run fuzz` should then
+ * `node test/fuzz/collect.ts [seconds [seed]]`: fuzzes, and adds the shortest inputs that have a new result
+ * or reach new source to the corpus. Exits with 1 if the run finds a fault, which `npm run fuzz` should then
  * report.
  */
 const LONGEST_KEPT = 6000;

@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 describe("the corpus", () => {
-  test("has inputs for every target, and for nothing else", () => {
+  test("has inputs for every target, and for no other targets", () => {
     const byTarget = Map.groupBy(kept, ({ target }) => target);
     expect([...byTarget.keys()].sort()).toEqual(targets.map(({ name }) => name).sort());
     for (const [target, inputs] of byTarget) {
@@ -35,7 +35,7 @@ describe("the corpus", () => {
     }
   });
 
-  test("leads to the recorded results", async () => {
+  test("gives the recorded results", async () => {
     for (const { target, outcome, why, input } of kept) {
       const answer = await targets.find(({ name }) => name === target)?.run(input);
       const name = `${target}, ${why}: ${Buffer.from(shorthand.shorten(input)).toString("utf8").slice(0, 200)}`;
@@ -60,7 +60,7 @@ describe("storing an input", () => {
     expect(keptInputs(shorthand, place)).toEqual([{ target: "parser", why: "found: a crash", input }]);
   });
 
-  test("stores keys and signatures by name, so that they are those of the current seeds in every run", async () => {
+  test("stores keys and signatures by name, so that every run uses those of the current seeds", async () => {
     const [document = Buffer.alloc(0)] = genuine.bundle;
     const place = join(folder, "names");
     const file = keep(
@@ -80,7 +80,7 @@ describe("storing an input", () => {
     expect(Buffer.from(elsewhere).equals(Buffer.from(document))).toBe(false);
   });
 
-  test("fails for a name that no seed has", () => {
+  test("fails if an input contains a name that no seed has", () => {
     expect(() => shorthand.restore(Buffer.from("⟦bundle.99.agent_id⟧"))).toThrow(
       "no seed has bundle.99.agent_id",
     );

@@ -2,9 +2,11 @@ import { readFileSync } from "node:fs";
 import { type Profiler, Session } from "node:inspector";
 import { fileURLToPath } from "node:url";
 
-/** The executed parts of the sources in one folder, from the runtime's profiler. */
+/** Coverage of the source files in one folder, from the runtime's profiler. */
 export type Coverage = {
-  /** Returns whether source ran since the last call that was never counted. Does not count it. */
+  /**
+   * Returns whether source that was never counted has run since the last call. Does not count that source.
+   */
   sawNew(): boolean;
   /** Counts the source that ran since the last call. Returns the number of new characters. */
   countNew(): number;

@@ -44,13 +44,13 @@ import { type Genuine, SESSION_SECRET } from "./seeds.ts";
 type Kind<T> = {
   decoder: (bytes: Uint8Array) => T;
   signed: (object: T) => Uint8Array;
-  /** Returns why the document is not valid, or `undefined` if it verifies. */
+  /** Returns the reason why the document is not valid, or `undefined` if it verifies. */
   fault: (object: T) => unknown;
 };
 
 /**
- * Targets for the strict parser, and for each decoder followed by verification. A document must not verify
- * unless its signed bytes are those of a seed.
+ * Returns targets for the strict parser, and for each decoder followed by verification. A document must not
+ * verify unless its signed bytes are those of a seed.
  */
 export function decoderTargets(genuine: Genuine): Target[] {
   const all = Object.values(genuine).flat();

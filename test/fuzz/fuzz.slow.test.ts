@@ -36,7 +36,7 @@ async function find(
 }
 
 describe("fuzzing", () => {
-  test("accepts every genuine document, and finds nothing in a short run", async () => {
+  test("accepts every genuine document, and finds no fault in a short run", async () => {
     const { findings, kept } = await find(targets, 2);
     expect(findings).toEqual([]);
     expect(kept).toBeGreaterThan(targets.length);
@@ -45,7 +45,7 @@ describe("fuzzing", () => {
     }
   });
 
-  test("finds planted faults: a crash, and a protocol error where none is allowed", async () => {
+  test("finds planted faults, namely a crash and a protocol error where none is allowed", async () => {
     const seeds = [Buffer.from('{"a":[1,2]}')];
     const crash: Target = {
       name: "crash",

@@ -2,11 +2,11 @@ import type { Coverage } from "./coverage.ts";
 import { mutate } from "./mutations.ts";
 import { createRandom, pick } from "./random.ts";
 
-/** Code under fuzzing. */
+/** Code to fuzz. */
 export type Target = {
   name: string;
   seeds: readonly Uint8Array[];
-  /** Returns a short description of the result of an input. Throws if that result is not allowed. */
+  /** Runs an input and returns a short description of its result. Throws if that result is not allowed. */
   run(input: Uint8Array): string | Promise<string>;
 };
 
@@ -43,8 +43,8 @@ const RECENT = 24;
 
 /**
  * Mutates inputs of each target in turn, and keeps inputs that reach new source or have a new result.
- * Measuring coverage costs more than an execution. So it is measured once per batch, and per input only if
- * the batch reached new source. Each message is reported once.
+ * Measuring coverage costs more than running an input. Coverage is therefore measured once per batch, and per
+ * input only if the batch reached new source. Each error message is reported once.
  */
 export async function fuzz(targets: readonly Target[], drive: Drive): Promise<Tally> {
   const random = createRandom(drive.seed);

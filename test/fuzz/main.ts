@@ -9,8 +9,8 @@ import type { WorkerData } from "./worker.ts";
 
 /**
  * `npm run fuzz [-- seconds [seed]]`: coverage-guided fuzzing of the parser, every decoder and verification,
- * by default for 600 seconds. Exits with 1 if it finds a fault. The inputs are added to `test/fuzz/corpus`,
- * and `npm test` runs them from then on.
+ * by default for 600 seconds. Exits with 1 if it finds a fault. The inputs with faults are added to
+ * `test/fuzz/corpus`, and `npm test` runs them from then on.
  */
 const DEFAULT_SECONDS = 600;
 /**
@@ -66,7 +66,7 @@ function watchForHang(): NodeJS.Timeout {
   }, LOOK_MS);
 }
 
-/** Returns the processor time of the thread, or 0 if the thread has just ended. */
+/** Returns the processor time that the thread has used, or 0 if the thread has just exited. */
 async function cpuMilliseconds(): Promise<number> {
   const { user, system } = await worker.cpuUsage().catch(() => ({ user: 0, system: 0 }));
   return (user + system) / 1000;

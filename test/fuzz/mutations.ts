@@ -1,7 +1,7 @@
 import { AWKWARD_BYTES, AWKWARD_TOKENS } from "./dictionary.ts";
 import { pick, type Random } from "./random.ts";
 
-/** Also matches a string without its end, so that the expression never backtracks. */
+/** Also matches an unterminated string, so that the expression never backtracks. */
 const TOKENS = /"(?:[^"\\]|\\[\s\S])*"?|-?\d[\d.eE+-]*|true|false|null|[\s\S]/g;
 const BASE64 = /^"[A-Za-z0-9+/]{40,}={0,2}"$/;
 const LAST_CHARACTERS = [..."ABCDQRgwx1/"];

@@ -13,8 +13,8 @@ export function demand(holds: boolean, claim: string): asserts holds {
 }
 
 /**
- * Returns the code and the place of a refusal, without positions. Rethrows any error that is not a protocol
- * error, because it is a crash.
+ * Returns the code and the location of a refusal, without positions. Rethrows any error that is not a
+ * protocol error, because that error is a crash.
  */
 export function refusedWith(error: unknown): string {
   if (!(error instanceof ProtocolError)) throw error;
@@ -22,8 +22,8 @@ export function refusedWith(error: unknown): string {
 }
 
 /**
- * Parses an input. If it is accepted, `JSON.parse` must accept it with the same values, and its canonical
- * text must be stable.
+ * Parses an input. If the parser accepts it, `JSON.parse` must accept it with the same values, and its
+ * canonical text must be stable.
  */
 export function parse(input: Uint8Array): string {
   let plain: unknown;
@@ -43,8 +43,8 @@ export function parse(input: Uint8Array): string {
 }
 
 /**
- * Decodes an input. If it is accepted, the object must have exactly the content of the document, and its
- * canonical form must be accepted again. Returns the refusal or the decoded object.
+ * Decodes an input. If the decoder accepts it, the object must have exactly the document's content, and the
+ * decoder must accept the object's canonical form too. Returns the refusal or the decoded object.
  */
 export function decode<T>(decoder: (bytes: Uint8Array) => T, input: Uint8Array): string | { object: T } {
   let object: T;
@@ -62,7 +62,7 @@ export function decode<T>(decoder: (bytes: Uint8Array) => T, input: Uint8Array):
   return { object };
 }
 
-/** Returns every signature text in a document, at any depth. */
+/** Returns every signature string in a document, at any depth. */
 export function signatureTexts(value: unknown): string[] {
   if (typeof value === "string") return SIGNATURE_CHARACTERS.includes(value.length) ? [value] : [];
   if (typeof value !== "object" || value === null) return [];

@@ -28,7 +28,7 @@ function replay(): Promise<string | undefined> {
 }
 
 describe("the corpus", () => {
-  test("finds nothing in the unchanged sources", async () => {
+  test("finds no fault in the unchanged sources", async () => {
     expect(await replay()).toBeUndefined();
   });
 

@@ -1,4 +1,4 @@
-/** Returns a random whole number from 0 to `bound` − 1. The same seed gives the same numbers. */
+/** Returns a random whole number from 0 to `bound` − 1. The same seed gives the same sequence of numbers. */
 export type Random = (bound: number) => number;
 
 /**

@@ -13,12 +13,12 @@ import { issueWitnessEntry } from "../conformance/extensions/witness_entry.ts";
 import { AGENT, binding, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
 
 /**
- * The documents that all inputs are mutated from: documents that verify, by kind, and one genuine bundle that
- * is denied.
+ * The documents from which all inputs are mutated: documents of each kind that verify, and one genuine bundle
+ * that is denied.
  */
 export type Genuine = Awaited<ReturnType<typeof genuineDocuments>>;
 
-/** The public secret for the MAC of the genuine session token. */
+/** The secret for the MAC of the genuine session token. It is public and only for tests. */
 export const SESSION_SECRET = Buffer.alloc(32, 9);
 
 /** One constraint of each type. All of them hold for the context of the property tests. */
@@ -41,7 +41,7 @@ export const CONSTRAINTS: Constraint[] = [
   { type: "resource_path", resource_id: "repo", path_prefix: "/src" },
 ];
 
-/** Creates the documents and signs them with the test keys. */
+/** Creates the genuine documents and signs them with the test keys. */
 export async function genuineDocuments() {
   const bundles = await genuineBundles();
   return {

@@ -1,6 +1,6 @@
 /**
- * Minimum length of a text that is replaced by a name. Keys and signatures are long and occur in many inputs.
- * Signatures also differ each time the seeds are created.
+ * Minimum length of a string that is replaced by a name. Keys and signatures are long and occur in many
+ * inputs. Signatures also differ each time the seeds are created.
  */
 const SHORTEST_NAMED = 40;
 const NAME = "⟦([\\w.]+)⟧";
@@ -15,7 +15,9 @@ export type Shorthand = {
   restore(short: Uint8Array): Uint8Array;
 };
 
-/** Creates the shorthand of documents by kind. Each long text is named after its first place. */
+/**
+ * Returns a shorthand for these documents. Each long string gets the name of the first place where it occurs.
+ */
 export function createShorthand(documents: Readonly<Record<string, readonly Uint8Array[]>>): Shorthand {
   const parsed = Object.entries(documents).map(([kind, each]) => [
     kind,

@@ -15,9 +15,9 @@ import { decode, demand, signatureTexts } from "./oracles.ts";
 import { type Genuine, SESSION_SECRET } from "./seeds.ts";
 
 /**
- * A target for turns with the genuine token. It checks:
+ * Returns a target for turns with the genuine token. It checks:
  * - An accepted turn has a challenge that the agent answered, with one of the agent's signatures.
- * - Only a genuine turn spends its challenge.
+ * - Only a genuine turn consumes its challenge.
  * - With an invalid token, nothing is accepted.
  */
 export function turnTarget({ sessionToken, streamedTurn }: Genuine): Target {

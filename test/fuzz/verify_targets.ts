@@ -29,7 +29,10 @@ import type { Target } from "./loop.ts";
 import { decode, demand, signatureTexts } from "./oracles.ts";
 import { CONSTRAINTS, type Genuine } from "./seeds.ts";
 
-/** Share of inputs, of 256, that the reference implementation also verifies. It is fifty times slower. */
+/**
+ * Number of inputs, out of 256, that the reference implementation also verifies. That implementation is fifty
+ * times slower.
+ */
 const COMPARED = 8;
 const SIGNATURE = {
   ed25519: Buffer.alloc(64).toString("base64"),
@@ -37,18 +40,18 @@ const SIGNATURE = {
 };
 
 /**
- * Targets for the verification of bundles, with a memory that all inputs share, and for constraints, which
- * can be reached without a signature.
+ * Returns targets for the verification of bundles and for constraints. All bundle inputs share one memory.
+ * Constraints have their own target, because it needs no valid signature.
  */
 export function verifyTargets(genuine: Genuine): Target[] {
   return [bundleTarget(genuine.bundle), constraintTarget()];
 }
 
 /**
- * A target for bundles. It checks:
+ * Returns a target for bundles. It checks:
  * - An accepted bundle has only certificates, challenge answers and signatures of the seeds, though perhaps
  *   in other combinations.
- * - Only a genuine bundle spends its challenge.
+ * - Only a genuine bundle consumes its challenge.
  * - With a memory, without it and with the other implementation, the parsed document and the answer are the
  *   same.
  */
@@ -124,8 +127,8 @@ function signedParts(bundle: ProofBundle): string[] {
 }
 
 /**
- * A target for constraints. It checks that issuable constraints can be decoded, and that all decoded
- * constraints evaluate to one of the closed codes, the same each time.
+ * Returns a target for constraints. It checks that issuable constraints can be decoded. It also checks that
+ * every decoded constraint always evaluates to the same one of the closed codes.
  */
 function constraintTarget(): Target {
   const decodeAll = list(decodeConstraint);

@@ -7,7 +7,7 @@ import type { Genuine } from "./seeds.ts";
 import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
-/** The input of the thread. */
+/** The data that the thread receives. */
 export type WorkerData = {
   seed: number;
   seconds: number;
@@ -16,7 +16,7 @@ export type WorkerData = {
 };
 
 /**
- * Runs in a separate thread, which the main thread can end if an input hangs. Starts from the seeds and the
+ * Runs in a separate thread, which the main thread can stop if an input hangs. Starts from the seeds and the
  * corpus.
  */
 const { seed, seconds, memory, genuine }: WorkerData = workerData;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { isPlainLine, isPlainText } from "../../src/input/plain_text.ts";
 import { freeText, oneLine } from "../../src/input/schemas.ts";
 
-describe("the check of plain text", () => {
+describe("the plain-text check", () => {
   test.each([
     ["Latin", "Ünïté & Söhne, 50 % (a/b)"],
     ["Arabic", "متجر الكتب"],
@@ -105,7 +105,7 @@ describe("the check of plain text", () => {
     expect(isPlainText("👩\u200d")).toBe(false);
   });
 
-  test("accepts marks only on letters, and at most four on one", () => {
+  test("accepts combining marks only on letters, and at most four on one letter", () => {
     for (const text of ["\u0301a", "a\n\u0301b", "a \u0338b", "\u0903", "\ufe0f"]) {
       expect(isPlainText(text)).toBe(false);
     }
@@ -120,20 +120,20 @@ describe("the check of plain text", () => {
     expect(freeText(9).safeParse("").success).toBe(true);
   });
 
-  test("accepts one line only without control characters and without spaces at its ends", () => {
+  test("accepts a line only without control characters and without spaces at its ends", () => {
     expect(["", "a", "a b", "/orders/ä"].map(isPlainLine)).toEqual([true, true, true, true]);
     for (const text of ["a\nb", "a\tb", "a\u0085b", "a\u0000", " a", "a ", "a\u202eb", " "]) {
       expect(isPlainLine(text)).toBe(false);
     }
   });
 
-  test("lets schemas change text to NFC, so that texts that look the same are equal", () => {
+  test("lets schemas normalize text to NFC, so that texts that look the same are equal", () => {
     expect(oneLine(9).parse(" Cafe\u0301 ")).toBe("Café");
     expect(freeText(9).parse("Cafe\u0301")).toBe("Café");
     expect(oneLine(4).safeParse("Cafe\u0301").success).toBe(true);
   });
 
-  test("applies to every schema of text for people", () => {
+  test("applies to every schema of human-readable text", () => {
     for (const schema of [oneLine(9), freeText(9)]) expect(schema.safeParse("a\u202eb").success).toBe(false);
   });
 });

@@ -12,10 +12,10 @@ const proof = '{"agent_id":"aa","opaque":[1,2]}';
 
 /** The result of an action. */
 export type Enforced = { outcome: "executed" } | { status: number; code: string; cause: string };
-/** The call that the action needs. */
+/** Settings of the guard's connection to the service for one action. */
 export type EnforcedSettings = { baseUrl?: string; timeoutMs?: number; agent?: Agent };
 
-/** A stub of the service that is new for each test, and actions behind a guard that calls it. */
+/** A service stub that is new for each test. `act` runs an action behind a guard that calls the stub. */
 export type EnforcementWorld = { stub: StubService; act(settings?: EnforcedSettings): Promise<Enforced> };
 
 /** Creates the stub and the actions for a test file. */
@@ -38,18 +38,18 @@ export function enforcementWorld(): EnforcementWorld {
   return world;
 }
 
-/** How the stub treats a connection. */
+/** Returns a stub behavior that handles only the socket and ignores the request. */
 export function behaving(behaviour: (socket: Socket) => void): StubBehaviour {
   return (socket) => behaviour(socket);
 }
 
-/** The result of a refused action. */
+/** Returns the result of a refused action. */
 export function refusal(status: 403 | 503, code: string, cause: string) {
   return { status, code, cause };
 }
 /** The result of an action that was refused for lack of authority. */
 export const noAuthority = refusal(403, "no_authority_demonstrated", "bad_proof");
-/** The result of an action that was refused because there is no decision. */
+/** Returns the result of an action that was refused because there is no decision. */
 export const noDecision = (cause: string) => refusal(503, "verification_unavailable", cause);
 /** The result of an action that ran. */
 export const executed = { outcome: "executed" };

@@ -17,7 +17,7 @@ const { act } = world;
 describe("the enforcement table", () => {
   test.each<[string, StubBehaviour, object]>([
     ["200, allow", answering(200, ALLOW), executed],
-    ["200, allow, and more members", answering(200, { ...ALLOW, valid: true, checks: [] }), executed],
+    ["200, allow, and additional members", answering(200, { ...ALLOW, valid: true, checks: [] }), executed],
     [
       "200, allow, without a JSON content type",
       answering(200, ALLOW, { "content-type": "text/plain" }),
@@ -53,7 +53,7 @@ describe("the enforcement table", () => {
     ],
     ["200, deny without a reason", answering(200, { decision: "deny" }), refusal(403, "denied", "deny")],
     [
-      "200, deny, with other members that sound like an allow",
+      "200, deny, with other members that contain allow",
       answering(200, { decision: "deny", decision_reason: "not_delegated", valid: true, allow: true }),
       refusal(403, "not_delegated", "deny"),
     ],
@@ -120,7 +120,7 @@ describe("the enforcement table", () => {
       noDecision("invalid_scope"),
     ],
     [
-      "400 with invalid_scope elsewhere in the body",
+      "400 with invalid_scope in another member of the body",
       answering(400, { code: "invalid_scope", error: null }),
       noAuthority,
     ],
@@ -144,7 +144,7 @@ describe("the enforcement table", () => {
     expect(world.stub.requests).toHaveLength(1);
   });
 
-  test.each([301, 302, 303, 307, 308])("a redirect with %i is not followed", async (status) => {
+  test.each([301, 302, 303, 307, 308])("does not follow a redirect with %i", async (status) => {
     const other = await startStub(answering(200, ALLOW));
     world.stub.respond(answering(status, ALLOW, { location: `${other.url}/v1/service/verify` }));
     expect(await act()).toEqual(noDecision("unexpected_status"));

@@ -55,7 +55,7 @@ describe("the guard has no decision after", () => {
     world.stub = await startStub(answering(200, ALLOW));
   });
 
-  test("a name that does not exist", async () => {
+  test("a host name that does not exist", async () => {
     expect(await act({ baseUrl: "https://service.invalid" })).toEqual(noDecision("network"));
   });
 
@@ -69,23 +69,23 @@ describe("the guard has no decision after", () => {
   });
 });
 
-describe("the size of an answer", () => {
+describe("the limit on the response size", () => {
   const padded = (bytes: number) => {
     const empty = JSON.stringify({ ...ALLOW, pad: "" });
     return JSON.stringify({ ...ALLOW, pad: "x".repeat(bytes - empty.length) });
   };
 
-  test("accepts 256 KiB", async () => {
+  test("accepts a response of 256 KiB", async () => {
     world.stub.respond(answering(200, padded(256 * 1024)));
     expect(await act()).toEqual(executed);
   });
 
-  test("rejects one byte over 256 KiB", async () => {
+  test("rejects a response of one byte over 256 KiB", async () => {
     world.stub.respond(answering(200, padded(256 * 1024 + 1)));
     expect(await act()).toEqual(noDecision("answer_too_large"));
   });
 
-  test("ends the connection if an answer never ends", async () => {
+  test("closes the connection if a response never ends", async () => {
     let sent = 0;
     const closed = new Promise<void>((resolve) => {
       world.stub.respond((socket) => {
@@ -137,7 +137,7 @@ describe("the time limit", () => {
         }, 20);
       },
     ],
-  ])("ends the call and its connection for %s", async (_name, behaviour) => {
+  ])("aborts the call and closes its connection for %s", async (_name, behaviour) => {
     const closed = new Promise<void>((resolve) => {
       world.stub.respond((socket, request) => {
         socket.on("close", () => resolve());
@@ -168,7 +168,7 @@ describe("the time limit", () => {
     }
   });
 
-  test("refuses an allow that is read too late because the process was blocked", async () => {
+  test("refuses an allow decision that is read too late because the process was blocked", async () => {
     world.stub.respond((socket) => {
       socket.write(httpText(200, allowText));
     });
@@ -183,7 +183,7 @@ describe("the time limit", () => {
 });
 
 describe("over TLS", () => {
-  test("the guard trusts only a valid certificate with the right name, and has no decision for any other", async () => {
+  test("the guard trusts only a valid certificate with the right name, and otherwise has no decision", async () => {
     const { cert, key } = await selfSigned(["localhost"]);
     const server = createSecureServer({ cert, key }, (_request, response) => response.end(allowText));
     server.listen(0, "127.0.0.1");

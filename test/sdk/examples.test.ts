@@ -20,7 +20,10 @@ const OPTIONS = {
   types: ["node"],
   skipLibCheck: true,
   allowImportingTsExtensions: true,
-  /** `package.slow.test.ts` checks that the packed declarations say the same. */
+  /**
+   * The project's own sources replace the package. `package.slow.test.ts` checks that the packed declarations
+   * are the same.
+   */
   paths: {
     "deputize/guard": [join(ROOT, "src/sdk/guard.ts")],
     "deputize/webhook": [join(ROOT, "src/sdk/webhook.ts")],
@@ -30,7 +33,7 @@ const run = promisify(execFile);
 let project: string;
 
 /**
- * Declarations that the examples of the pages need, by page and heading. They contain only what the text
+ * Declarations that the documentation's examples need, by page and heading. They contain only what the text
  * around an example states.
  */
 const GUARD = `import { authorityOf, createGuard, guardExpress, guardFastify, guardKoa } from "deputize/guard";
@@ -67,7 +70,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(project, { recursive: true, force: true }));
 
-/** Returns the output of the compiler for files. */
+/** Returns the compiler's output for these files. */
 async function complaints(files: Record<string, string>): Promise<string> {
   for (const [name, text] of Object.entries(files)) await writeFile(join(project, name), text);
   return run(TSC, ["-p", "."], { cwd: project }).then(

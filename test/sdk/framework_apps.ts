@@ -7,10 +7,10 @@ import Fastify from "fastify";
 import Koa from "koa";
 import { type Guard, guardExpress, guardFastify, guardKoa } from "../../src/sdk/guard.ts";
 
-/** The input and the answer of the protected code in a test application. */
+/** The protected code of a test application, with its input and its response. */
 export type Handler = (seen: {
   body: unknown;
-  /** The argument of `authorityOf`. */
+  /** The value to pass to `authorityOf`. */
   request: object;
 }) => Promise<{ status: number; body: unknown }>;
 
@@ -20,8 +20,8 @@ export type Application = { url: string; stop(): Promise<void> };
 const SCOPES: Record<string, string | undefined> = { "/mapped/read": "data:read" };
 
 /**
- * The same application in each framework. `POST /orders/:id/refund` requires a proof bound to an operation,
- * `POST /orders` only a scope. Below `/mapped`, a table contains the scopes.
+ * The same application in each framework. `POST /orders/:id/refund` requires a proof bound to an operation.
+ * `POST /orders` requires only a scope. For paths below `/mapped`, a table maps routes to scopes.
  */
 export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Promise<Application>> = {
   async express(guard, handler) {

@@ -13,7 +13,7 @@ const bound = {
   "x-service-session-id": "s-1",
 };
 
-/** Errors whose status Koa uses for the answer. The other frameworks call their own error handler. */
+/** Errors from whose status Koa derives the response. The other frameworks call their own error handler. */
 const THROWN_IN_KOA: [object, string][] = [
   [{ status: 409 }, "refused_by_receiver"],
   [{ statusCode: 404 }, "refused_by_receiver"],
@@ -74,7 +74,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
       .map(({ body }) => JSON.parse(body));
   };
 
-  test("the handler runs after an allow, with the frozen copy and the authority", async () => {
+  test("the handler runs after an allow decision and gets the frozen copy and the authority", async () => {
     const answer = await send("/orders", {
       headers: { "x-service-proof": bundle },
       body: '{"lines":[{"sku":1}]}',
@@ -109,7 +109,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(await reported()).toMatchObject([{ outcome: "executed", detail: "HTTP 200" }]);
   });
 
-  test("the header names the agent of a reference", async () => {
+  test("a header contains the agent id for a proof_ref", async () => {
     const headers = { ...bound, "x-service-proof": "AQAByA", "x-service-agent-id": "cc" };
     await send("/orders/7/refund", { headers });
     expect(asked()[0]).toMatchObject({ proof_ref: "AQAByA", operation: { agent_id: "cc" } });
@@ -128,7 +128,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(handler).not.toHaveBeenCalled();
   });
 
-  test("the handler does not run on 400, on 500, without the service, or without a proof", async () => {
+  test("the handler does not run if verify returns 400 or 500, if the service is unreachable, or without a proof", async () => {
     const headers = { "x-service-proof": bundle };
     stub.respond(answering(400, { error: { code: "invalid_challenge" } }));
     expect(await send("/orders", { headers })).toMatchObject({
@@ -157,14 +157,14 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(handler).toHaveBeenCalledOnce();
   });
 
-  test("a handler without a guard gets no authority", async () => {
+  test("a handler on a route without a guard gets no authority", async () => {
     expect(await send("/unguarded", { headers: { "x-service-proof": bundle } })).toMatchObject({
       status: 500,
     });
     await expect(handler.mock.results[0]?.value).rejects.toThrow("no guard has allowed this request");
   });
 
-  test("a body that no parser has read is not accepted with an operation", async () => {
+  test("a request whose body no parser has read is refused if an operation is required", async () => {
     const headers = { ...bound, "content-type": "text/csv" };
     const response = await fetch(`${application.url}/orders/7/refund`, {
       method: "POST",
@@ -183,7 +183,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     [409, "refused_by_receiver"],
     [499, "refused_by_receiver"],
     [500, "failed"],
-  ])("an answer with %i is reported as %s", async (status, outcome) => {
+  ])("a response with status %i is reported as %s", async (status, outcome) => {
     handler.mockResolvedValue({ status, body: {} });
     expect(await send("/orders/7/refund", { headers: bound })).toMatchObject({ status });
     expect(await reported()).toMatchObject([{ outcome, receipt_id: receipt.receipt_id }]);

@@ -15,7 +15,7 @@ import { answering } from "./stub_service.ts";
 const world = guardedWorld();
 const { guardWith, sentBodies } = world;
 
-describe("the request to verify", () => {
+describe("the guard's request to verify", () => {
   test("contains the proof, the scope and the API key, and goes to the base URL", async () => {
     await guardWith({ baseUrl: `${world.stub.url}/prefix/of/it/` }).authorize({
       ...call,
@@ -31,7 +31,7 @@ describe("the request to verify", () => {
     ]);
   });
 
-  test("uses the service's word in its path and headers", async () => {
+  test("contains the service's word in its path and headers", async () => {
     const guard = guardWith({ word: "ratify" });
     await guard.authorize(call);
     expect(world.stub.requests[0]).toMatchObject({
@@ -41,7 +41,7 @@ describe("the request to verify", () => {
     expect(guard.header("proof")).toBe("x-ratify-proof");
   });
 
-  test("contains the current API key", async () => {
+  test("contains the API key that is current at the time of the call", async () => {
     const keys = ["first", "second"];
     const guard = guardWith({ apiKey: () => keys.shift() ?? "" });
     await guard.authorize(call);
@@ -82,7 +82,7 @@ describe("the guard refuses without calling verify", () => {
     ["no proof", { requiredScope, proof: undefined }, "no_proof"],
     ["an empty proof", { requiredScope, proof: "" }, "no_proof"],
     ["a proof that is neither JSON nor base64", { requiredScope, proof: "a, b" }, "malformed_proof"],
-    ["JSON cut short", { requiredScope, proof: '{"a":1' }, "malformed_proof"],
+    ["truncated JSON", { requiredScope, proof: '{"a":1' }, "malformed_proof"],
     [
       "JSON with trailing content",
       { requiredScope, proof: '{"a":1},"required_scope":"x"' },
@@ -90,7 +90,7 @@ describe("the guard refuses without calling verify", () => {
     ],
     ["a duplicate key", { requiredScope, proof: '{"a":1,"a":2}' }, "malformed_proof"],
     [
-      "base64 of cut JSON",
+      "base64 of truncated JSON",
       { requiredScope, proof: Buffer.from('{"a":').toString("base64") },
       "malformed_proof",
     ],
@@ -112,7 +112,7 @@ describe("the guard refuses without calling verify", () => {
       "unbindable_payload",
     ],
     ["a body that was not read", { ...call, operation, unreadBody: true }, "unbindable_payload"],
-  ])("answers 403 for %s", async (_name, given, cause) => {
+  ])("returns 403 for %s", async (_name, given, cause) => {
     const authorization = await guardWith({ verifier }).authorize(given);
     expect(authorization).toMatchObject({
       allowed: false,
@@ -168,7 +168,7 @@ describe("a scope that the service does not accept", () => {
 });
 
 describe("the payload of the action", () => {
-  test("equals the payload before the call to verify, as a frozen deep copy", async () => {
+  test("becomes a frozen deep copy before the call to verify", async () => {
     const payload = { amount: 5, to: { iban: "DE1", notes: ["a"] }, gone: undefined };
     const running = guardWith().run({ ...call, payload }, (given) => given);
     payload.amount = 500;
@@ -182,7 +182,7 @@ describe("the payload of the action", () => {
     expect(() => Object.assign(given.to, { iban: "DE3" })).toThrow(TypeError);
   });
 
-  test("holds a private copy of bytes", async () => {
+  test("becomes a private copy if it consists of bytes", async () => {
     const payload = Buffer.from("pay 5");
     const running = guardWith().run({ ...call, payload }, (given) => given as Buffer);
     payload.write("pay 9");
@@ -200,7 +200,7 @@ describe("the payload of the action", () => {
     expect(value.isAdmin).toBeUndefined();
   });
 
-  test("accepts 64 levels, but not 65 and no circular references", async () => {
+  test("may have 64 levels, but not 65, and no circular references", async () => {
     const deep = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels));
     const circle: unknown[] = [];
     circle.push(circle);
@@ -211,13 +211,13 @@ describe("the payload of the action", () => {
     }
   });
 
-  test("accepts numbers without a canonical form if no operation is bound", async () => {
+  test("may contain numbers without a canonical form if no operation is bound", async () => {
     const run = await guardWith().run({ ...call, payload: [1e300, 2 ** 60] }, (given) => given);
     expect(run).toMatchObject({ executed: true, value: [1e300, 2 ** 60] });
   });
 });
 
-describe("settings", () => {
+describe("the guard's settings", () => {
   const good = { baseUrl: "https://service.example", apiKey: "k" };
 
   test.each([

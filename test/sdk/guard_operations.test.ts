@@ -32,13 +32,13 @@ describe("an operation", () => {
 
   test.each([
     [
-      "of data, as canonical JSON",
+      "of plain data, hashed as canonical JSON",
       { b: [1, "é"], a: null, c: undefined },
       Buffer.from('{"a":null,"b":[1,"é"]}'),
     ],
-    ["of bytes, as they are", Buffer.from([0, 255]), Buffer.from([0, 255])],
-    ["of text, as JSON", "pay", Buffer.from('"pay"')],
-    ["of nothing", undefined, undefined],
+    ["of bytes, hashed unchanged", Buffer.from([0, 255]), Buffer.from([0, 255])],
+    ["of text, hashed as JSON", "pay", Buffer.from('"pay"')],
+    ["that is absent", undefined, undefined],
   ])("sends the hashes of the wire format for a payload %s", async (_name, payload, bytes) => {
     await guardWith({ verifier }).authorize({ ...call, operation, payload });
     const digest = bytes === undefined ? Buffer.alloc(0) : sha(bytes);
@@ -61,7 +61,7 @@ describe("an operation", () => {
     });
   });
 
-  test("binds the payload that the action receives, even if the caller changes its object later", async () => {
+  test("binds the payload that the action receives, even if the caller changes the original object later", async () => {
     const payload = { amount: 5 };
     const running = guardWith({ verifier }).run({ ...call, operation, payload }, (given) => given);
     payload.amount = 500;
@@ -71,7 +71,7 @@ describe("an operation", () => {
     expect(sent.payload_digest).toBe(hex(sha('{"amount":5}')));
   });
 
-  test("omits what the application omits, and can name an agent that the proof does not", async () => {
+  test("omits members that the application omits, and can name an agent if the proof names none", async () => {
     const bare = { action: "refund", invocationId: "inv-1", agentId: "cc", actionProfile: "p" };
     await guardWith({ verifier }).authorize({ requiredScope, proof: { proof_ref: "AQ" }, operation: bare });
     expect(sentBodies()[0]?.operation).toMatchObject({
@@ -83,7 +83,7 @@ describe("an operation", () => {
     });
   });
 
-  test("does not run again if it was allowed before, unless the application permits replays", async () => {
+  test("does not run again after an earlier allow decision, unless the application permits replays", async () => {
     world.stub.respond(answeringBoth(answering(200, { ...ALLOW, replayed: true }), answering(200, {})));
     const action = vi.fn();
     const refused = await guardWith({ verifier }).run({ ...call, operation }, action);
@@ -100,7 +100,7 @@ describe("an operation", () => {
 });
 
 describe("the authority of the action", () => {
-  test("contains agent and human, and is frozen", async () => {
+  test("contains the ids of agent and human, and is frozen", async () => {
     const run = await guardWith({ verifier }).run({ ...call, operation }, (_payload, authority) => authority);
     const authority = run.executed ? run.value : undefined;
     expect(authority).toMatchObject({
@@ -131,7 +131,7 @@ describe("the authority of the action", () => {
 });
 
 describe("the record of a verification", () => {
-  test("reaches the application before the action runs, with the whole answer and without secrets", async () => {
+  test("reaches the application before the action runs, with the whole response and without secrets", async () => {
     const order: string[] = [];
     const records: VerificationRecord[] = [];
     const retain = async (record: VerificationRecord) => {
@@ -148,7 +148,7 @@ describe("the record of a verification", () => {
     expect(JSON.stringify(records)).not.toMatch(/dpz_key|DE1|challenge/);
   });
 
-  test("reaches the application for refusals too", async () => {
+  test("reaches the application even for refusals", async () => {
     const causes: string[] = [];
     const guard = guardWith({ retain: ({ cause }) => causes.push(cause) });
     await guard.authorize({ requiredScope, proof: undefined });

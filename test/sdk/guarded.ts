@@ -2,7 +2,7 @@ import { afterEach, beforeEach } from "vitest";
 import { createGuard, type Guard, type GuardSettings } from "../../src/sdk/guard.ts";
 import { answering, answeringBoth, type StubService, startStub } from "./stub_service.ts";
 
-/** The receipt in the stub's allow. */
+/** The receipt in the stub's allow response. */
 export const RECEIPT = { receipt_id: "01a1fd7f-0000-7000-8000-000000000001" };
 /** The stub's default answer. */
 export const ALLOW = {
@@ -22,7 +22,7 @@ export const noAuthority = { status: 403, code: "no_authority_demonstrated" };
 export const noDecision = { status: 503, code: "verification_unavailable" };
 /** A proof as the application receives it. */
 export const proof = { proof_bundle: { agent_id: "aa", challenge: "x" } };
-/** The scope of the calls. */
+/** The scope that the calls require. */
 export const requiredScope = "payments:send";
 /** The verifier in the guard's settings. */
 export const verifier = { verifierId: "connection-1", workspaceId: "account-1" };
@@ -37,7 +37,7 @@ export const operation = {
 /** A call without an operation. */
 export const call = { requiredScope, proof };
 
-/** A stub of the service that allows everything and is new for each test, and guards that call it. */
+/** A service stub that allows everything and is new for each test, and guards that call the stub. */
 export type GuardedWorld = {
   stub: StubService;
   guardWith(settings?: Partial<GuardSettings>): Guard;

@@ -76,7 +76,7 @@ describe.each(Object.entries(APPLICATIONS))("over HTTP/2, in %s", (_, start) => 
     await stub.stop();
   });
 
-  /** Posts a body without its length, as HTTP/2 allows. */
+  /** Posts a body without a content length, as HTTP/2 allows. */
   async function send(body?: string, type = "application/json", length = {}): Promise<number> {
     const session = connect(`http://127.0.0.1:${application.port}`);
     const headers = { ":method": "POST", ":path": "/refund", ...bound, ...length };
@@ -95,7 +95,7 @@ describe.each(Object.entries(APPLICATIONS))("over HTTP/2, in %s", (_, start) => 
   const asked = () =>
     stub.requests.filter(({ target }) => target.endsWith("/verify")).map(({ body }) => JSON.parse(body));
 
-  test("a body without a length is bound like any other", async () => {
+  test("a body without a content length is bound like any other body", async () => {
     expect(await send('{"amount":5}')).toBe(200);
     expect(asked()[0].operation.payload_digest).toMatch(/^sha256:/);
     const [seen] = handler.mock.calls[0] ?? [];
@@ -111,7 +111,7 @@ describe.each(Object.entries(APPLICATIONS))("over HTTP/2, in %s", (_, start) => 
     expect(asked().map(({ operation }) => operation.payload_digest)).toEqual([undefined, undefined]);
   });
 
-  test("a body that no parser has read is not accepted with an operation", async () => {
+  test("a request whose body no parser has read is refused if an operation is required", async () => {
     expect([403, 415]).toContain(await send("amount,5", "text/csv"));
     expect(handler).not.toHaveBeenCalled();
     expect(asked()).toEqual([]);

@@ -31,8 +31,8 @@ function reports() {
     .map(({ body }) => JSON.parse(body) as Record<string, string>);
 }
 
-describe("the outcome of an action", () => {
-  test("goes to the service as executed after a run, with its invocation and receipt", async () => {
+describe("the report of an action's outcome", () => {
+  test("contains `executed` after a run, with the invocation and the receipt", async () => {
     const guard = newGuard();
     await guard.run(call, () => undefined);
     await guard.flush();
@@ -46,7 +46,7 @@ describe("the outcome of an action", () => {
     ]);
   });
 
-  test("goes to the service as failed after an error, with the error's name only, and the error is rethrown", async () => {
+  test("contains `failed` and only the error's name after an error, and the error is rethrown", async () => {
     const guard = newGuard();
     const error = new RangeError("account DE1 has no cover");
     const failing = () => Promise.reject(error);
@@ -55,7 +55,7 @@ describe("the outcome of an action", () => {
     expect(reports()).toMatchObject([{ outcome: "failed", detail: "RangeError" }]);
   });
 
-  test("comes from the action itself if it reports one, and only once", async () => {
+  test("comes from the action itself if the action reports an outcome, and is sent only once", async () => {
     const guard = newGuard();
     await guard.run(call, (_payload, authority) => {
       authority.report("refused_by_receiver", `limit\u0000\n of ${"x".repeat(600)}`);
@@ -67,7 +67,7 @@ describe("the outcome of an action", () => {
     expect(reports()[0]?.detail).toHaveLength(500);
   });
 
-  test("stays unreported for a refusal, and for a proof that is not bound to an operation", async () => {
+  test("does not reach the service for a refusal, or for a proof that is not bound to an operation", async () => {
     const guard = newGuard();
     await guard.run({ ...call, operation: undefined }, () => undefined);
     stub.respond(answering(200, { decision: "deny", decision_reason: "not_delegated" }));
@@ -98,10 +98,10 @@ describe("the outcome of an action", () => {
 
 describe("a report that the service does not accept", () => {
   test.each<[string, StubBehaviour]>([
-    ["a connection cut", (socket) => socket.destroy()],
+    ["a broken connection", (socket) => socket.destroy()],
     ["503", answering(503, {})],
     ["429", answering(429, {})],
-  ])("repeats unchanged after %s until it is accepted", async (_name, behaviour) => {
+  ])("repeats unchanged after %s until the service accepts it", async (_name, behaviour) => {
     const guard = newGuard();
     let failures = 2;
     stub.respond(
@@ -117,7 +117,7 @@ describe("a report that the service does not accept", () => {
     expect(faults).toEqual([]);
   });
 
-  test("ends after three attempts, and calls onFault", async () => {
+  test("stops after three attempts, and onFault is called", async () => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(500, {})));
     await guard.run(call, () => undefined);
@@ -133,7 +133,7 @@ describe("a report that the service does not accept", () => {
     ]);
   });
 
-  test.each([400, 401, 404, 409])("ends immediately after %i", async (status) => {
+  test.each([400, 401, 404, 409])("stops immediately after %i", async (status) => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(status, {})));
     await guard.run(call, () => undefined);

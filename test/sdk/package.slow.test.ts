@@ -25,7 +25,7 @@ const PACKED = [
 const ALLOW = { decision: "allow", agent_id: "aa", human_id: "bb", granted_scope: [] };
 const run = promisify(execFile);
 
-/** Every supported Node on this machine, by version: the one that runs this test, and those on the PATH. */
+/** Every supported Node on this machine, by version: the Node that runs this test, and those on the PATH. */
 const NODES: [string, string][] = [
   process.execPath,
   ...(process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "node")),
@@ -39,7 +39,7 @@ let folder: string;
 let project: string;
 let stub: StubService;
 
-/** Runs npm without the settings and programs that an outer npm passes to this test. */
+/** Runs npm without the settings and programs that an npm process around this test passes on. */
 async function npm(cwd: string, ...args: string[]): Promise<void> {
   const kept = Object.entries(process.env).filter(([name]) => !/^(npm_|INIT_CWD$)/i.test(name));
   const path = (process.env.PATH ?? "").split(delimiter).filter((each) => !each.includes("node_modules"));
@@ -76,7 +76,7 @@ describe("the package from npm pack", () => {
     expect(names).toEqual(["deputize"]);
   });
 
-  test("contains JavaScript and types of the guard and its imports, and nothing of the service", async () => {
+  test("contains JavaScript and types of the guard and its imports, and no code of the service", async () => {
     const files = await readdir(join(project, "node_modules/deputize"), {
       recursive: true,
       withFileTypes: true,
@@ -171,7 +171,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     { error: expect.objectContaining({ code: "no_authority_demonstrated", status: 403 }) },
   ];
 
-  test("shows how to guard a route of Express, also with an operation", async () => {
+  test("shows how to guard an Express route, with and without an operation", async () => {
     const [route = ""] = await blocks("Express");
     const [bound = ""] = await blocks("Bound to one operation");
     const program = `${route}
@@ -186,7 +186,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     ]);
   });
 
-  test("shows how to guard a route of Koa", async () => {
+  test("shows how to guard a Koa route", async () => {
     const [route = ""] = await blocks("Koa");
     const program = `
       const router = new Router();
@@ -203,7 +203,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     expect(without).toEqual(noAuthority);
   });
 
-  test("shows how to guard routes of Fastify, separately and together", async () => {
+  test("shows how to guard Fastify routes, separately and together", async () => {
     const [route = "", hook = ""] = await blocks("Fastify");
     const imports = `import Fastify from "fastify"; import { authorityOf, guardFastify } from "deputize/guard";`;
     const one = `const app = Fastify(); ${route} await app.listen({ port: 0 }); await show(app.server);`;
@@ -252,7 +252,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
   });
 });
 
-/** The snippets below a heading of the guard's page, without their types. */
+/** Returns the snippets below a heading of the guard's page, without their types. */
 async function blocks(heading: string): Promise<string[]> {
   const found = await codeBlocks("docs/guard.md", heading);
   expect(found.length).toBeGreaterThan(0);

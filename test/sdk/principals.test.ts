@@ -8,7 +8,7 @@ const OTHER = "f".repeat(32);
 const world = guardedWorld();
 const { guardWith } = world;
 
-/** Returns whether an action runs after an allow with these members about the principal. */
+/** Returns whether an action runs after an allow decision with these members about the principal. */
 async function isRun(principals: PrincipalsSetting, whose: object = { human_id: OWN }): Promise<boolean> {
   world.stub.respond(answering(200, { ...ALLOW, ...whose }));
   const run = await guardWith({ principals }).run(call, () => undefined);
@@ -27,18 +27,18 @@ test("an action runs only with the authority of an accepted principal", async ()
 });
 
 test.each([undefined, null, "", [OWN], OWN.toUpperCase(), `${OWN} `, { toString: () => OWN }])(
-  "an allow with the human_id %j is not accepted",
+  "an allow decision with the human_id %j is not accepted",
   async (humanId) => {
     expect(await isRun([OWN], { human_id: humanId })).toBe(false);
   },
 );
 
-test("without the setting, only the service's rule applies", async () => {
+test("only the service's own rules apply if no principals are set", async () => {
   const run = await guardWith().run(call, () => "done");
   expect(run).toMatchObject({ executed: true, value: "done" });
 });
 
-test("a function is called after each allow, and a list is copied once", async () => {
+test("a function of principals is called after each allow decision, and a list is copied once", async () => {
   const list = [OWN];
   const principals = vi.fn(() => list);
   world.stub.respond(answering(200, { ...ALLOW, human_id: OWN }));
@@ -53,7 +53,7 @@ test("a function is called after each allow, and a list is copied once", async (
   expect(principals).toHaveBeenCalledTimes(2);
 });
 
-test("a principal that is not accepted is recorded with the service's answer, and reported as not attempted", async () => {
+test("an action with a principal that is not accepted is recorded with the service's response and reported as not_attempted", async () => {
   world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OTHER }), answering(200, {})));
   const records: VerificationRecord[] = [];
   const guard = guardWith({ verifier, principals: [OWN], retain: (record) => records.push(record) });
@@ -85,7 +85,7 @@ test.each<[string, () => unknown]>([
   ["returns nothing", () => undefined],
   ["returns one id", () => OWN],
   ["returns ids of another form", () => [OWN, "owner@example.test"]],
-])("a function that %s refuses with 503, and the fault is reported", async (_what, principals) => {
+])("if the function of principals %s, the guard refuses with 503 and reports the fault", async (_what, principals) => {
   world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OWN }), answering(200, {})));
   const faults: GuardFault[] = [];
   const guard = guardWith({
@@ -113,7 +113,7 @@ test.each<[unknown]>([
   [[`${OWN}0`]],
   [[OWN, undefined]],
   [[["x"]]],
-])("principals: %j cannot be worked with", (principals) => {
+])("createGuard rejects the principals %j", (principals) => {
   const settings = { principals: principals as string[] };
   expect(() => guardWith(settings)).toThrow(TypeError);
 });

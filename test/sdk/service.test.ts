@@ -10,7 +10,7 @@ const requiredScope = "payments:send";
 const noAuthority = { executed: false, refusal: { status: 403, code: "no_authority_demonstrated" } };
 const sha256 = (text: string) => createHash("sha256").update(text).digest();
 
-/** The guard of an application that calls the real service. */
+/** Returns the guard of an application that calls the real service. */
 function guardOf(app: Application, settings: Partial<GuardSettings> = {}) {
   const faults: GuardFault[] = [];
   const guard = createGuard({
@@ -23,7 +23,7 @@ function guardOf(app: Application, settings: Partial<GuardSettings> = {}) {
   return { guard, faults };
 }
 
-/** Acts as the agent: binds a proof to the operation, and returns it in both forms. */
+/** Acts as the agent: binds a proof to the operation, and returns the proof in both forms. */
 async function proveOperation(app: Application, { payload }: { payload?: unknown } = {}) {
   const digest = payload === undefined ? undefined : sha256(canonicalJson(payload));
   const named = { resource_id: "order-7", requested_path: "/orders/7/refund?fast=1" };
@@ -89,7 +89,7 @@ describe("the guard with the real service", () => {
     expect(action).toHaveBeenCalledOnce();
   });
 
-  test("refuses a scope that was not granted or is revoked with the reason, and has no decision with a wrong key", async () => {
+  test("refuses a scope that was not granted or was revoked, with the reason, and has no decision if its API key is wrong", async () => {
     const app = await world.application(["data:read"]);
     const { guard } = guardOf(app);
     const proofs = [await app.proof(), await app.proof(), await app.proof()].map((each) =>
@@ -118,7 +118,7 @@ describe("a proof bound to an operation", () => {
   const payload = { to: "DE1", amount: 12.5, note: "für Zoë\u2028" };
 
   test.each(["bundle", "ref"] as const)(
-    "runs that operation with the %s, and the outcome is recorded",
+    "lets that operation run with the %s, and the outcome is recorded",
     async (form) => {
       const app = await world.application();
       const { guard, faults } = guardOf(app);
@@ -146,7 +146,7 @@ describe("a proof bound to an operation", () => {
     expect(run).toMatchObject({ executed: true, value: "done" });
   });
 
-  test("runs nothing but the bound operation", async () => {
+  test("lets nothing but the bound operation run", async () => {
     const app = await world.application();
     const { guard } = guardOf(app);
     const { bundle, invocationId } = await proveOperation(app, { payload });
@@ -173,7 +173,7 @@ describe("a proof bound to an operation", () => {
     expect(action).toHaveBeenCalledExactlyOnceWith(payload, expect.anything());
   });
 
-  test("runs nothing a second time, unless the application accepts recorded decisions", async () => {
+  test("lets the operation run only once, unless the application accepts recorded decisions", async () => {
     const app = await world.application();
     const { bundle, invocationId } = await proveOperation(app, { payload });
     const call = {
@@ -194,7 +194,7 @@ describe("a proof bound to an operation", () => {
     await Promise.all([guard.flush(), repeating.flush()]);
   });
 
-  test("records that an action failed or refused", async () => {
+  test("leads to a record if the action failed or refused", async () => {
     const app = await world.application();
     const { guard, faults } = guardOf(app);
     const first = await proveOperation(app, { payload });

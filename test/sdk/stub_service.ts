@@ -18,7 +18,8 @@ export type StubService = {
 };
 
 /**
- * Starts a stub on loopback, on `server` if it is set (for TLS). The last call of `respond` sets the answer.
+ * Starts a stub on loopback, or on `server` if it is set (for TLS). The last call of `respond` determines the
+ * response.
  */
 export async function startStub(behaviour: StubBehaviour, server: Server = createServer()) {
   const requests: StubRequest[] = [];
@@ -63,7 +64,7 @@ export async function startStub(behaviour: StubBehaviour, server: Server = creat
   } satisfies StubService as StubService;
 }
 
-/** Returns the text of a complete HTTP answer. */
+/** Returns a complete HTTP response as text. */
 export function httpText(status: number, body: string, headers: Record<string, string> = {}): string {
   const all = {
     "content-type": "application/json",
@@ -74,13 +75,13 @@ export function httpText(status: number, body: string, headers: Record<string, s
   return `HTTP/1.1 ${status} Status\r\n${lines.join("")}\r\n${body}`;
 }
 
-/** Returns a behavior that answers with JSON. */
+/** Returns a stub behavior that responds with JSON. */
 export function answering(status: number, body: unknown, headers?: Record<string, string>): StubBehaviour {
   const text = httpText(status, typeof body === "string" ? body : JSON.stringify(body), headers);
   return (socket) => void socket.write(text);
 }
 
-/** Returns a behavior with different answers for verify and for reports of outcomes. */
+/** Returns a stub behavior with different responses to verify and to reports of outcomes. */
 export function answeringBoth(verify: StubBehaviour, outcome: StubBehaviour): StubBehaviour {
   return (socket, request) => (request.target.endsWith("/verify") ? verify : outcome)(socket, request);
 }

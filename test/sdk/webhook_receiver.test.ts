@@ -19,7 +19,7 @@ function delivery(rawBody: string, { key = secret, at = now, word = "service" } 
   };
 }
 
-test("answers 204 once the event is stored, and not before", async () => {
+test("a webhook receiver returns 204 when the event is stored, and not before", async () => {
   const stored: WebhookEvent[] = [];
   const storeOnce = async (event: WebhookEvent) => {
     await new Promise((resolve) => setImmediate(resolve));
@@ -35,18 +35,18 @@ test.each([
   ["a timestamp 5 minutes ahead", delivery(text, { at: now + 300 })],
   ["headers of another word", delivery(text, { word: "other" })],
   ["a bad signature over a text that is not JSON", delivery("{", { key: "whsec_other" })],
-])("answers 401 to %s, and does not parse the body", async (_name, given) => {
+])("a webhook receiver returns 401 for %s, and does not parse the body", async (_name, given) => {
   const storeOnce = vi.fn();
   expect(await createWebhookReceiver({ secret, clock, storeOnce })(given)).toBe(401);
   expect(storeOnce).not.toHaveBeenCalled();
 });
 
-test.each([-299, 299])("accepts a timestamp %i s away", async (offset) => {
+test.each([-299, 299])("a webhook receiver accepts a timestamp %i s from now", async (offset) => {
   const receive = createWebhookReceiver({ secret, clock, storeOnce: () => undefined });
   expect(await receive(delivery(text, { at: now + offset }))).toBe(204);
 });
 
-test("accepts both secrets during a rotation, and only headers with its word", async () => {
+test("a webhook receiver accepts both secrets during a rotation, and only headers with its word", async () => {
   const receive = createWebhookReceiver({
     secret: ["whsec_new", secret],
     clock,
@@ -59,7 +59,7 @@ test("accepts both secrets during a rotation, and only headers with its word", a
 });
 
 test.each(["", "{", "null", '"event"', "[]", "{}", '{"event":5}'])(
-  "answers 400 to genuine bytes that are not an event: %j",
+  "a webhook receiver returns 400 for a genuine body that is not an event: %j",
   async (body) => {
     const storeOnce = vi.fn();
     expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(body))).toBe(400);
@@ -75,6 +75,6 @@ test.each([
     },
   ],
   ["rejects", () => Promise.reject(new Error("disk full"))],
-])("answers 503 if storing %s, so that the delivery is sent again", async (_name, storeOnce) => {
+])("a webhook receiver returns 503 if storing %s, so that the service sends the delivery again", async (_name, storeOnce) => {
   expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(text))).toBe(503);
 });

@@ -24,7 +24,7 @@ import {
 /** Certificates that an issuer has revoked since its last push. The fields are those of wire format §4. */
 export type RevocationPush = {
   issuer_id: string;
-  /** Starts at 1 for each issuer and increases by one with each push. */
+  /** Sequence number. It starts at 1 for each issuer and increases by one with each push. */
   seq_no: number;
   /** Never null, but may be empty. */
   entries: string[];
@@ -68,7 +68,7 @@ export function issueRevocationPush(
 }
 
 /**
- * Returns why a push is not the next one of `issuer`, or `undefined` if it is.
+ * Returns the reason why a push is not the next push of `issuer`, or `undefined` if it is.
  *
  * @param lastSeqNo number of the last accepted push, 0 before the first; if omitted, the sequence is not
  * checked

@@ -29,7 +29,7 @@ function token(changes: Partial<SessionGrant> = {}, secret: Uint8Array = SECRET)
 }
 
 describe("a session token", () => {
-  test("keeps its content when encoded and decoded, with sorted scopes and the human of the chain's root", () => {
+  test("keeps its content when encoded and decoded, with sorted scopes and the human id of the chain's root", () => {
     const sealed = token();
     expect(decodeSessionToken(encode(sealed))).toEqual(sealed);
     expect(sealed.granted_scope).toEqual(["meeting:attend", "meeting:speak"]);
@@ -50,13 +50,13 @@ describe("a session token", () => {
     ["valid_until", 2 ** 53, "invalid_integer"],
     ["granted_scope", null, "missing_field"],
     ["agent_pub_key", { ed25519: bytes32(1) }, "missing_field"],
-  ])("fails decoding with %s of %j: %s", (name, value, code) => {
+  ])("fails decoding if its %s is %j: %s", (name, value, code) => {
     expect(() => decodeSessionToken(encode({ ...token(), [name]: value }))).toThrow(
       expect.objectContaining({ code }),
     );
   });
 
-  test("refuses issuing without a chain, with a short secret, or beyond the end of a certificate", () => {
+  test("cannot be issued without a chain, with a short secret, or beyond a certificate's expiry", () => {
     const refuses = (code: string) => expect.objectContaining({ code });
     expect(() => token({ chain: [] })).toThrow(refuses("empty_chain"));
     expect(() => token({}, Buffer.alloc(31))).toThrow(refuses("wrong_length"));
@@ -65,7 +65,7 @@ describe("a session token", () => {
     expect(() => token({ valid_until: NOW + 1801 })).toThrow(refuses("invalid_validity"));
   });
 
-  test("changes its MAC with every field, chain and secret", () => {
+  test("has a different MAC if any field, the chain or the secret differs", () => {
     const changes: Partial<SessionGrant>[] = [
       {},
       { session_id: "x" },

@@ -33,9 +33,9 @@ export type SessionToken = {
   human_id: string;
   /** Sorted by code point. */
   granted_scope: string[];
-  /** Unix seconds. The first second in which the token is valid. */
+  /** The first second in which the token is valid, in Unix seconds. */
   issued_at: number;
-  /** Unix seconds. The last second in which the token is valid. */
+  /** The last second in which the token is valid, in Unix seconds. */
   valid_until: number;
   /** Base64 of the SHA-256 of the chain's concatenated signed bytes. */
   chain_hash: string;
@@ -67,7 +67,7 @@ export function decodeSessionToken(bytes: Uint8Array): SessionToken {
   return decodeFields(parseJson(bytes));
 }
 
-/** Returns the bytes under the MAC: canonical JSON of all fields except `mac`. */
+/** Returns the bytes that the MAC covers: canonical JSON of all fields except `mac`. */
 export function sessionTokenSignBytes(fields: SessionTokenFields): Uint8Array {
   return canonicalBytes({
     agent_id: fields.agent_id,
@@ -87,7 +87,7 @@ export function sessionTokenMac(fields: SessionTokenFields, secret: Uint8Array):
   return createHmac("sha256", secret).update(sessionTokenSignBytes(fields)).digest();
 }
 
-/** The content of a new token: the verified parties, their chain, and its validity. */
+/** The content of a new token: the verified parties, their chain, and the validity period. */
 export type SessionGrant = {
   session_id: string;
   agent_id: string;
@@ -104,7 +104,7 @@ export type SessionGrant = {
  *
  * Throws `ProtocolError`:
  * - `empty_chain` for an empty chain
- * - `invalid_validity` if the token would end before its start or after a certificate of the chain
+ * - `invalid_validity` if the token would expire before its start or after a certificate of the chain
  * - `wrong_length` for a secret under 32 bytes
  */
 export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): SessionToken {
@@ -138,8 +138,8 @@ export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): Sess
 }
 
 /**
- * Returns why a token is not valid at `now` (Unix seconds), or `undefined` if it is. The MAC is checked first
- * and in constant time.
+ * Returns the reason why a token is not valid at `now` (Unix seconds), or `undefined` if it is valid. The MAC
+ * is checked first and in constant time.
  */
 export function sessionTokenViolation(
   token: SessionToken,
@@ -162,8 +162,8 @@ function hasMac(token: SessionToken, secret: Uint8Array): boolean {
 }
 
 /**
- * Returns SHA-256 of the concatenated signed bytes of a chain, leaf first, 32 bytes. A session token is bound
- * to it (wire format §4).
+ * Returns SHA-256 of the chain's concatenated signed bytes, leaf first, 32 bytes. A session token is bound to
+ * this hash (wire format §4).
  */
 export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
   return hash("sha256", Buffer.concat(chain.map(delegationSignBytes)), "buffer");

@@ -72,7 +72,7 @@ describe("decoding a streamed turn", () => {
     ["stream_seq", "1", "wrong_type"],
     ["agent_id", AGENT.id, "unknown_field"],
     ["delegations", [], "unknown_field"],
-  ])("rejects %s of %j: %s", (name, value, code) => {
+  ])("rejects a %s of %j: %s", (name, value, code) => {
     expect(() => decodeStreamedTurn(encode({ ...given, [name]: value }))).toThrow(
       expect.objectContaining({ code }),
     );
@@ -92,15 +92,15 @@ describe("a streamed turn", () => {
   });
 
   test.each([
-    ["in its first second", NOW, undefined],
-    ["a second early", NOW - 1, "session_token_invalid: session_token not yet valid"],
-    ["in its last second", NOW + 600, undefined],
-    ["a second late", NOW + 601, "session_token_invalid: session_token expired"],
-  ])("requires a valid token: %s", async (_, now, expected) => {
+    ["in the token's first second", NOW, undefined],
+    ["a second too early", NOW - 1, "session_token_invalid: session_token not yet valid"],
+    ["in the token's last second", NOW + 600, undefined],
+    ["a second too late", NOW + 601, "session_token_invalid: session_token expired"],
+  ])("requires a token that is valid at the time: %s", async (_, now, expected) => {
     expect((await answer(token(), await turn({ challenge_at: now }), { now })).error_reason).toBe(expected);
   });
 
-  test("fails the check of its stream before the check of its age, as in §8", async () => {
+  test("fails the stream check before the age check, as in §8", async () => {
     const late = await turn({ challenge_at: NOW - 301, stream_id: bytes32(2), stream_seq: 1 });
     const stream = { stream_id: bytes32(2), last_seen_seq: 1 };
     expect((await answer(token(), late, { stream })).violation?.code).toBe("stream_seq_replay");
@@ -129,7 +129,7 @@ describe("a streamed turn", () => {
     );
   });
 
-  test("causes no signature check if its token is not valid", async () => {
+  test("does not cause a signature check if its token is not valid", async () => {
     const { checks } = await answer(token({}, Buffer.alloc(32, 4)), await turn());
     expect(checks().map(({ outcome }) => outcome)).toEqual(["failed", ...Array(7).fill("not_reached")]);
   });
@@ -176,7 +176,7 @@ describe("a streamed turn", () => {
     expect((await answer(token(), { ...given, challenge_sig })).violation?.code).toBe("bad_challenge_sig");
   });
 
-  test("spends its challenge once, also if it is denied, but never if it is forged", async () => {
+  test("consumes its challenge once, even if the turn is denied, but never if the turn is forged", async () => {
     const store = memoryStore(bytes32(7), bytes32(8), bytes32(9));
     const options = { challengeStore: store };
     expect((await answer(token(), await turn(), options)).valid).toBe(true);

@@ -33,7 +33,7 @@ import { reasonOf, statusOf } from "../../../src/protocol/violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 
 /**
- * One turn of a session: a challenge answered with the agent's key, with a token instead of a chain (wire
+ * One turn of a session. The agent signs a challenge and sends a token instead of a certificate chain (wire
  * format §4).
  */
 export type StreamedTurn = ChallengeBinding & {
@@ -43,8 +43,8 @@ export type StreamedTurn = ChallengeBinding & {
 const decodeFields: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS);
 
 /**
- * Parses and decodes an untrusted turn strictly. Its members are those of a proof bundle that belong to the
- * challenge (wire format §5).
+ * Parses and decodes an untrusted turn strictly. Its members are a proof bundle's challenge members (wire
+ * format §5).
  *
  * Throws `ProtocolError` with any code of the parser and the decoder, and `missing_field` if only one stream
  * field is present.
@@ -55,7 +55,7 @@ export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
   return turn;
 }
 
-/** The values and services that a turn is verified with. */
+/** The values and services with which a turn is verified. */
 export type TurnOptions = Pick<
   VerifyOptions,
   "now" | "required_scope" | "session_context" | "stream" | "challengeStore"

@@ -55,7 +55,7 @@ const fault = async (changes: Partial<TransactionReceipt> = {}, now = NOW) =>
   (await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now })))?.code;
 
 describe("a transaction receipt", () => {
-  test("verifies after encoding and decoding, with its parties in any order", async () => {
+  test("verifies after it is encoded and decoded, with its parties in any order", async () => {
     expect(decodeTransactionReceipt(encode(receipt))).toEqual(receipt);
     expect(await fault()).toBeUndefined();
     expect(
@@ -66,7 +66,7 @@ describe("a transaction receipt", () => {
     ).toBeUndefined();
   });
 
-  test("signs its parties in sorted order and without their proofs", () => {
+  test("signs its parties in sorted order and omits their proofs", () => {
     const signed = JSON.parse(Buffer.from(transactionReceiptSignBytes(receipt)).toString());
     expect(signed.parties.map((each: object) => [Object.keys(each), (each as ProvenParty).party_id])).toEqual(
       [
@@ -101,7 +101,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ parties })).toBe("party_signature_invalid");
   });
 
-  test("requires exactly one signature of every party, and no other", async () => {
+  test("requires exactly one signature of every party, and no other signatures", async () => {
     const [buyer, seller] = receipt.party_signatures as [
       (typeof receipt.party_signatures)[0],
       (typeof receipt.party_signatures)[0],
@@ -121,7 +121,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ party_signatures: [buyer, broken] })).toBe("party_signature_invalid");
   });
 
-  test("requires parties, each once, and version 1", async () => {
+  test("requires parties without duplicates, and version 1", async () => {
     expect(await fault({ parties: [], party_signatures: [] })).toBe("no_parties");
     expect(await fault({ parties: [...receipt.parties, ...receipt.parties] })).toBe("duplicate_party_id");
     expect(await fault({ version: 2 })).toBe("version_mismatch");
@@ -134,12 +134,12 @@ describe("a transaction receipt", () => {
     [{ version: 2 }, "version_mismatch: unsupported version 2"],
     [{ parties: [] }, "no_parties: receipt must list at least one party"],
     [{ party_signatures: [] }, 'missing_party_signature: party "seller" has no signature'],
-  ])("fails verification with %j in the published wording", async (changes, reason) => {
+  ])("fails verification with %j, with a reason in the published wording", async (changes, reason) => {
     const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
     expect(found && receiptReasonOf(found)).toBe(reason);
   });
 
-  test("reports parties in the published wording, also one without an id", async () => {
+  test("reports parties in the published wording, even a party without an id", async () => {
     const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
     const words = async (changes: Partial<TransactionReceipt>) => {
       const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
@@ -166,7 +166,7 @@ describe("a transaction receipt", () => {
     );
   });
 
-  test("reports the first party that is wrong, and its proof before its signature", async () => {
+  test("reports the first invalid party, and its proof before its signature", async () => {
     const [buyer, seller] = receipt.party_signatures as [
       (typeof receipt.party_signatures)[0],
       (typeof receipt.party_signatures)[0],
@@ -197,7 +197,7 @@ describe("a transaction receipt", () => {
     });
   });
 
-  test("requires the party's id and key to be those of its proof, even if the signature fits", async () => {
+  test("requires a party's id and key to match its proof, even if the signature is valid", async () => {
     const { party_signatures: _, ...fields } = receipt;
     const parties = receipt.parties.map((each) => ({ ...each, agent_id: "someone" }));
     const renamed = { ...fields, parties };

@@ -34,7 +34,7 @@ export type Party = {
 
 /**
  * A party with the proof that its agent may act. The proof has its own signatures and is not part of the
- * signed bytes.
+ * receipt's signed bytes.
  */
 export type ProvenParty = Party & {
   proof_bundle: ProofBundle;
@@ -91,7 +91,7 @@ export type ReceiptViolationCode =
   | "party_bundle_invalid"
   | "party_signature_invalid";
 
-/** A reason to refuse a transaction receipt. */
+/** A violation: why a transaction receipt is refused. */
 export type ReceiptViolation = {
   code: ReceiptViolationCode;
   detail: string;
@@ -149,8 +149,8 @@ export async function signTransaction(
 }
 
 /**
- * Returns why a receipt is not valid, or `undefined` if every party signed it once and every party's proof
- * verifies. Checks the parties in order, and for each party the proof before the signature.
+ * Returns the reason why a receipt is not valid, or `undefined` if every party signed it once and every
+ * party's proof verifies. Checks the parties in order, and for each party the proof before the signature.
  *
  * @param optionsOf returns the options for verifying a party's proof, as for `verifyBundle`
  */
@@ -169,7 +169,7 @@ export async function verifyTransactionReceipt(
   return undefined;
 }
 
-/** Returns the fault in the published wording: `<code>: <detail>`. */
+/** Returns a violation in the published wording: `<code>: <detail>`. */
 export function receiptReasonOf({ code, detail }: ReceiptViolation): string {
   return `${code}: ${detail}`;
 }

@@ -22,7 +22,7 @@ describe("a witness's log", () => {
     return [first, second] as const;
   };
 
-  test("starts from zeros, links each entry to the previous one, and verifies after encoding and decoding", async () => {
+  test("starts with a hash of zeros, links each entry to the previous one, and verifies after it is encoded and decoded", async () => {
     const entries = await log();
     expect(entries[0].prev_hash).toBe(bytes32(0));
     for (const entry of entries) expect(decodeWitnessEntry(encode(entry))).toEqual(entry);
@@ -37,7 +37,7 @@ describe("a witness's log", () => {
     }
   });
 
-  test("fails verification if an entry was changed, or with another key", async () => {
+  test("fails verification if an entry was changed or another key is used", async () => {
     const [first] = await log();
     expect(await verifyWitnessEntry({ ...first, timestamp: NOW + 5 }, ROOT.publicKey)).toMatchObject({
       code: "bad_signature",

@@ -25,7 +25,7 @@ import {
 
 /** One entry of a witness's append-only log. The fields are those of wire format §4. */
 export type WitnessEntry = {
-  /** Base64 of 32 bytes, which are zeros in the first entry. */
+  /** Base64 of the previous entry's hash, 32 bytes. The bytes are zeros in the first entry. */
   prev_hash: string;
   /** Base64 of the witnessed bytes. */
   entry_data: string;
@@ -66,7 +66,7 @@ export function issueWitnessEntry(
   return sign({ ...fields, prev_hash: expectedLink(previous) }, witnessEntrySignBytes, witness);
 }
 
-/** Returns why an entry is not from `witness`, or `undefined` if it is. */
+/** Returns the reason why an entry is not from `witness`, or `undefined` if it is. */
 export async function verifyWitnessEntry(
   entry: WitnessEntry,
   witness: HybridPublicKey,
@@ -78,8 +78,8 @@ export async function verifyWitnessEntry(
 }
 
 /**
- * As {@link verifyWitnessEntry}, for a whole log from its first entry on. Each entry must contain the SHA-256
- * of the signed bytes of the previous one.
+ * Like {@link verifyWitnessEntry}, for a complete log from its first entry on. Each entry must contain the
+ * SHA-256 of the previous entry's signed bytes.
  */
 export async function verifyWitnessLog(
   entries: readonly WitnessEntry[],

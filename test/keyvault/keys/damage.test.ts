@@ -89,7 +89,7 @@ test.each([
   ["another purpose", "purpose", () => "'account_root'", true],
   ["another label", "label", () => ofOther("label || key_id"), true],
 ])(
-  "a key with %s signs nothing and the attempt is recorded; listed as damaged: %s",
+  "a key with %s signs nothing, its attempt is recorded, and it is listed as damaged if a list shows the column %s",
   async (_, column, value, isListed) => {
     const seq = vault.head();
     await altered(column, value(), async () => {
