@@ -6,7 +6,7 @@ import type { VaultHome } from "./fixture.ts";
 /** Exit code of a command, and what it wrote to its two streams. */
 export type Ended = { code: number; stdout: string; stderr: string };
 
-/** Thrown instead of ending the process. */
+/** Thrown in place of an exit of the process. */
 class Exit extends Error {
   readonly code: unknown;
   constructor(code: unknown) {

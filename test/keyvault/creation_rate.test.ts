@@ -5,7 +5,10 @@ import { createRates } from "../../keyvault/rates.ts";
 import { codeOf, issueIdentity, startVaultWith, type TestVault } from "./fixture.ts";
 import type { Answer, Client } from "./http/caller_support.ts";
 
-/* Limits on the creation of keys, over mutual TLS: what they bound, and what they must not affect. */
+/*
+ * Limits on the creation of keys, over mutual TLS. The tests check what the limits restrict and what they
+ * must not affect.
+ */
 
 const RATE = 2;
 const AT_ONCE = 2 * RATE;
@@ -28,7 +31,9 @@ const late = (answers: readonly Answer[]) => answers.filter((answer) => codeOf(a
 const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index));
 
-/** Requests `count` keys concurrently. `most` is the number that the limit allows in the elapsed time. */
+/**
+ * Requests `count` keys concurrently. `most` is the number of keys that the limit allows in the elapsed time.
+ */
 async function rush(vault: TestVault, client: Client, tenant: string, count: number) {
   const began = performance.now();
   const answers = await Promise.all(times(count, () => make(vault, client, tenant)));
@@ -119,7 +124,7 @@ describe("a limit per caller, together with the default limits", () => {
     expect(granted(answers)).toHaveLength(ONBOARDING);
   });
 
-  test("limits the keys that a caller creates per day, however many tenants it invents, and records the refusals", async () => {
+  test("limits the keys that a caller creates per day, however many tenants it invents, and stores only records of the refusals", async () => {
     const names = times(3, () => randomUUID());
     const made = await Promise.all(names.map((name) => make(vault, api, "acc-1", name)));
     const answers = await invented(api, 20);
@@ -140,7 +145,7 @@ describe("a limit per caller, together with the default limits", () => {
   });
 });
 
-/** Key creation with limits and a stopped clock. */
+/** Returns the creation of keys with these limits and a clock that stands still. */
 function bounded(rate: number, perDay: number) {
   const alarms: object[] = [];
   const parts = {

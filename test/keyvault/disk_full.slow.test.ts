@@ -13,7 +13,7 @@ import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
 import type { Answer } from "./http/caller_support.ts";
 
 /*
- * The tests fill a small file system of their own. This needs the right to mount, and Postgres on this
+ * The tests fill a small file system of their own. They need the right to mount, and Postgres on this
  * machine.
  */
 const mayMount = process.platform === "linux" && process.getuid?.() === 0;
@@ -33,7 +33,7 @@ afterEach(() => {
 
 const mount = (options: string) => execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", disk]);
 
-/** Fills the disk. Returns the file to remove to make room. */
+/** Fills the disk. Returns a file whose removal frees space again. */
 function fill(): string {
   const filler = join(disk, "filler");
   const { bavail, bsize } = statfsSync(disk);
@@ -108,7 +108,10 @@ test.skipIf(!mayMount)(
   120_000,
 );
 
-/** Starts a Postgres whose files are all on the disk. It stops when its log has no room, as in production. */
+/**
+ * Starts a Postgres whose files are all on the small disk. It stops when its write-ahead log has no space, as
+ * in production.
+ */
 const startOnDisk = (port?: number): Promise<RunningPostgres> =>
   startPostgres({
     dataDir: join(disk, "postgres"),

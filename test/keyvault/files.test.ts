@@ -85,7 +85,8 @@ test("writeFileDurably sets the requested mode whatever the umask", async () => 
 });
 
 /**
- * Records what is synced to disk from now on: the names in a folder at that time, and the length of a file.
+ * Records the calls that sync to disk from now on: for a folder the names in it at that time, for a file its
+ * length.
  */
 async function synced(dir: string): Promise<(string | number)[]> {
   const seen: (string | number)[] = [];

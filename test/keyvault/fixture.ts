@@ -25,14 +25,14 @@ import { copyVault, OWNER_AND_RUNNING } from "./template.ts";
 export const SILENT = createLog("silent");
 export const API: Caller = { role: "api", name: "api" };
 export const ADMIN: Caller = { role: "admin", name: "admin" };
-/** Two admins who can approve each other's wishes. */
+/** Two admins who can approve each other's requests. */
 export const ADMINS: readonly Caller[] = ["alice", "bob"].map((name) => ({
   role: "admin",
   name,
   certificate: name,
 }));
 
-/** A clock that stands still until it is moved. It starts at the machine's time. */
+/** A clock that shows the machine's time at its creation and stands still until a test moves it. */
 export type TestClock = Clock & { at: Date; move(seconds: number): void };
 
 export function testClock(): TestClock {
@@ -61,7 +61,7 @@ export type HomeOptions = { made?: "copied" | "by init" | "empty" };
 
 /**
  * Creates a home for one test. All copied homes share one token, PIN, authority and service key. A test that
- * needs different ones uses `by init`.
+ * needs its own uses `by init`.
  */
 export async function createHome({ made = "copied" }: HomeOptions = {}): Promise<VaultHome> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-test-"));
@@ -96,7 +96,7 @@ export async function createHome({ made = "copied" }: HomeOptions = {}): Promise
 /** A running vault with its own clock. */
 export type TestVault = Omit<Serving, "vault"> & {
   home: VaultHome;
-  /** The vault's parts. Throws until the vault is unsealed for the first time. */
+  /** The vault's parts. Throws if the vault has never been unsealed. */
   readonly vault: Vault;
   clock: TestClock;
   url: string;
@@ -105,7 +105,7 @@ export type TestVault = Omit<Serving, "vault"> & {
   readonly admin: Identified;
   /** Sends a GET over HTTPS on a new connection, as an admin by default. */
   get(path: string, client?: Client): Promise<Answer>;
-  /** Sends a POST like `get`, as the API by default. */
+  /** Sends a POST in the same way as `get`, by default as the API. */
   post(path: string, body?: unknown, client?: Client, headers?: Record<string, string>): Promise<Answer>;
   /** Dependencies of the operations. Every admin certificate is accepted. */
   parts(): Vault & { clock: Clock; accepts(): boolean };
@@ -115,18 +115,18 @@ export type TestVault = Omit<Serving, "vault"> & {
   makeKey(request: KeyRequest, requestKey?: string): Promise<CreatedKey>;
   /** Creates an agent's key like `makeKey`. */
   makeAgent(tenant: string, ceiling?: string[]): Promise<CreatedKey>;
-  /** Returns the body of a call to sign a challenge of this moment. */
+  /** Returns the body of a call that signs a challenge of the vault's current time. */
   challenge(tenant?: string): { tenant: string; challenge: string; challenge_at: number };
   /** Signs a challenge with an agent's key, over HTTPS. */
   sign(keyId: string, tenant?: string, client?: Client): Promise<Answer>;
-  /** Signs like `sign`, without HTTP. */
+  /** Signs a challenge like `sign`, but without HTTP. */
   answer(keyId: string, tenant?: string): Promise<object>;
   /** Disables a key or shrinks its ceiling, without HTTP. */
   disable(keyId: string, tenant?: string): Promise<object>;
   shrink(keyId: string, tenant: string, ceiling: string[]): Promise<object>;
   /** Returns the number of the last record. */
   head(): number;
-  /** Returns kind and outcome of the records after this number, in order. */
+  /** Returns the kind and outcome of the records after this number, in order. */
   recordsAfter(seq: number): Promise<{ statement: string; outcome: string }[]>;
   verifyAudit(): Promise<ChainVerdict>;
   /** Stops the vault and starts another one on the same home. */
@@ -136,7 +136,7 @@ export type TestVault = Omit<Serving, "vault"> & {
 
 let requests = 0;
 
-/** Starts a vault of this home or of a new one. Its clock starts at `at`, or at the machine's time. */
+/** Starts a vault on this home, or on a new home. Its clock starts at `at`, or at the machine's time. */
 export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault> {
   const place = home ?? (await createHome());
   const clock = testClock();
@@ -192,7 +192,7 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
   return vault;
 }
 
-/** Starts a vault of a new home with these settings. */
+/** Starts a vault on a new home with these settings. */
 export async function startVaultWith(settings: Record<string, string>): Promise<TestVault> {
   const home = await createHome();
   home.config = loadConfig({ ...home.environment, ...settings });
@@ -203,7 +203,7 @@ function bindingAt(now: number): { challenge: string; challenge_at: number } {
   return { challenge: Buffer.alloc(32, 1).toString("base64"), challenge_at: now };
 }
 
-/** Returns the error code of an answer, or its status if it has no error. */
+/** Returns the error code of a response, or its status if it is not an error. */
 export function codeOf({ status, body }: Answer): string | number {
   return body.error?.code ?? status;
 }
@@ -236,7 +236,7 @@ export async function issueAdmins(home: VaultHome, ...names: string[]): Promise<
   return Promise.all(names.map((name) => issueIdentity(home, { kind: "client", role: "admin", name })));
 }
 
-/** Returns the names of unfinished tokens beside the token's folder. */
+/** Returns the names of unfinished tokens in the folder that contains the token's folder. */
 export async function unfinishedTokens({ config }: VaultHome): Promise<string[]> {
   const names = await readdir(dirname(config.token.dir)).catch(() => []);
   return names.filter((name) => name.startsWith(`${basename(config.token.dir)}.unfinished`));

@@ -90,7 +90,7 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
   await vault.stop();
 });
 
-/** Removes what a run that stopped before the service key would not have created. */
+/** Removes everything that a run would not have created if it had stopped before the service key. */
 async function withoutServiceKey(): Promise<void> {
   await dropSchema();
   await rm(home.config.token.dir, { recursive: true });

@@ -10,7 +10,7 @@ import { startVault, type TestVault } from "./fixture.ts";
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
 
 /**
- * Checks that the chain is intact, that rows and records match, and that the token has the version of every
+ * Checks that the chain is intact, that rows match the records, and that the token has the version of every
  * data key.
  */
 async function requireWhole(vault: TestVault): Promise<void> {

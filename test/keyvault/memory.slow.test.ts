@@ -39,7 +39,10 @@ afterAll(async () => {
 
 type Secrets = { ed25519: Buffer; ml_dsa_65: Buffer; dataKey: Buffer };
 
-/** Returns a key's two seeds and its tenant's data key, opened here with the vault's own token and code. */
+/**
+ * Returns a key's two seeds and its tenant's data key. The test opens them with the vault's own token and
+ * code.
+ */
 async function readSecrets(key: string): Promise<Secrets> {
   const [row] = await home.sql<KeyRow & Pick<TenantRow, "kek" | "wrapped_data_key">>(
     "select * from keys join tenants using (tenant) where key_id = $1",
@@ -58,8 +61,8 @@ async function readSecrets(key: string): Promise<Secrets> {
 }
 
 /**
- * Returns everything equivalent to the seeds: the seeds, the hash that Ed25519 derives, and the secret part
- * of the ML-DSA-65 key.
+ * Returns everything from which an attacker could sign: the seeds, the hash that Ed25519 derives, and the
+ * secret part of the ML-DSA-65 key.
  */
 function equivalents({ ed25519, ml_dsa_65 }: Secrets): Record<string, Buffer> {
   const expanded = Buffer.from(ml_dsa65.keygen(ml_dsa_65).secretKey);

@@ -10,7 +10,10 @@ export function findInMemory(pid: number, secrets: Record<string, Buffer>): stri
   return Object.keys(countInMemory(pid, secrets));
 }
 
-/** Counts each secret like {@link findInMemory}. Only reads the process. */
+/**
+ * Counts the copies of each secret in the same memory as {@link findInMemory}. Only reads the process's
+ * memory.
+ */
 export function countInMemory(pid: number, secrets: Record<string, Buffer>): Record<string, number> {
   const memory = openSync(`/proc/${pid}/mem`, "r");
   const found: Record<string, number> = {};

@@ -11,16 +11,16 @@ export const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.
 
 const START_DEADLINE_MS = 60_000;
 
-/** Start options of a program besides its arguments. */
+/** Start options of a program, in addition to its arguments. */
 export type ProgramOptions = {
   environment?: Record<string, string | undefined>;
-  /** Options of Node. */
+  /** Options for Node. */
   options?: readonly string[];
   /** Shell commands that run before the program. */
   before?: string;
 };
 
-/** A running program: its output so far, and the exit code or signal that it ends with. */
+/** A running program: its output so far, and a promise of the exit code or signal with which it exits. */
 export type Program = { child: ChildProcess; output(): string; ended: Promise<number | string | null> };
 
 /** Starts the vault's program for a home in a process of its own. */
@@ -43,7 +43,7 @@ export function startProgram(home: VaultHome, args: readonly string[], given: Pr
   return { child, output: () => said, ended };
 }
 
-/** Runs a command with this standard input until it ends. */
+/** Runs a command with this standard input until it exits. */
 export async function runProgram(
   home: VaultHome,
   args: readonly string[],

@@ -6,9 +6,9 @@ import { codeOf, issueIdentity, startVaultWith, type TestVault } from "./fixture
 import type { Answer } from "./http/caller_support.ts";
 
 /*
- * Attempts to exceed the signing rate with the API's real certificate. They use a burst, many connections,
- * another certificate of the role, other kinds of statements, other keys of the tenant, and calls that are
- * refused.
+ * Attempts to exceed the signing rate with the API's real certificate. The attempts use a burst, many
+ * connections, another certificate of the same role, other kinds of statements, other keys of the tenant, and
+ * refused calls.
  */
 
 const PER_KEY = 1;
@@ -79,14 +79,17 @@ const stray = (name: string) => issueIdentity(vault.home, { kind: "client", role
 const count = (answers: readonly Answer[], outcome: string | number) =>
   answers.filter((answer) => codeOf(answer) === outcome).length;
 
-/** Makes concurrent calls of `attempt`. Returns the answers and the elapsed seconds, rounded up. */
+/** Makes concurrent calls of `attempt`. Returns the responses and the elapsed seconds, rounded up. */
 async function rush(calls: number, attempt: (index: number) => Promise<Answer>) {
   const began = performance.now();
   const answers = await Promise.all(Array.from({ length: calls }, (_, index) => attempt(index)));
   return { answers, seconds: Math.ceil((performance.now() - began) / 1000) };
 }
 
-/** Returns what a bucket allows in that time: a burst of twice its rate, plus its rate per second. */
+/**
+ * Returns the number of calls that a bucket allows in that time: a burst of twice its rate, plus its rate for
+ * each second.
+ */
 const most = (rate: number, seconds: number) => 2 * rate + rate * seconds;
 
 test("a key signs no faster than its rate, over thirty connections and with two certificates", async () => {
@@ -170,7 +173,7 @@ test("a tenant has at most as many keys as its quota, including disabled ones", 
   await vault.makeAgent("acc-another");
 });
 
-/** Connects from this address and returns what happens to the connection. */
+/** Connects from this address and returns whether the vault drops the connection. */
 function connectFrom(localAddress: string): Promise<"dropped" | "open"> {
   return new Promise((resolve) => {
     const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress });

@@ -5,7 +5,7 @@ import { createMetrics, showState } from "../../keyvault/metrics.ts";
 import { createReadiness, createStatusReading, type StatusParts } from "../../keyvault/status.ts";
 import { createAuthority, issueCertificate } from "../../keyvault/tls/authority.ts";
 
-/** Returns the readiness of parts that count their calls and fail on request. */
+/** Returns the readiness of fake parts. The parts count their calls and fail if the test says so. */
 function readiness() {
   const asked = { token: 0, journal: 0, fails: "", now: 0 };
   const proof = (name: "token" | "journal") => async () => {
@@ -109,7 +109,7 @@ beforeAll(async () => {
   };
 });
 
-/** Returns the value of each series of a metric, by its only label. */
+/** Returns the values of a metric, keyed by its only label. */
 async function shown(name: string, check: () => Promise<void>): Promise<Record<string, string>> {
   const metrics = createMetrics();
   showState(metrics, { readiness: { check }, material: () => material });

@@ -16,10 +16,10 @@ import { type Answer, call } from "./http/caller_support.ts";
 import { type Change, delegationRequest, subject } from "./sign/delegation_request.ts";
 
 /*
- * Every attempt uses the certificate that `keyvault init` created for the API, over the network. The
- * file http/access.test.ts covers the roles of each call and certificates that are not accepted: expired,
- * self-signed, of another authority, or with TLS 1.2. The file http/calls.test.ts covers malformed or
- * oversized bodies.
+ * Every attempt uses the certificate that `keyvault init` created for the API, over the network. The file
+ * http/access.test.ts covers the roles of each call, connections with TLS 1.2, and rejected certificates:
+ * expired, self-signed, or of another authority. The file http/calls.test.ts covers malformed or oversized
+ * bodies.
  */
 
 let vault: TestVault;

@@ -13,13 +13,14 @@ import { delegationRequest } from "./sign/delegation_request.ts";
 
 /*
  * Every attempt uses the vault's own database role. It alters, restores, removes or inserts rows of any table
- * around a start or a call. Afterwards it restores the audit, so that a verification finds nothing.
+ * before and after a startup or a call. Afterwards it restores the audit, so that a verification finds
+ * nothing.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
 
 let vault: TestVault;
-/** Alice and Bob, whose certificates every vault of the genuine home accepts. */
+/** Alice and Bob. Every vault that starts on the genuine home accepts their certificates. */
 let admins: Client[];
 
 beforeAll(async () => {
@@ -42,7 +43,7 @@ const delegate = (root: CreatedKey, agent: CreatedKey, tenant: string, scope: st
   const body = delegationRequest(root, agent, vault.now(), change);
   return outcomeOf(vault.post(`/v1/keys/${root.key_id}/sign/delegation`, body));
 };
-/** Makes both admins request the same. Returns Bob's answer. */
+/** Makes both admins request the same change. Returns the response to Bob. */
 const askBoth = async (path: string, body: object = {}) => {
   await vault.post(path, body, admins[0]);
   return outcomeOf(vault.post(path, body, admins[1]));
@@ -55,7 +56,7 @@ async function makePair(tenant: string): Promise<[root: CreatedKey, agent: Creat
   return [await make("account_root"), await make("agent")];
 }
 
-/** Alters records, which only the owner of the table can do, and keeps a copy of the originals. */
+/** Alters audit records and keeps a copy of the originals. Only the owner of the table can do this. */
 const alterAudit = (change: string) =>
   sql(
     `create table if not exists genuine as select * from audit;
@@ -74,8 +75,8 @@ async function putAuditBack(): Promise<void> {
 }
 
 /**
- * Restarts on altered records. Returns why the vault is sealed, or `open`. If it is sealed, restarts it on
- * its genuine records.
+ * Restarts the vault on altered records. Returns the reason why it is sealed, or `open`. If it is sealed,
+ * restarts it on the genuine records.
  */
 async function restartOnAltered(): Promise<string> {
   vault = await vault.restart();

@@ -78,8 +78,8 @@ const [FLAG, NUMBER] = [1, 2];
 const AES = 0x1fn;
 
 /**
- * Parses a SoftHSM object file: eight bytes, then attributes of a type, a kind and a value. Most values
- * follow their length.
+ * Parses a SoftHSM object file: eight bytes, then attributes with a type, a kind and a value. Most values are
+ * preceded by their length.
  */
 function readObject(file: string): { generation: Buffer; attributes: Attribute[] } {
   const bytes = readFileSync(file);
@@ -108,9 +108,9 @@ function withValue(attribute: Attribute, value: Buffer): Attribute {
 }
 
 /**
- * Builds a forged key from encrypted pieces, because SoftHSM binds them to no object. Puts the end of the
- * noted head's label, whose text is not secret, as the value into a copy of the first key-encryption key.
- * Changes one bit pattern of that key's label to make it the second version. Returns the value.
+ * Builds a forged key from encrypted pieces, because SoftHSM does not bind a piece to its object. The base is
+ * a copy of the first key-encryption key. Its value becomes the end of the noted head's label, whose text is
+ * not secret. One changed byte in the copy's label makes it the second version. Returns the forged value.
  */
 function splice(folder: string, text: Buffer): Buffer {
   const objects = readdirSync(folder)

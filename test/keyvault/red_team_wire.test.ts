@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { codeOf, startVault, type TestVault } from "./fixture.ts";
 
 /*
- * Input that is not a proper call, from somebody with the API's certificate or with access to the network.
- * The vault answers all of it with a code or drops it, and signs nothing.
+ * Input that is not a well-formed call, from somebody with the API's certificate or with access to the
+ * network. The vault responds with an error code or drops the connection, and signs nothing.
  */
 
 let vault: TestVault;
@@ -38,7 +38,7 @@ const READ: [what: string, body: string | Buffer][] = [
   ["deep nesting", `{"challenge":${"[".repeat(5000)}${"]".repeat(5000)}}`],
 ];
 
-/** Calls with a body, and one field of each. */
+/** Calls with a body, and the name of one field in each body. */
 const CALLS: [path: () => string, field: string][] = [
   [() => "/v1/keys", "purpose"],
   [() => `/v1/keys/${root}/sign/delegation`, "certificate"],
@@ -65,7 +65,9 @@ async function expectRefused(path: string, body: string | Buffer): Promise<void>
   expect(await granted(before), path).toEqual([]);
 }
 
-test.each(READ)("the JSON reader rejects a body with %s, and the attempt is recorded", (_, body) => expectRefused(path(), body));
+test.each(READ)("the JSON reader rejects a body with %s, and the attempt is recorded", (_, body) =>
+  expectRefused(path(), body),
+);
 
 test.each(UNDERSTOOD)("every call rejects a body with %s and records the attempt", async (_, bodyWith) => {
   for (const [pathOf, field] of CALLS) await expectRefused(pathOf(), bodyWith(field));
@@ -77,7 +79,7 @@ async function open(port = vault.port): Promise<TLSSocket> {
   return socket;
 }
 
-/** Sends bytes on a new connection. Returns everything received until it closes. */
+/** Sends bytes on a new connection. Returns everything that it receives until the connection closes. */
 async function exchange(text: string): Promise<string> {
   const socket = await open();
   let answer = "";
@@ -159,7 +161,7 @@ test("the vault treats a second request after the first one's body as a separate
   expect(await granted(before)).toHaveLength(2);
 });
 
-/** A network tap: records everything that the client sends, to replay it later. */
+/** Starts a network tap. It records everything that the client sends, so that the test can replay it. */
 async function tap(): Promise<{ port: number; heard: Buffer[]; server: Server }> {
   const heard: Buffer[] = [];
   const server = createServer((client: Socket) => {

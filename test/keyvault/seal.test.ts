@@ -10,7 +10,7 @@ vi.setConfig({ testTimeout: 60_000 });
 let vault: TestVault;
 let pin: Buffer;
 
-/** Number of the last record before the test. */
+/** Number of the last audit record before the test. */
 let before: number;
 
 /** Starts a vault whose PIN file was removed. */
@@ -39,7 +39,7 @@ const sign = async (keyId: string) => codeOf(await vault.sign(keyId));
 const boxFor = (asked: string, given: Uint8Array = pin) =>
   encryptPin(given, Buffer.from(asked, "base64")).toString("base64");
 
-/** Returns an offer. Waits while the token's process starts. */
+/** Returns the one-time key for a PIN. Waits while the token's process starts. */
 async function freshOffer(): Promise<string> {
   await expect.poll(offer, { timeout: 10_000 }).toBeDefined();
   return (await offer()) ?? "";
@@ -50,7 +50,7 @@ async function unseal(given: Uint8Array = pin, client: Client = vault.admin): Pr
   return post("/v1/unseal", { offer: asked, box: boxFor(asked, given) }, client);
 }
 
-/** Opens the vault if needed. Returns a key that signs. */
+/** Unseals the vault if needed. Returns a key that signs. */
 async function opened(): Promise<string> {
   if (vault.sealing.state() !== undefined) expect((await unseal()).status).toBe(200);
   return String((await create()).body.key_id);
@@ -157,7 +157,7 @@ test("unsealing reports a wrong PIN, opens with the right one, and then records 
   expect(made.status).toBe(200);
   expect(await sign(String(made.body.key_id))).toBe(200);
   expect(await status()).toMatchObject({ sealed: null, token: { answers: true, keks: ["kek-1"] } });
-  // The readiness is cached for a second.
+  // The vault caches its readiness for a second.
   await expect.poll(async () => (await vault.get("/readyz")).status, { timeout: 10_000 }).toBe(200);
   expect((await vault.verifyAudit()).intact).toBe(true);
   expect(codeOf(await vault.get("/v1/unseal"))).toBe("policy_violation");

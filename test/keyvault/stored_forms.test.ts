@@ -12,9 +12,9 @@ import { attestationSignBytes } from "../../keyvault/keys/store.ts";
 import { dataKeyContext, unwrapSeeds } from "../../keyvault/keys/wrapping.ts";
 
 /*
- * Stored forms in databases, tokens and backups, byte for byte as earlier versions wrote them. A change to
- * one of them makes every existing vault unreadable after an upgrade. A test that writes and reads with the
- * same code would not notice.
+ * Stored formats of databases, tokens and backups, byte for byte as earlier versions wrote them. A change to
+ * one of these formats makes every existing vault unreadable after an upgrade. A test that writes and reads
+ * with the same code would not notice.
  */
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString();

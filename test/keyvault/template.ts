@@ -40,8 +40,8 @@ export async function copyVault(dataDir: string): Promise<TestDatabase> {
 }
 
 /**
- * Creates the template. The superuser owns the database and a role owns its content, so that a copy can be
- * reassigned without the template.
+ * Creates the template database. The superuser owns the database, and a separate role owns its content. A
+ * copy's content can therefore be given to another role without changing the template.
  */
 async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });

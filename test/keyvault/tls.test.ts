@@ -46,7 +46,7 @@ async function ownFolder(): Promise<string> {
   return dir;
 }
 
-/** Opens a connection that stays open. Returns a function that sends requests on it. */
+/** Opens a connection and keeps it open. Returns a function that sends requests on it. */
 async function open(identity: Client): Promise<(path: string) => Promise<number>> {
   const socket = connect({ port: vault.port, host: "localhost", ...identity });
   sockets.push(socket);
@@ -131,7 +131,7 @@ test("the vault accepts an added authority and rejects a removed one, even on op
   await expect(ready(identity)).rejects.toThrow();
 });
 
-/** Runs `keyvault cert …` in this process with only these settings. Returns what it writes. */
+/** Runs `keyvault cert …` in this process with only these settings. Returns the command's output. */
 async function cert(settings: Record<string, string>, ...args: string[]) {
   for (const [name, value] of Object.entries(settings)) vi.stubEnv(name, value);
   const told = { stdout: "", stderr: "" };

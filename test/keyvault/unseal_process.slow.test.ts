@@ -10,7 +10,7 @@ import { createHome, readIdentity, type VaultHome } from "./fixture.ts";
 import { findInMemory, mayReadMemory } from "./memory_support.ts";
 import { childrenOf, MAIN, runProgram, type ServedVault, serveProgram, takeSnapshot } from "./program.ts";
 
-/** Program that gives another program a terminal. */
+/** The program that runs another program on a terminal. */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -20,7 +20,7 @@ let pin: Buffer;
 let vault: ServedVault;
 let client: VaultClient;
 
-/** Starts a sealed vault in a process of its own. Only this test has its PIN. */
+/** Starts a sealed vault in a process of its own. Only the test knows its PIN. */
 beforeAll(async () => {
   home = await createHome();
   pin = await readFile(home.config.token.pinFile);

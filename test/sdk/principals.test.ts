@@ -85,24 +85,27 @@ test.each<[string, () => unknown]>([
   ["returns nothing", () => undefined],
   ["returns one id", () => OWN],
   ["returns ids of another form", () => [OWN, "owner@example.test"]],
-])("if the function of principals %s, the guard refuses with 503 and reports the fault", async (_what, principals) => {
-  world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OWN }), answering(200, {})));
-  const faults: GuardFault[] = [];
-  const guard = guardWith({
-    verifier,
-    principals: principals as PrincipalsSetting & (() => []),
-    onFault: (fault) => faults.push(fault),
-  });
-  const run = await guard.run({ ...call, operation }, () => undefined);
-  await guard.flush();
-  expect(run).toMatchObject({
-    executed: false,
-    refusal: { status: 503, code: "verification_unavailable" },
-    record: { cause: "principals_not_read" },
-  });
-  expect(faults).toEqual([{ kind: "principals_not_read", error: expect.any(Error) }]);
-  expect(world.sentBodies()[1]).toMatchObject({ outcome: "not_attempted" });
-});
+])(
+  "if the function of principals %s, the guard refuses with 503 and reports the fault",
+  async (_what, principals) => {
+    world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OWN }), answering(200, {})));
+    const faults: GuardFault[] = [];
+    const guard = guardWith({
+      verifier,
+      principals: principals as PrincipalsSetting & (() => []),
+      onFault: (fault) => faults.push(fault),
+    });
+    const run = await guard.run({ ...call, operation }, () => undefined);
+    await guard.flush();
+    expect(run).toMatchObject({
+      executed: false,
+      refusal: { status: 503, code: "verification_unavailable" },
+      record: { cause: "principals_not_read" },
+    });
+    expect(faults).toEqual([{ kind: "principals_not_read", error: expect.any(Error) }]);
+    expect(world.sentBodies()[1]).toMatchObject({ outcome: "not_attempted" });
+  },
+);
 
 test.each<[unknown]>([
   [null],

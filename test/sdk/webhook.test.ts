@@ -77,7 +77,10 @@ describe("verifyWebhook rejects", () => {
     ["two signatures", { "x-service-signature": [headers["x-service-signature"], "0"] }],
     ["no timestamp", { "x-service-timestamp": undefined }],
     ["no delivery id", { "x-service-delivery-id": undefined }],
-    ["a signature with the same number of characters but more bytes", { "x-service-signature": "é".repeat(64) }],
+    [
+      "a signature with the same number of characters but more bytes",
+      { "x-service-signature": "é".repeat(64) },
+    ],
   ])("%s", (_, change) => {
     expect(verifyWebhook({ ...request, headers: { ...headers, ...change } })).toEqual(bad);
   });

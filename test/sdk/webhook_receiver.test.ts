@@ -75,6 +75,9 @@ test.each([
     },
   ],
   ["rejects", () => Promise.reject(new Error("disk full"))],
-])("a webhook receiver returns 503 if storing %s, so that the service sends the delivery again", async (_name, storeOnce) => {
-  expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(text))).toBe(503);
-});
+])(
+  "a webhook receiver returns 503 if storing %s, so that the service sends the delivery again",
+  async (_name, storeOnce) => {
+    expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(text))).toBe(503);
+  },
+);

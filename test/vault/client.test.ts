@@ -52,7 +52,7 @@ async function makePair(tenant = "acc-1") {
   return { root, agent, certificate, approval };
 }
 
-/** Creates a client of a server that behaves like `answer`. */
+/** Creates a client and a server that responds like `answer`. */
 async function clientOf(
   answer: Parameters<typeof createServer>[1],
   deadlineMs = 10_000,
@@ -134,13 +134,16 @@ test("the vault client reports the code of a refusal", async () => {
   });
 });
 
-test.each([500, 502, 503])("the vault client reports status %d as VaultUnavailable with the vault's code", async (status) => {
-  const own = await answering(
-    status,
-    JSON.stringify({ error: { code: "sealed", message: "The vault is sealed", status } }),
-  );
-  await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "sealed" });
-});
+test.each([500, 502, 503])(
+  "the vault client reports status %d as VaultUnavailable with the vault's code",
+  async (status) => {
+    const own = await answering(
+      status,
+      JSON.stringify({ error: { code: "sealed", message: "The vault is sealed", status } }),
+    );
+    await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "sealed" });
+  },
+);
 
 test.each([
   ["7", 7],

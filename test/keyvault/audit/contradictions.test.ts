@@ -6,7 +6,10 @@ const KEY = "0".repeat(32);
 
 type Said = Partial<Omit<AuditRow, "digest">> & { digest?: number };
 
-/** Returns what a replay finds in these records. By default a record is granted and of the same key. */
+/**
+ * Returns the contradictions that a replay finds in these records. By default, records are granted and belong
+ * to the same key.
+ */
 function found(...said: Said[]) {
   const replay = createReplay();
   const records = said.map(({ digest = 1, ...rest }, index) => ({
@@ -39,7 +42,10 @@ const ofTenant = (statement: string, name?: "asked" | "done"): Said => ({
 
 test.each<[string, Said[]]>([
   ["after it was disabled", [made, disable, use]],
-  ["while disabled, with one admin's request to enable it", [made, disable, step("key_enable", "asked"), use]],
+  [
+    "while disabled, with one admin's request to enable it",
+    [made, disable, step("key_enable", "asked"), use],
+  ],
   ["after its destruction was approved", [made, step("key_destroy", "done"), use]],
   [
     "after its destruction was cancelled, which leaves it disabled",

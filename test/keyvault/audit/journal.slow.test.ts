@@ -37,7 +37,9 @@ const open = (other: Partial<Parameters<typeof openJournal>[0]> = {}) =>
     },
     ...other,
   });
-/** Opens the chain like an old vault, which neither notes heads in the token nor checks them. */
+/**
+ * Opens the chain like an old version of the vault, which neither notes heads in the token nor checks them.
+ */
 const openForgetful = () =>
   open({ token: { ...token, notedHead: async () => ({ head: null }), noteHead: async () => ({}) } });
 const notes = async (): Promise<string[]> =>
@@ -51,7 +53,7 @@ const endWriters = () =>
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
   );
 
-/** Alters rows like somebody with the database's own rights. */
+/** Alters rows with the rights of the database's owner. */
 async function tamper(sql: string): Promise<void> {
   await home.sql(
     `alter table audit disable trigger audit_append_only; ${sql}; alter table audit enable trigger audit_append_only`,
@@ -63,7 +65,7 @@ const takeOut = (seq: number) =>
   tamper(
     `create table kept as select * from audit where seq >= ${seq}; delete from audit where seq >= ${seq}`,
   );
-/** Restores the records that {@link takeOut} moved, and deletes those in their place. */
+/** Restores the records that {@link takeOut} moved, and deletes the records that replaced them. */
 const putBack = () =>
   tamper(`delete from audit where seq >= (select min(seq) from kept);
           insert into audit select * from kept; drop table kept`);

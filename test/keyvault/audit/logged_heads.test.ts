@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 let home: VaultHome;
-/** The log of a vault from start to stop. It created a key and was sealed in between. */
+/** The log of a vault from startup to shutdown. In between, the vault created a key and was sealed. */
 let lines: string[];
 
 beforeAll(async () => {
@@ -66,7 +66,7 @@ async function runVault(): Promise<string[]> {
 test("the vault logs the audit head at startup, at intervals, at a sealing and at shutdown, with increasing numbers", () => {
   const heads = headsIn(lines);
   const order = heads.map(({ why }) => why).filter((why, index, all) => why !== all[index - 1]);
-  // A sealed vault still logs its head at intervals, if the stop is a second away.
+  // A sealed vault still logs its head at intervals, if shutdown follows a second later.
   expect(order.join(" ")).toMatch(/^start steady sealed( steady)? stop$/);
   const [first, sealed] = [heads[0]?.seq ?? 0, heads.find(({ why }) => why === "sealed")?.seq ?? 0];
   expect(sealed).toBeGreaterThan(first + 1);

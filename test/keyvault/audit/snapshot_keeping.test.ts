@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Starts to keep snapshots of a chain at `seq` and counts the saves. The next `failing` saves fail. */
+/** Runs keepSnapshots on a chain at `seq` and counts the saves. The next `failing` saves fail. */
 function keeping(log = SILENT) {
   const state = { seq: 0, saved: 0, failing: 0 };
   const snapshots = {

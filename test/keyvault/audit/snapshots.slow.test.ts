@@ -20,8 +20,8 @@ let token: Token;
 let database: Database;
 
 /**
- * Writes records of every kind that the register uses, with a vault that then stops. `more` adds further
- * ones.
+ * Runs a vault that writes records of every kind that the register uses, and stops it. `more` is the number
+ * of further records.
  */
 async function write(more = 0): Promise<void> {
   const vault = await startVault(home);
@@ -60,8 +60,8 @@ afterAll(async () => {
 type Start = { register: Register; verified: number; fromSnapshot: boolean };
 
 /**
- * Returns the result of a start with the stored snapshot, and the number of records that it verified. Runs
- * `then` while the chain is open.
+ * Starts from the stored snapshot. Returns the result and the number of records that the startup verified.
+ * Runs `then` while the chain is open.
  */
 async function start(then: (register: Register) => Promise<unknown> = async () => {}): Promise<Start> {
   const register = createRegister();
@@ -100,7 +100,7 @@ const alterAudit = (change: string) =>
     `alter table audit disable trigger audit_append_only; ${change}; alter table audit enable trigger audit_append_only`,
   );
 
-/** Returns the result of a start from the first record. */
+/** Returns the result of a startup from the first record. */
 async function fromTheFirst(): Promise<Start> {
   await home.sql("create table aside as select * from audit_register");
   await erase();
@@ -168,7 +168,7 @@ test.each([
   await erase();
 });
 
-test("startup from an older snapshot, whole or mixed with the newer one, gives the same register", async () => {
+test("startup from an older snapshot, whole or mixed with the newer one, takes longer but gives the same register", async () => {
   await save();
   const { seq } = (await start()).register.head();
   await home.sql("create table older as select * from audit_register");

@@ -10,7 +10,7 @@ import {
 } from "../../../keyvault/audit/writer_connection.ts";
 import { createHome, testClock, type VaultHome } from "../fixture.ts";
 
-/** Lock number that keeps writers of different versions apart. It must never change. */
+/** Number of the advisory lock that excludes writers of other versions too. It must never change. */
 const LOCK = 7_233_101;
 
 let home: VaultHome;
@@ -27,7 +27,7 @@ const locks = (granted: boolean) =>
     granted,
   ]);
 
-/** Connects as a writer of another version, which holds the ledger until it ends. */
+/** Connects as a writer of another version. It keeps the lock until its connection closes. */
 async function otherWriter(): Promise<pg.Client> {
   const other = new pg.Client({ connectionString: home.config.databaseUrl });
   await other.connect();
@@ -66,8 +66,8 @@ afterEach(() => {
 });
 
 /**
- * Returns a chain's head that a test moves, the noted heads, and the log's lines. While it is `away`, the
- * token notes nothing.
+ * Returns a chain's head that a test can change, the heads noted in the token, and the log's lines. While
+ * `away` is set, the token notes nothing.
  */
 function chain() {
   const state = { seq: 0, away: false, noted: [] as number[], lines: [] as object[] };

@@ -8,13 +8,13 @@ import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/h
 import { type TestVault, unfinishedTokens, type VaultHome } from "../fixture.ts";
 import type { Client } from "../http/caller_support.ts";
 
-/** Encrypts these lines as a backup, as anybody with the public recovery key can. */
+/** Encrypts these lines as a backup. Anybody with the public recovery key can do this. */
 export async function sealLines(lines: readonly unknown[], publicKey: string): Promise<Buffer> {
   const texts = Readable.from(lines.map((line) => `${JSON.stringify(line)}\n`));
   return Buffer.concat(await Array.fromAsync(encryptStream(texts, publicKey)));
 }
 
-/** Checks that a failed restore left no token, no part of one, and no tables. */
+/** Checks that a failed restore left no token, no part of a token, and no tables. */
 export async function expectNothing(home: VaultHome): Promise<void> {
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect(await unfinishedTokens(home)).toEqual([]);
@@ -23,7 +23,7 @@ export async function expectNothing(home: VaultHome): Promise<void> {
   );
 }
 
-/** Checks that a vault signs a challenge with the key of this public key. */
+/** Checks that a vault signs a challenge with the key that has this public key. */
 export async function expectSigns(
   vault: TestVault,
   { key_id, public_key }: CreatedKey,

@@ -64,7 +64,7 @@ async function adoptByTwo({ home, post }: TestVault): Promise<void> {
   }
 }
 
-/** Returns statement and detail of every record. These are equal for two vaults with the same history. */
+/** Returns statement and detail of every record. Two vaults with the same history give the same result. */
 const recordsOf = (home: VaultHome) =>
   home.sql("select seq, statement, outcome, detail - 'certificate' as detail from audit order by seq");
 

@@ -10,10 +10,10 @@ import { openToken } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createHome, SILENT, type TestVault, type VaultHome } from "../fixture.ts";
 
-/** Rows of a vault of an earlier version, by table, in the database's own JSON, and the head of its chain. */
+/** Rows of an earlier version's vault, by table, in the database's own JSON, and the head of its chain. */
 export type EarlierRows = { tables: Record<string, object[]>; head: { seq: number; mac: string } };
 
-/** Names of the migrations up to and including this number. */
+/** Returns the names of the migrations up to and including this number. */
 export const migrationsTo = (level: number): string[] => migrationNames().slice(0, level);
 
 /** Migrates an empty database to the tables of this level. */
@@ -66,7 +66,7 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
 
 /**
  * Returns a running vault's rows as if a version with the tables of `level` had adopted them at its first
- * start. Their codes refer to the record of the adoption, which does not name the rows.
+ * startup. Their codes refer to the adoption's record, which does not name the rows.
  */
 export async function adoptedRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const { tables } = await earlierRows(vault, level);
@@ -104,7 +104,7 @@ export async function adoptedRows(vault: TestVault, level: number): Promise<Earl
   return { tables, head: { seq, mac: mac.slice(2) } };
 }
 
-/** Returns a record as a version without codes wrote it. */
+/** Returns a record in the form that a version without codes wrote. */
 function withoutState(record: AuditRow): AuditRow {
   const { state: _, ...detail } = record.detail;
   return { ...record, detail, digest: record.statement === "key_create" ? record.digest : null };
@@ -122,8 +122,8 @@ function storable(record: AuditRow): object {
 }
 
 /**
- * Writes a backup file with these rows, as the version with `migrations` wrote it. Also returns the private
- * half of its recovery key.
+ * Writes a backup file with these rows, like the version with `migrations`. Also returns the private half of
+ * its recovery key.
  */
 export async function writeEarlierBackup(
   vault: TestVault,
@@ -167,7 +167,7 @@ async function noteEnd(config: TokenConfig, { seq, mac }: EarlierRows["head"]): 
   await token.close();
 }
 
-/** Creates a machine without a vault, but with the PIN and the certificates of another one. */
+/** Creates a machine without a vault, but with another vault's PIN and certificates. */
 export async function machineFor(vault: TestVault): Promise<VaultHome> {
   const home = await createHome({ made: "empty" });
   await mkdir(home.config.dataDir, { recursive: true, mode: 0o700 });

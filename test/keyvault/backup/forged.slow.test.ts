@@ -10,8 +10,8 @@ import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 import { expectNothing, sealLines } from "./backup_support.ts";
 
 /*
- * An attacker who controls the place of the backups may also have the public recovery key and may forge every
- * byte of a file. A restore must write nothing and report the reason in one line.
+ * An attacker who controls the storage of the backups may also have the public recovery key and may forge
+ * every byte of a file. A restore must write nothing and report the reason in one line.
  */
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -45,7 +45,7 @@ afterAll(() => home.remove());
 
 const seal = (lines: readonly unknown[]) => sealLines(lines, publicKey);
 
-/** Returns the command's message about a forged backup that somebody restores with `--unsigned`. */
+/** Returns the command's message when somebody restores a forged backup with `--unsigned`. */
 async function refusal(backup: Buffer): Promise<string> {
   await writeFile(file, backup);
   const args = ["backup", "restore", file, "--recovery-key", key, "--unsigned"];
@@ -80,7 +80,11 @@ test.each<[string, readonly unknown[], RegExp]>([
   ["a file next to the data folder", token({ "../../escaped": "" }), OUTSIDE],
   ["a file next to the token's folder", token({ "../escaped": "" }), OUTSIDE],
   ["a file that leaves the token's folder after entering it", token({ "tokens/../../escaped": "" }), OUTSIDE],
-  ["a file in another folder whose name starts like the token's", token({ "../token.unfinished-escaped/a": "" }), OUTSIDE],
+  [
+    "a file in another folder whose name starts like the token's",
+    token({ "../token.unfinished-escaped/a": "" }),
+    OUTSIDE,
+  ],
   ["a file that returns to the token's folder", token({ "../token/escaped": "" }), OUTSIDE],
   ["a file that is the token's folder", token({ "tokens/..": "" }), OUTSIDE],
   ["a line that is null", [manifest, null, end], NOT_WHOLE],
@@ -94,9 +98,12 @@ test.each<[string, readonly unknown[], RegExp]>([
   ["counts that are texts", [manifest, { ...end, counts: { keys: ESCAPES } }], NOT_WHOLE],
   ["counts of an unknown table", [manifest, { ...end, counts: { [ESCAPES]: 1 } }], UNKNOWN_TABLE],
   ["__proto__ as a table", [manifest, rows("__proto__"), end], UNKNOWN_TABLE],
-])("a restore rejects a backup with %s, reports it in one line and writes nothing", async (_, lines, expected) => {
-  await expectRefused(await seal(lines), expected);
-});
+])(
+  "a restore rejects a backup with %s, reports it in one line and writes nothing",
+  async (_, lines, expected) => {
+    await expectRefused(await seal(lines), expected);
+  },
+);
 
 test.each<[string, (backup: Buffer) => Buffer]>([
   ["all zeros", (backup) => backup.fill(0, 27, 59)],

@@ -39,7 +39,7 @@ afterAll(async () => {
   for (const home of fresh) await home.remove();
 });
 
-/** Creates a machine without a vault, but with the PIN of the old one. */
+/** Creates a machine without a vault, but with the PIN of the original vault. */
 async function freshHome(): Promise<VaultHome> {
   const home = await createHome({ made: "empty" });
   fresh.push(home);
@@ -62,7 +62,10 @@ const signList = ({ post, now }: TestVault, revoked_certs: string[]) =>
     expires_at: revoked_certs.map(() => 0),
   });
 
-/** Returns the paths in a folder, including itself, that others than the owner may read or write. */
+/**
+ * Returns the paths in a folder, including the folder itself, that users other than the owner may read or
+ * write.
+ */
 async function openToOthers(folder: string): Promise<string[]> {
   const paths = [folder, ...(await readdir(folder, { recursive: true })).map((name) => join(folder, name))];
   expect(paths.length).toBeGreaterThan(3);
@@ -115,7 +118,7 @@ test("a restore does not replace or change an existing vault", async () => {
   expect(existsSync(home.config.token.dir)).toBe(false);
 });
 
-test("a restore rejects a backup that was altered, cut off, lengthened or encrypted to another key", async () => {
+test("a restore rejects a backup that was altered, cut off, lengthened or encrypted to another key, and leaves nothing behind", async () => {
   const whole = await readFile(backup);
   const flipped = Buffer.from(whole);
   flipped[whole.length >> 1]! ^= 1;
@@ -158,7 +161,7 @@ test("a backup contains no readable text and no PIN, and its caller is recorded"
   }
 });
 
-/** Runs a restore that fails. Returns its one line on standard error. */
+/** Runs a restore that fails. Returns the one line that it writes to standard error. */
 async function failure(home: VaultHome, file: string, key: string, ...origin: string[]): Promise<string> {
   const failed = await restore(home, file, key, ...origin).then(
     () => undefined,

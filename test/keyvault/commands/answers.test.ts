@@ -14,7 +14,7 @@ import { issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { installTls } from "../../../keyvault/tls/issue.ts";
 
 /*
- * Commands that receive answers that a vault seldom gives. A server with a vault's certificates gives them
+ * Commands that receive responses that a vault seldom sends. A server with a vault's certificates sends them
  * here.
  */
 
@@ -48,8 +48,8 @@ type Asked = { method: string; url: string; body: string };
 type Given = { status?: number; body: unknown } | "silence";
 
 /**
- * Starts a server that gives prepared answers, call by call. Returns its address and the calls that it
- * received.
+ * Starts a server that returns prepared responses, one for each call. Returns its address and the calls that
+ * it received.
  */
 async function answering(
   answers: readonly Given[],

@@ -33,7 +33,7 @@ async function complaint(args: string[]): Promise<string> {
   return stderr;
 }
 
-/** Writes a client's certificate and key beside each other. Returns the certificate's path. */
+/** Writes a client's certificate and key to the same folder. Returns the certificate's path. */
 async function identityFile(name: string, subject: Subject, hours = 1): Promise<string> {
   const now = Date.now();
   const validity = { notBefore: new Date(now - 48 * HOUR), notAfter: new Date(now + hours * HOUR) };
@@ -61,7 +61,10 @@ test("the command line needs no settings if it has an address, an authority and 
   expect((await run(["status", ...own], {})).code).toBe(0);
 });
 
-/** Runs a command that reads its certificate from this standard input. Returns its output on both streams. */
+/**
+ * Runs a command that reads its certificate from standard input, which is `input`. Returns its output on both
+ * streams.
+ */
 async function withInput(input: string, ...args: string[]): Promise<string> {
   const child = spawn(process.execPath, [MAIN, ...args, "--url", vault.url, "--cert", "-"], {
     env: vault.home.environment,

@@ -18,7 +18,7 @@ const OPEN: Status = {
   audit: { records: 7, head: "ab".repeat(32) },
 };
 
-/** Returns the text of a status with each entry on one line. */
+/** Returns the status text, with each entry on one line. */
 const said = (change: Partial<Status> = {}): string =>
   describeStatus({ ...OPEN, ...change }).replaceAll(/\n +/g, " ");
 

@@ -15,7 +15,7 @@ import { storeTenants } from "../kek/tenants_support.ts";
 
 /*
  * Commands on a real terminal of a given width, which util-linux's `script` provides. KEYVAULT_CAPTURES names
- * a folder that receives their output.
+ * a folder to which the tests write the output.
  */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
@@ -59,8 +59,8 @@ beforeAll(async () => {
 afterAll(() => vault?.close());
 
 /**
- * Runs a command on a terminal with this number of columns. Returns everything shown, with escapes, and the
- * exit code.
+ * Runs a command on a terminal with this number of columns. Returns the complete output, including escapes,
+ * and the exit code.
  */
 async function onTerminal(
   columns: number,

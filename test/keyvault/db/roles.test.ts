@@ -20,7 +20,9 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([vault.close(), empty.remove()]));
 
-/** Runs a statement on the vault's own connections, with the role that runs it. Returns the error code. */
+/**
+ * Runs a statement on a connection of the vault, with the role that runs the vault. Returns the error code.
+ */
 const tried = (sql: string): Promise<string | undefined> =>
   vault.vault.database.raw(sql).then(
     () => undefined,
@@ -34,7 +36,7 @@ function warned() {
   return { told, log: Object.assign(createLog("silent"), { warn }) };
 }
 
-/** Returns the events of the warnings at a start. */
+/** Returns the events of the warnings at startup. */
 async function warnings(config: Config): Promise<unknown[]> {
   const { told, log } = warned();
   await requireTables(config.databaseUrl, log);

@@ -13,8 +13,8 @@ import { createMetrics } from "../../../keyvault/metrics.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 
 /*
- * What the application adds to the answers of operations: headers, log lines and records. The operations here
- * are fakes, and the connections pretend to have completed a handshake.
+ * Tests of what the application adds to the results of operations: headers, log lines and records. The
+ * operations are fakes, and the connections only pretend to have completed a handshake.
  */
 
 const KEY = "0".repeat(32);
@@ -78,7 +78,7 @@ function failing(code: ErrorCode, cause?: Error): () => Promise<never> {
   return () => Promise.reject(new VaultError(code, undefined, { cause }));
 }
 
-/** Sends a request on a new connection with the current role. */
+/** Sends a request on a new connection, with the role that the test has set. */
 const ask = (path: string, init: RequestInit = {}) =>
   fetch(`${base}${path}`, { ...init, headers: { connection: "close", ...init.headers } });
 const post = (path: string, body = "{}") =>

@@ -20,7 +20,7 @@ export type Answer = {
 
 export type Options = { method?: string; body?: unknown; headers?: Record<string, string> };
 
-/** Sends one HTTPS request on a new connection. Rejects if the connection fails or breaks. */
+/** Sends one HTTPS request on a new connection. Rejects if the connection fails or is aborted. */
 export function call(
   url: string,
   client: Client,

@@ -28,7 +28,7 @@ afterAll(async () => {
   await vault.close();
 });
 
-/** Opens a silent connection from an address that no client uses. */
+/** Opens a connection that sends nothing, by default from an address that no other client uses. */
 async function sayNothing(localAddress = "127.0.0.2"): Promise<Socket> {
   const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress });
   sockets.push(socket);

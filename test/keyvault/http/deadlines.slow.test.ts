@@ -31,8 +31,8 @@ async function openConnection(): Promise<Socket> {
 const HEAD = `POST /v1/keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: 12345678\r\n`;
 
 /**
- * Unfinished input, and the maximum seconds that the vault waits for the rest: its deadline plus a check
- * every 30 s.
+ * Unfinished input, and the maximum number of seconds that the vault waits for the rest. This is the deadline
+ * plus the 30 s between two checks.
  */
 const ENDLESS = {
   "a handshake": { seconds: 15, begin: async () => connect({ port: vault.port, host: "localhost" }) },

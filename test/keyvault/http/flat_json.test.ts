@@ -28,7 +28,7 @@ const members = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
 );
 
-/** Objects as text, with members that may repeat, and with characters removed or inserted. */
+/** Objects as JSON text. Members may repeat, and characters may be removed or inserted. */
 const documents = fc
   .tuple(
     fc.array(fc.tuple(names, members), { maxLength: 5 }),

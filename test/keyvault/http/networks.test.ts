@@ -16,7 +16,7 @@ const MOST = 8;
 const SHARE = MOST / 4;
 
 /**
- * Starts handshakes from these addresses one after the other without ending them. Returns for each whether it
+ * Starts one handshake after the other from these addresses and finishes none. Returns for each whether it
  * may continue.
  */
 function begunFrom(addresses: readonly string[], log: Logger = SILENT): boolean[] {

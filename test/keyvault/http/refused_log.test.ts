@@ -8,7 +8,7 @@ import { serve } from "../../../keyvault/serve.ts";
 import { createHome, readIdentity } from "../fixture.ts";
 import { call } from "./caller_support.ts";
 
-/* Limits what somebody with only network access can write to a vault's log per minute. */
+/* Limits how many log lines per minute somebody with only network access can cause. */
 
 test("a large number of failed handshakes does not fill the log", async () => {
   const home = await createHome();

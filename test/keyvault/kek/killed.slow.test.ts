@@ -26,7 +26,9 @@ const startServing = () => serveProgram(home);
 const post = (url: string, path: string, body: object = {}) =>
   call(`${url}${path}`, readIdentity(home, "admin"), { method: "POST", body });
 
-/** Measures the milliseconds that a task takes on this machine, to choose moments in the middle of it. */
+/**
+ * Measures how many milliseconds a task takes on this machine, so that tests can interrupt it in the middle.
+ */
 async function timeOf(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await work();

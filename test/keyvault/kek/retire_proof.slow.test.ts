@@ -7,14 +7,14 @@ import { ADMIN, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 
 /*
- * The database names the version of each data key, but it is not trusted, and the destruction of a version is
- * irreversible. The vault therefore opens every data key first.
+ * The database names the version of each data key, but the database is not trusted. Destroying a version is
+ * irreversible. The vault therefore opens every data key before it destroys a version.
  */
 
 type Stored = { tenant: string; kek: string; wrapped_data_key: Buffer };
 
 let vault: TestVault;
-/** Rows under kek-1, from before they were rewrapped. */
+/** Rows wrapped under kek-1, as they were before the rewrapping. */
 let old: Stored[];
 
 beforeAll(async () => {
@@ -94,12 +94,11 @@ async function restoring<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the answer to a retirement after a change of the rows. */
+/** Changes rows, requests a retirement, restores the rows and returns the response. */
 const retireAfter = (change: () => Promise<unknown>) => restoring(() => change().then(() => retire()));
 
 /**
- * Returns the answer to a retirement during which the rows change after the proof, and the destroyed
- * versions.
+ * Requests a retirement and changes rows after its proof. Returns the response and the destroyed versions.
  */
 async function retireWhile(meanwhile: () => Promise<unknown>) {
   const token = overtaken(meanwhile);
@@ -177,24 +176,29 @@ test("a retirement is refused if a tenant's row has another tenant's data key, b
   expect(await retireWhile(change)).toEqual({ answer: UNOPENED, retired: [] });
 });
 
-test.each([1, 250, 251])("a retirement also proves the data keys of %i tenants that are added after the proof", async (count) => {
-  const names = Array.from({ length: count }, (_, index) => `put-${String(index).padStart(4, "0")}`);
-  const real = vault.vault.token;
-  const boxes = await Promise.all(names.map((name) => real.wrap(Buffer.alloc(32, 1), dataKeyContext(name))));
-  const arrive = async () => {
-    await vault.home.sql(
-      `insert into tenants (tenant, kek, wrapped_data_key, created_at)
-       select name, 'kek-2', box, now() from unnest($1::text[], $2::bytea[]) as made (name, box)`,
-      [names, boxes.map(({ box }) => Buffer.from(box))],
+test.each([1, 250, 251])(
+  "a retirement also proves the data keys of %i tenants that are added after the proof",
+  async (count) => {
+    const names = Array.from({ length: count }, (_, index) => `put-${String(index).padStart(4, "0")}`);
+    const real = vault.vault.token;
+    const boxes = await Promise.all(
+      names.map((name) => real.wrap(Buffer.alloc(32, 1), dataKeyContext(name))),
     );
-  };
-  expect(await retireWhile(arrive)).toEqual({ answer: RETIRED, retired: ["kek-1"] });
-  const relabelled = await retireWhile(async () => {
-    await arrive();
-    await write("acc-3", "kek-2", oldBox("acc-3"));
-  });
-  expect(relabelled).toEqual({ answer: needed("acc-3"), retired: [] });
-});
+    const arrive = async () => {
+      await vault.home.sql(
+        `insert into tenants (tenant, kek, wrapped_data_key, created_at)
+       select name, 'kek-2', box, now() from unnest($1::text[], $2::bytea[]) as made (name, box)`,
+        [names, boxes.map(({ box }) => Buffer.from(box))],
+      );
+    };
+    expect(await retireWhile(arrive)).toEqual({ answer: RETIRED, retired: ["kek-1"] });
+    const relabelled = await retireWhile(async () => {
+      await arrive();
+      await write("acc-3", "kek-2", oldBox("acc-3"));
+    });
+    expect(relabelled).toEqual({ answer: needed("acc-3"), retired: [] });
+  },
+);
 
 test("a retirement also proves a data key that is created or rewrapped after the proof", async () => {
   const proven = await retireWhile(async () => {

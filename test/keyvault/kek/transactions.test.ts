@@ -8,7 +8,10 @@ import { createKekRotation, createRewrapping } from "../../../keyvault/kek/rewra
 import type { Token } from "../../../keyvault/token/client.ts";
 import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 
-/* Changes between two transactions of work on the key-encryption key. Each transaction decides again. */
+/*
+ * Changes between two transactions of work on the key-encryption key. Each transaction must check again
+ * whether the work is still allowed.
+ */
 
 let vault: TestVault;
 let steps: string[];
@@ -26,8 +29,8 @@ beforeEach(() => {
 });
 
 /**
- * Returns a journal that runs each change immediately. Its database finds these numbers of `wrapped` data
- * keys, one after the other.
+ * Returns a journal that runs each change immediately. Successive changes find the given numbers of `wrapped`
+ * data keys in its database.
  */
 function journalOf(...wrapped: number[]) {
   const query = async (sql: string) => ({
@@ -147,8 +150,8 @@ test("a retirement's stop() waits for a running proof", async () => {
 });
 
 /**
- * Returns a rewrapping of 600 data keys with a token that opens none, after `gate` opens. Also returns the
- * sizes of its batches.
+ * Returns a rewrapping of 600 data keys with a token that waits for `gate` and then opens none of them. Also
+ * returns the sizes of its batches.
  */
 async function rewrappingOf(gate: () => Promise<unknown>) {
   await vault.home.sql(
@@ -215,7 +218,7 @@ const stored = () =>
     "select kek, wrapped_data_key from tenants where tenant = 'acc-1'",
   );
 
-/** Rewraps with a token that runs `meanwhile` before it answers. */
+/** Rewraps with a token that runs `meanwhile` before it responds. */
 async function rewrapWhile(meanwhile: () => Promise<unknown>, change: Partial<Token> = {}): Promise<void> {
   const real = vault.vault.token;
   const slow: Token = {

@@ -188,7 +188,10 @@ const TENANT: TenantRow = {
   ...{ state: "active", pending: null, destroy_at: null, state_seq: 1, state_mac: Buffer.alloc(32) },
 };
 
-/** Places the tenant where `stored` already exists. Returns the outcome and the number of queries. */
+/**
+ * Calls placeTenant with a database in which the tenant `stored` already exists. Returns the outcome and the
+ * number of queries.
+ */
 async function place(keks: string[], stored: Partial<TenantRow> = {}, intact = true) {
   let queries = 0;
   const query = async () => {

@@ -47,7 +47,7 @@ test("concurrent signatures with one key are all valid", async () => {
   expect(verified).not.toContain(false);
 });
 
-/** Collects the buffers of all seeds that are generated or used from now on. */
+/** Collects the buffers of all seeds that are generated or used after this call. */
 function watchSeeds(): Uint8Array[] {
   const seen: Uint8Array[] = [];
   for (const { native, reference } of Object.values<Algorithm>(ALGORITHMS)) {

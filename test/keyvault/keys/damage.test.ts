@@ -6,7 +6,7 @@ import { createListSigning } from "../../../keyvault/sign/revocation_list.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 import { delegationRequest } from "../sign/delegation_request.ts";
 
-/* Rows altered by somebody with the database's rights. */
+/* Rows that somebody with the database role's rights has altered. */
 
 let vault: TestVault;
 let root: CreatedKey;
@@ -36,7 +36,7 @@ const listedAsDamaged = async () =>
     .filter((key) => key.damaged)
     .map(({ key_id }) => key_id);
 
-/** Runs `during` while a column of a row, by default of the agent's, has another value. */
+/** Runs `during` while a column of a row has another value. By default, the row is the agent's. */
 async function altered(
   column: string,
   value: string,

@@ -6,7 +6,7 @@ const WRAPPED = { tenant: "acc-1", kek: "kek-1", wrapped_data_key: Buffer.from("
 const ZEROS = Buffer.alloc(32);
 const MINUTE_MS = 60_000;
 
-/** Returns data keys of a token that always returns the same key, after `gate` opens. */
+/** Returns data keys with a token that waits for `gate` and always unwraps to the same key. */
 function dataKeysBehind(gate: Promise<void> = Promise.resolve()) {
   let unwraps = 0;
   const token = {

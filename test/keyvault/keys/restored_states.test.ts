@@ -9,9 +9,9 @@ import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { ADMIN, ADMINS, startVault, type TestVault } from "../fixture.ts";
 
 /*
- * An earlier, genuine state restored by somebody with the database's rights. If the audit record of the
- * change is altered too, only the whole chain shows it. The vault therefore trusts the records that it
- * verified and wrote itself.
+ * Somebody with the database role's rights restores an earlier, genuine state. If the audit record of the
+ * change is altered too, only the complete chain reveals the attack. The vault therefore trusts the records
+ * that it verified and wrote itself.
  */
 
 let vault: TestVault;
@@ -34,7 +34,7 @@ const damaged = { code: "key_damaged" };
 const KEY_STATE = "state, ceiling, pending, disabled_at, destroy_at, wrapped_seeds, state_seq, state_mac";
 const TENANT_STATE = "state, pending, destroy_at, wrapped_data_key, state_seq, state_mac";
 
-/** Runs `change` and `then`, restores the earlier state, and alters the change's audit records. */
+/** Runs `change`, restores the earlier state, alters the audit records of the change, and runs `then`. */
 async function undone(
   table: "keys" | "tenants",
   id: string,

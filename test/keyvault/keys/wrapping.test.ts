@@ -30,14 +30,17 @@ test("wrapped seeds open only for the key they were wrapped for", () => {
   expect(() => unwrapSeeds(randomBytes(32), identity, box), "another data key").toThrow(damaged);
 });
 
-test.each([2, 3])("a key of the former layout %i, which kept keys in the token, is rejected with an explanation", (version) => {
-  expect(() => unwrapSeeds(dataKey, { ...identity, version }, box)).toThrow(
-    expect.objectContaining({
-      code: "key_damaged",
-      message: "The key lives in the token, which this version does not support",
-    }),
-  );
-});
+test.each([2, 3])(
+  "a key of the former layout %i, which kept keys in the token, is rejected with an explanation",
+  (version) => {
+    expect(() => unwrapSeeds(dataKey, { ...identity, version }, box)).toThrow(
+      expect.objectContaining({
+        code: "key_damaged",
+        message: "The key lives in the token, which this version does not support",
+      }),
+    );
+  },
+);
 
 test("wrapped seeds with a flipped bit or another length do not open", () => {
   for (let bit = 0; bit < 8 * box.length; bit += 1) {

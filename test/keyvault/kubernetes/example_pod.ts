@@ -6,7 +6,7 @@ import { cli } from "../command_line.ts";
 
 const EXAMPLES = new URL("../../../docs/examples/keyvault/", import.meta.url);
 
-/** Reads the pod template of an example, with its labels. It belongs to the example's last object. */
+/** Reads an example's pod template, with its labels. The template belongs to the example's last object. */
 export async function readTemplate(file: string): Promise<PodTemplate> {
   const documents = parseAllDocuments(await readFile(new URL(file, EXAMPLES), "utf8"));
   const last = documents.map((document) => document.toJS({ maxAliasCount: 20 }) as Rendered).at(-1);
@@ -19,15 +19,15 @@ export const readPod = async (file: string): Promise<PodSpec> => (await readTemp
 
 /** A pod's containers as processes of this machine. */
 export type LocalPod = {
-  /** Translates a path of the pod, or a text that contains one, to this machine. */
+  /** Translates a path in the pod, or a string that contains such a path, to this machine. */
   here(text: string): string;
   settingsOf(container: Container | undefined): Record<string, string>;
   run(container: Container | undefined): Promise<{ stdout: string; stderr: string }>;
 };
 
 /**
- * Runs the containers of a pod on this machine. `root` is the pod's root folder and gets the folders of its
- * volume mounts. `replaced` maps texts of the example to texts for this machine.
+ * Runs a pod's containers on this machine. `root` is the pod's root folder and contains the folders of its
+ * volume mounts. `replaced` maps strings in the example to strings for this machine.
  */
 export async function startLocally(
   pod: PodSpec,

@@ -7,44 +7,49 @@ import { readTemplate } from "./example_pod.ts";
 const program = await helm("v3");
 if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
 
-/** Objects that a person creates for an example according to the runbook. */
+/** Objects that an administrator creates for an example according to the runbook. */
 const MADE_FOR_IT = ["recovery-key", "deputize-keyvault-heads"];
 const DENY = "deputize-deny";
 
-/** For each example: the policies that select its pod, and their ports. */
+/** For each example, the network policies that select its pod, and their ports. */
 const ARROWS: [file: string, policies: string[], ports: number[]][] = [
   ["audit_verify.yaml", [DENY, "deputize-keyvault-init"], [53, 5432]],
   ["restore.yaml", [DENY, "deputize-keyvault-init"], [53, 5432]],
   ["backups.yaml", [DENY], []],
 ];
 
-describe.skipIf(program.missing !== undefined)("the vault's examples, together with the production example", () => {
-  test.each(ARROWS)(
-    "%s uses only volumes, Secrets and routes of the release",
-    async (file, policies, ports) => {
-      const objects = await render(program.path ?? "", EXAMPLE);
-      const { metadata, spec } = await readTemplate(file);
-      const known = [...namesOf(objects), ...MADE_FOR_IT];
-      const needed = (spec.volumes ?? []).flatMap(sourcesOf);
-      expect(needed.length).toBeGreaterThan(0);
-      expect(needed.filter((name) => !known.includes(name))).toEqual([]);
+describe.skipIf(program.missing !== undefined)(
+  "the vault's examples, together with the production example",
+  () => {
+    test.each(ARROWS)(
+      "%s uses only volumes, Secrets and routes of the release",
+      async (file, policies, ports) => {
+        const objects = await render(program.path ?? "", EXAMPLE);
+        const { metadata, spec } = await readTemplate(file);
+        const known = [...namesOf(objects), ...MADE_FOR_IT];
+        const needed = (spec.volumes ?? []).flatMap(sourcesOf);
+        expect(needed.length).toBeGreaterThan(0);
+        expect(needed.filter((name) => !known.includes(name))).toEqual([]);
 
-      // The databases' URLs name this file at the vault's path.
-      const authority = pathsOf(spec.containers, /database-ca$/);
-      expect(authority).toEqual(
-        file === "backups.yaml" ? [] : pathsOf(vaultOf(objects).containers, /database-ca$/),
-      );
+        // The databases' URLs contain the path of this file in the vault's container.
+        const authority = pathsOf(spec.containers, /database-ca$/);
+        expect(authority).toEqual(
+          file === "backups.yaml" ? [] : pathsOf(vaultOf(objects).containers, /database-ca$/),
+        );
 
-      const own = objects.filter(
-        ({ kind, spec }) => kind === "NetworkPolicy" && selects(spec.podSelector, metadata.labels ?? {}),
-      );
-      expect(own.map(({ metadata }) => metadata.name).sort()).toEqual(policies);
-      const open = own.flatMap(({ spec }) => [...(spec.egress ?? []), ...(spec.ingress ?? [])]);
-      const found = open.flatMap((rule: { ports: { port: number }[] }) => rule.ports.map(({ port }) => port));
-      expect([...new Set(found)].sort((one, other) => one - other)).toEqual(ports);
-    },
-  );
-});
+        const own = objects.filter(
+          ({ kind, spec }) => kind === "NetworkPolicy" && selects(spec.podSelector, metadata.labels ?? {}),
+        );
+        expect(own.map(({ metadata }) => metadata.name).sort()).toEqual(policies);
+        const open = own.flatMap(({ spec }) => [...(spec.egress ?? []), ...(spec.ingress ?? [])]);
+        const found = open.flatMap((rule: { ports: { port: number }[] }) =>
+          rule.ports.map(({ port }) => port),
+        );
+        expect([...new Set(found)].sort((one, other) => one - other)).toEqual(ports);
+      },
+    );
+  },
+);
 
 type Volume = NonNullable<PodSpec["volumes"]>[number];
 

@@ -21,8 +21,8 @@ const key = (key_id: string) =>
 const tenant = (name: string) => ({ ...UNSAID, tenant: name, state: "active" }) as unknown as TenantRow;
 
 /**
- * Adopts rows by two admins. `adoptable` selects rows that never had a code. Runs `between` before rows are
- * coded.
+ * Adopts rows with two admins. `adoptable` selects rows that never had a code. Runs `between` between the
+ * approval and the coding of rows.
  */
 async function adopt(
   stored: { keys: KeyRow[]; tenants: TenantRow[] },

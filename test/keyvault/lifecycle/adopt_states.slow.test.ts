@@ -8,7 +8,7 @@ import { codeOf, issueAdmins, SILENT, startVault, type TestVault, type VaultHome
 import type { Client } from "../http/caller_support.ts";
 
 /*
- * A vault of a version without codes for states, after its upgrade. Its rows count only after two admins
+ * A vault of a version without codes for states, after its upgrade. Its rows are not valid until two admins
  * adopt them.
  */
 

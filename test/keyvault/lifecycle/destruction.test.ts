@@ -26,7 +26,7 @@ const disable = (key: string, tenant = "acc-1") => vault.post(`/v1/keys/${key}/d
 const sign = async (key: string, tenant = "acc-1") => codeOf(await vault.sign(key, tenant));
 const eraseDue = () => createErasing(vault.parts())();
 
-/** Makes Alice and then Bob request the same. Returns Bob's answer. */
+/** Makes first Alice and then Bob request the same change. Returns the response to Bob. */
 async function both(path: string, body: object = {}) {
   await post(alice, path, body);
   return post(bob, path, body);
@@ -194,18 +194,23 @@ test.each([
     "a forged request by an admin",
     `pending = '{"action":"destroy","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`,
   ],
-])("a tenant that is being destroyed counts as damaged and is not changed if it has %s in the database", async (what, lie) => {
-  const tenant = `acc-${what.replaceAll(" ", "-")}`;
-  const key = await makeKey(tenant);
-  await destroyTenant(tenant);
-  await vault.home.sql(`update tenants set ${lie} where tenant = $1`, [tenant]);
-  vault.vault.store.changed();
-  expect((await eraseDue()).tenants).toBe(0);
-  expect(await sign(key, tenant)).toBe("key_damaged");
-  const seq = vault.head();
-  expect(codeOf(await post(alice, `/v1/tenants/${tenant}/destroy/cancel`))).toBe("key_damaged");
-  expect(await vault.recordsAfter(seq)).toEqual([{ statement: "tenant_destroy_cancel", outcome: "failed" }]);
-});
+])(
+  "a tenant that is being destroyed counts as damaged and is not changed if it has %s in the database",
+  async (what, lie) => {
+    const tenant = `acc-${what.replaceAll(" ", "-")}`;
+    const key = await makeKey(tenant);
+    await destroyTenant(tenant);
+    await vault.home.sql(`update tenants set ${lie} where tenant = $1`, [tenant]);
+    vault.vault.store.changed();
+    expect((await eraseDue()).tenants).toBe(0);
+    expect(await sign(key, tenant)).toBe("key_damaged");
+    const seq = vault.head();
+    expect(codeOf(await post(alice, `/v1/tenants/${tenant}/destroy/cancel`))).toBe("key_damaged");
+    expect(await vault.recordsAfter(seq)).toEqual([
+      { statement: "tenant_destroy_cancel", outcome: "failed" },
+    ]);
+  },
+);
 
 test("rows whose due date was moved forward in the database are not erased", async () => {
   const [key, other] = [await makeKey("acc-early"), await makeKey("acc-early-too")];

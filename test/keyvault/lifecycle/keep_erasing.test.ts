@@ -13,8 +13,8 @@ afterEach(() => {
 });
 
 /**
- * Starts an erasing that returns these numbers of keys one after the other and fails for `undefined`. Also
- * returns the log's lines.
+ * Runs keepErasing. Successive erasures return these numbers of keys, and fail for `undefined`. Also returns
+ * the log's lines.
  */
 function erasing(...numbers: (number | undefined)[]) {
   const lines: unknown[] = [];

@@ -12,7 +12,7 @@ const OFFER = Buffer.alloc(32, 1);
 const PIN = { offer: OFFER.toString("base64"), box: "" };
 const OTHER = { ...ADMIN, name: "other" };
 
-/** Returns the sealing of a sealed token whose unsealing waits until it is released. */
+/** Returns the sealing of a sealed token. An unsealing waits until the test calls `letGo`. */
 function heldUp(recorded: () => Promise<unknown> = async () => {}, other: Partial<SealingParts> = {}) {
   let sealed: SealReason | undefined = "no_pin_file";
   const listeners: ((reason: SealReason) => void)[] = [];

@@ -20,8 +20,8 @@ beforeAll(async () => {
 afterAll(() => vault.close());
 
 /**
- * Issues an administrator's identity that is valid for this number of hours of the vault's time, which may be
- * ahead of the machine's.
+ * Issues an administrator's certificate that is valid for this number of hours by the vault's clock, which
+ * may be ahead of the machine's.
  */
 function admin(name: string, hours: number): Promise<Client> {
   const notAfter = new Date(vault.clock.now().getTime() + hours * HOUR_MS);
@@ -40,7 +40,7 @@ const code = (body: { error?: { code: string } }) => body.error?.code;
 const makeKey = async (tenant: string) => (await vault.makeAgent(tenant)).key_id;
 
 /**
- * Changes that two admins make to a key or its tenant: how to request them, and the states before and after.
+ * Changes of a key or its tenant that need two admins: how to request them, and the states before and after.
  */
 const WISHES = {
   "enabling a key": async (tenant: string) => {
@@ -63,7 +63,7 @@ const WISHES = {
   },
 };
 
-/** Creates a new admin who requests a change in a new tenant. */
+/** Creates a new tenant and a new admin who requests a change in it. */
 async function asked(prepare: (typeof WISHES)[keyof typeof WISHES], hours = 1_000) {
   const name = `alice-${++admins}`;
   const wish = await prepare(`acc-${admins}`);

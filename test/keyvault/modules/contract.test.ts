@@ -13,8 +13,8 @@ import { createHome, SILENT, startVault, type TestVault, type VaultHome } from "
 import { createModuleHome, PKCS11JS, serveRemotely, WORKING } from "./modules.ts";
 
 /*
- * What the vault requires of a PKCS#11 module, tested with every available module. Add a further module to
- * modules.ts.
+ * Tests what the vault requires of a PKCS#11 module, with every available module. To test another module, add
+ * it to modules.ts.
  */
 
 const absent = WORKING.filter(({ path }) => path === undefined);

@@ -15,9 +15,9 @@ import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 export type Module = {
   name: string;
   path: string | undefined;
-  /** True if Debian packages it. A missing module then counts as a skipped test. */
+  /** True if Debian packages the module. If such a module is missing, its tests count as skipped. */
   packaged: boolean;
-  /** Creates the module's token. Returns the settings for it. */
+  /** Creates the module's token. Returns the vault's settings for this token. */
   prepare(home: VaultHome, path: string): Promise<Record<string, string>>;
 };
 
@@ -29,7 +29,7 @@ const DEBIAN_LIBRARIES = `/usr/lib/${process.arch === "arm64" ? "aarch64" : "x86
 /** Path of pkcs11js, for scripts in their own processes. No test process loads a module. */
 export const PKCS11JS = createRequire(import.meta.url).resolve("pkcs11js");
 
-/** Modules that the vault supports, installed now if possible. */
+/** Modules that the vault supports. They are installed now if possible. */
 export const WORKING: readonly Module[] = [
   { name: "SoftHSM", path: findSoftHsm(), packaged: true, prepare: async () => ({}) },
   {
@@ -63,8 +63,8 @@ export async function createModuleHome({ name, path, prepare }: Module): Promise
 }
 
 /**
- * Script that creates a database with a PIN, like `certutil -N`. The officer's PIN of a new NSS token is
- * empty.
+ * Script that creates a database with a PIN, like `certutil -N`. The security officer's PIN of a new NSS
+ * token is empty.
  */
 const NSS_SCRIPT = `
   const pkcs11 = require(process.argv[1]);
@@ -116,7 +116,7 @@ async function prepareKryoptic(home: VaultHome, path: string): Promise<Record<st
   };
 }
 
-/** p11-kit's client in front of a SoftHSM token that its server serves. */
+/** p11-kit's client for a SoftHSM token that `p11-kit server` serves. */
 export type Remote = { environment: Record<string, string>; close(): Promise<void> };
 
 const P11_KIT = await debianProgram("/usr/bin/p11-kit", "p11-kit");

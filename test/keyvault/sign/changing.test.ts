@@ -41,7 +41,7 @@ test("many changes of other keys do not delay a signature", async () => {
   await Promise.all(shrinking);
 });
 
-/** Returns the outcomes of the delegations with this key, before and after the record of its change. */
+/** Signs delegations with this key before and after the record of its change. Returns their outcomes. */
 async function outcomes(change: string, keyId: string): Promise<{ before: string[]; after: string[] }> {
   const rows = await vault.home.sql<{ statement: string; outcome: string }>(
     `select statement, outcome from audit where statement in ($1, 'delegation')

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import type { Approval, DelegationRequest } from "../../../keyvault/sign/delegation.ts";
 
-/** Replaced fields of a request. */
+/** Fields of a request that a test replaces. */
 export type Change = {
   tenant?: string;
   certificate?: Partial<DelegationRequest>;
@@ -10,8 +10,8 @@ export type Change = {
 };
 
 /**
- * Returns a delegation request of the API: `data:read` from a root key to an agent, for a minute from `now`
- * (Unix seconds), with an approval for it.
+ * Returns a delegation request of the API with its approval. It delegates `data:read` from a root key to an
+ * agent for one minute from `now` (Unix seconds).
  */
 export function delegationRequest(
   root: { key_id: string },

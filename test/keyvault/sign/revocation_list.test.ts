@@ -32,7 +32,10 @@ beforeEach(async () => {
 const now = () => vault.now();
 type Answered = RevocationList & { error?: { code: string; message: string } };
 
-/** Signs a list of these certificates and their expiry times, one second later than the list before. */
+/**
+ * Signs a list of these certificates and their expiry times. Its time is one second later than the previous
+ * list's.
+ */
 async function list(ends: Record<string, number>, changed: object = {}, key = root): Promise<Answered> {
   vault.clock.move(1);
   const contents = { revoked_certs: Object.keys(ends), expires_at: Object.values(ends) };
@@ -184,7 +187,7 @@ const lists = fc
     }),
   );
 
-/** Returns the latest expiry of each certificate in a list. A certificate without one never expires. */
+/** Returns the latest expiry of each certificate in a list. A certificate without an expiry never expires. */
 function endsOf({ certificates, expiresAt }: Listed): Map<string, number> {
   const ends = new Map<string, number>();
   for (const [index, name] of certificates.entries()) {

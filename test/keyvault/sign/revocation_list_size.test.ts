@@ -10,7 +10,10 @@ import {
 import { startVault, type TestVault } from "../fixture.ts";
 import type { Answer } from "../http/caller_support.ts";
 
-/* Limits of a revocation list's length, on both sides of each limit, with a real vault over mutual TLS. */
+/*
+ * Limits on the length of a revocation list. The tests use values on both sides of each limit, with a real
+ * vault over mutual TLS.
+ */
 
 let vault: TestVault;
 let root: CreatedKey;
@@ -25,11 +28,11 @@ const post = (kind: string, body: unknown, headers = {}): Promise<Answer> =>
   vault.post(`/v1/keys/${root.key_id}/sign/${kind}`, body, vault.api, headers);
 const send = (body: unknown, headers = {}) => post("revocation-list", body, headers);
 
-/** Seconds after its expiry in which a certificate may not leave the list. */
+/** Number of seconds after its expiry during which a certificate must stay on the list. */
 const SECONDS_LISTED = 60;
 
 /**
- * Returns the fields of a list that can follow any earlier one, because all earlier certificates have
+ * Returns the fields of a list that can follow any earlier list, because all earlier certificates have
  * expired.
  */
 function fieldsOf(revoked_certs: unknown) {
@@ -67,10 +70,7 @@ describe("the number of certificates in a list", () => {
 });
 
 describe("the size of a list's body", () => {
-  /**
-   * Returns a body of exactly this number of bytes: ids of maximum length, and a last one that fills the
-   * rest.
-   */
+  /** Returns a body of exactly this number of bytes. All ids have the maximum length, except the last one. */
   function fill(bytes: number): string {
     const LONGEST = 128;
     const ITEM = LONGEST + '"",'.length + "1767225600,".length;

@@ -78,7 +78,7 @@ test("a server certificate distinguishes host names and addresses", async () => 
   );
 });
 
-/** Blocks the path of a file with a folder. */
+/** Creates a folder at the path of a file, so that the file cannot be written. */
 async function block(file: string): Promise<void> {
   await mkdir(join(inDir(file), "in its place"), { recursive: true });
 }

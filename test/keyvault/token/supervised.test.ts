@@ -8,7 +8,7 @@ import { WrongPin } from "../../../keyvault/token/messages.ts";
 import { encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
-/* Log lines about a token's process. An administrator has no other way to see why nothing is signed. */
+/* Log lines about a token's process. An administrator has no other way to see why the vault signs nothing. */
 
 let home: VaultHome;
 let token: Token | undefined;

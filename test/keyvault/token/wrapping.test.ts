@@ -5,13 +5,15 @@ import { createOperations, type TokenOperations } from "../../../keyvault/token/
 import type { Session } from "../../../keyvault/token/child/session.ts";
 import { DamagedBox, TokenError } from "../../../keyvault/token/messages.ts";
 
-/* The operations on a fake module, whose buffers the test can inspect. Handles are the keys themselves. */
+/*
+ * Token operations on a fake module, whose buffers the test can inspect. The handles are the keys themselves.
+ */
 
 const [OLD, NEW, AUDIT] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2), Buffer.alloc(32, 3)];
 const CONTEXT = Buffer.from("tenant acc-1");
 const SECRET = Buffer.alloc(32, 7);
 
-/** Results of the module's decryptions. */
+/** Plaintexts that the module has decrypted. */
 let opened: Buffer[];
 let isBroken: boolean;
 let operations: TokenOperations;
@@ -52,7 +54,7 @@ beforeEach(() => {
   operations = createOperations(session, { keks: keks as Map<string, pkcs11.Handle>, audit: AUDIT });
 });
 
-/** Wraps the secret as before the newer version existed. */
+/** Wraps the secret as it was wrapped before the newer version existed. */
 function wrappedBefore(context = CONTEXT) {
   const newest = keks.get("kek-2")!;
   keks.delete("kek-2");

@@ -82,7 +82,10 @@ test("a process killed while it writes notes leaves a valid note, and the token 
   }
 });
 
-/** Returns a module's objects, and what is noted in them after each step at which the process could end. */
+/**
+ * Returns a fake module's objects, and the head noted in them after each step at which the process could be
+ * killed.
+ */
 function moduleThat({ changesLabels }: { changesLabels: boolean }) {
   const labels = new Map<number, string>();
   const steps: (number | undefined)[] = [];

@@ -6,8 +6,8 @@ import { createNextKek, destroyKek, findKeys } from "../../../../keyvault/token/
 type Templated = { type: number; value?: unknown }[];
 
 /**
- * Returns a session of a token with objects of these labels, whose handles are their indexes. Also returns
- * the calls that it received.
+ * Returns the session of a token whose objects have these labels and whose handles are their indexes. Also
+ * returns the calls that the session received.
  */
 function sessionOf(...labels: string[]) {
   const asked = { looked: [] as Templated[], made: [] as Templated[], destroyed: [] as string[] };
