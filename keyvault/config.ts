@@ -135,7 +135,7 @@ export type Config = {
   creationRate: Rate;
   /** Keys per day that one caller may create for all tenants together. 0 means no limit. */
   creationsPerDay: number;
-  /** Maximum number of keys per tenant, without destroyed ones. 0 means no limit. */
+  /** Maximum number of keys per tenant. Destroyed keys do not count. 0 means no limit. */
   keysPerTenant: number;
   connections: ConnectionLimits;
   logLevel: string;
@@ -217,8 +217,8 @@ export function loadConfig(environment: Environment = process.env): Config {
 
 /**
  * Reads the settings for issuing and revoking certificates. These commands need only the authority's folder:
- * `tlsDir`, or the one in `KEYVAULT_DATA_DIR`. Throws `ConfigError` with the names of all missing or invalid
- * settings.
+ * `tlsDir`, or its default inside `KEYVAULT_DATA_DIR`. Throws `ConfigError` with the names of all missing or
+ * invalid settings.
  */
 export function loadCertificateConfig(
   tlsDir: string | undefined,

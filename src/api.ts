@@ -69,10 +69,7 @@ export type Api = {
    * The vault's state does not matter, because decisions do not need the vault.
    */
   isReady(): Promise<boolean>;
-  /**
-   * Continues to serve for another `DRAIN_SECONDS`, and announces in each response that the connection will
-   * close.
-   */
+  /** Serves for another `DRAIN_SECONDS`. Each response announces that the connection will close. */
   drain(): Promise<void>;
   /** Waits for running calls to finish, then closes all resources. */
   stop(): Promise<void>;
@@ -82,10 +79,7 @@ type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics;
 
 /** Shorter than a call's deadline, so that callers learn whether a statement took effect. */
 const STATEMENT_MS = 10_000;
-/**
- * The database itself aborts a statement after `STATEMENT_MS`. This longer limit is for a database that no
- * longer responds.
- */
+/** The database aborts slow statements itself. This longer limit is for a database that does not respond. */
 const SILENCE_MS = STATEMENT_MS + 2_000;
 /** Statement timeout for work on whole months. Counting a month of the history may take minutes. */
 const MONTHS_SILENCE_MS = 30 * 60_000;
@@ -281,10 +275,7 @@ export type ApiRoutesDeps = AccountsDeps &
   ProofDeps &
   InstallationDeps;
 
-/**
- * Returns every operation of the API, including the operator's. Routing, documentation and tests use this
- * list.
- */
+/** Returns all operations of the API, including the operator's, for routing, documentation and tests. */
 export function apiRoutes(deps: ApiRoutesDeps): Route[] {
   return [
     ...accountsRoutes(deps),

@@ -10,9 +10,7 @@ export class StartError extends Error {}
 /** The exit status after a {@link ConfigError} or another {@link StartError}. */
 export const WRONG_SETTING = 78;
 
-/**
- * A startup failure because of an invalid setting. The message contains the setting's name, never its value.
- */
+/** A startup failure because of an invalid setting. The message names the setting, never its value. */
 export class ConfigError extends StartError {}
 
 const list = z
@@ -71,10 +69,7 @@ const common = role.extend({
    */
   DEVELOPMENT: flag,
   SERVICE_WORD: word.default("service"),
-  /**
-   * Private networks to which callback URLs may lead. In development, this machine's own addresses are
-   * allowed too.
-   */
+  /** Private networks that callback URLs may use. In development, this machine's addresses are allowed too. */
   WEBHOOK_ALLOWED_CIDRS: cidrs,
 });
 
@@ -104,10 +99,7 @@ const apiSchema = common.extend({
   INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
   /** Whole months for which the archived history stays in the database. If absent, it stays permanently. */
   HISTORY_RETENTION_MONTHS: z.coerce.number().int().min(1).max(1_200).optional(),
-  /**
-   * The widest ceiling that an account may delegate. The vault stores it with the root key when that key is
-   * created.
-   */
+  /** The most that an account may delegate. The vault stores this ceiling with each new root key. */
   ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),
   SEND_CODE_PER_ADDRESS: count(3),
@@ -117,9 +109,7 @@ const apiSchema = common.extend({
   PRESENT_PER_MINUTE: count(1_200),
   AGENTS_PER_DAY: count(500),
   REFUSED_PROOFS_PER_MINUTE: count(3_000),
-  /**
-   * Maximum simultaneous connections in total and per network, and simultaneous request bodies per network.
-   */
+  /** Maximum simultaneous connections in total and per network, and request bodies per network. */
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),
@@ -127,10 +117,7 @@ const apiSchema = common.extend({
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
   /** Email addresses of the service administrators, separated by commas. */
   SERVICE_ADMINISTRATORS: list,
-  /**
-   * DNS servers that resolve organizations' domains. If the list is empty, the machine's own servers are
-   * used.
-   */
+  /** DNS servers that resolve organizations' domains. If the list is empty, the machine's servers are used. */
   DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
   /** The page to which links in sign-in emails lead. Defaults to the service's own page. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
@@ -154,9 +141,7 @@ const operatorSchema = role.extend({
   /** The URL at which the API answers the operator. */
   OPERATOR_API_URL: url,
   OPERATOR_TOKEN: z.string().min(32),
-  /**
-   * File that contains the token, if the environment does not. The operator reads it again when it changes.
-   */
+  /** File that contains the token, if no setting does. The operator rereads the file when it changes. */
   OPERATOR_TOKEN_FILE: z.string().optional(),
   CONSOLE_URL: url,
   /** Endpoint that receives trace spans (OTLP over HTTP). If absent, no spans are recorded. */
@@ -187,10 +172,7 @@ const clusterOperatorSchema = operatorSchema.extend({
     .optional(),
   /** How long a finished Delegation is kept. If absent, it is kept permanently. */
   ENDED_TTL: duration.optional(),
-  /**
-   * How long a delegation is kept after its Kubernetes object was deleted. Then it is revoked. If absent, it
-   * is never revoked.
-   */
+  /** How long a delegation is kept without its Kubernetes object, before it is revoked. By default, forever. */
   ORPHAN_GRACE: duration.optional(),
   /** The id of the cluster in the API. Defaults to the uid of the namespace kube-system. */
   CLUSTER_ID: z

@@ -39,9 +39,9 @@ export async function appendHead(file: string, { seq, mac }: Head, now: Date): P
 export type NotedHeads = { heads: Head[]; unfinished: number[] };
 
 /**
- * Reads the heads from a file. Each line is a line of {@link appendHead} or a line of the vault's log. Skips
- * other log events. A log line may have a prefix, as log collectors and `kubectl logs` add one. Throws a
- * `UserError` that names the first line that is neither. An incomplete last write does not count.
+ * Reads the heads from a file. Each line was written by {@link appendHead} or is a line of the vault's log.
+ * Skips other log events. A log line may have a prefix, as log collectors and `kubectl logs` add one. Throws
+ * a `UserError` that names the first line that is neither, unless that line is only incomplete.
  */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {

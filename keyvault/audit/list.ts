@@ -18,7 +18,10 @@ export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
  */
 export type AuditPage = { records: AuditView[]; next: number | null; head: { seq: number; mac: string } };
 
-/** Range of records: those after a number, or the newest ones. */
+/**
+ * Range of records: up to `limit` records after the number `after`, or the newest `limit` records without
+ * `after`.
+ */
 export type AuditRange = { after?: number; limit: number };
 
 /** Reads the audit. Rejects with `VaultError unavailable` if the database does not answer. */

@@ -25,8 +25,8 @@ const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
 /**
- * Maximum number of requests per connection that wait for a response. HTTP clients normally send one at a
- * time. A client that sends many more would fill the vault's memory.
+ * Maximum number of requests per connection that wait for a response. HTTP clients normally send one request
+ * at a time. A client that sends many more would fill the vault's memory.
  */
 const MOST_AT_ONCE = 32;
 /** Maximum number of connections to the health port. Its clients need no certificate. */

@@ -27,7 +27,9 @@ export type RewrapProgress = {
  * run and repeats nothing.
  */
 export type Rewrapping = {
-  /** Starts a run and returns its progress. If one already runs, only returns its progress. */
+  /**
+   * Starts a run and returns its progress. If a run is already in progress, returns the progress of that run.
+   */
   start(caller: Caller): Promise<RewrapProgress>;
   progress(): Promise<RewrapProgress>;
   /** Stops after the current batch. */
