@@ -38,7 +38,7 @@ function expectNoCoreFiles(): void {
 }
 
 test.skipIf(!hasProc)(
-  "the vault and its token process ignore SIGUSR1, write no core files and limit garbage",
+  "the vault and its token process ignore SIGUSR1, write no core files and keep little garbage in memory",
   async () => {
     for (const pid of processes()) {
       const before = listeningPorts(pid);

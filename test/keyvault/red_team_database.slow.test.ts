@@ -175,7 +175,7 @@ test("no call makes the vault write a valid code for an altered row", async () =
   expect(await codeInRow()).toBe(before);
 });
 
-test("a state coded for a change that the database refused is not valid for the next change", async () => {
+test("a code made for a change that the database rejected is not valid for the next change", async () => {
   const key_id = await makeAgent("acc-7");
   await vault.disable(key_id, "acc-7");
   expect(await outcomeOf(vault.post(`/v1/keys/${key_id}/enable`, {}, admins[0]))).toBe(200);

@@ -146,7 +146,7 @@ test("a restore fails while another session uses the tables, and locks them whil
   expect(kept).toEqual([[], ["audit", "keys", "listed_certificates", "tenants"]]);
 });
 
-test("a restore rejects a backup whose version kept a key in the token, with one line, and leaves nothing behind", async () => {
+test("a restore rejects a backup of a version that kept a key in the token, and leaves nothing behind", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, NEWEST);
   const residents = [{ label: `key-${"0".repeat(32)}`, key_id: null, created_at: "2026-01-02T03:04:05Z" }];

@@ -255,7 +255,7 @@ test.each([
   expect(await sign()).not.toHaveProperty("refused");
 });
 
-test("a key with an impossible creation time is listed with the others", async () => {
+test("a key with an impossible creation time is listed and does not prevent the listing of other keys", async () => {
   await altered("created_at", "'infinity'", async () => {
     const { keys } = await createKeyListing(vault.vault)({ tenant: "acc-1", limit: 500 });
     expect(keys.map(({ key_id }) => key_id)).toEqual(expect.arrayContaining([agent.key_id, root.key_id]));

@@ -217,7 +217,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect(backup.egress.slice(1).flatMap(componentsIn)).toEqual(["keyvault"]);
   });
 
-  test("takes backups with their own certificate into a volume that is kept, the first one right after the installation", async () => {
+  test("takes backups with their own certificate into a persistent volume, and takes the first one right after the installation", async () => {
     const { objects } = await vaultOf(SEALED);
     const claim = named(objects, "PersistentVolumeClaim", "deputize-keyvault-backups");
     expect(claim.metadata.annotations).toEqual({ "helm.sh/resource-policy": "keep" });

@@ -131,7 +131,7 @@ test("a vault without a revocation list loads the first one, and ignores the rem
   expect(trust.generation()).toBe(1);
 });
 
-test("reading a list while it is written accepts no revoked certificate", async () => {
+test("revoked certificates are not accepted while the list is being written", async () => {
   const trust = await open();
   const order: number[] = [];
   trust.onChange(({ revoked }) => order.push(revoked.size));
