@@ -69,7 +69,7 @@ const common = role.extend({
    */
   DEVELOPMENT: flag,
   SERVICE_WORD: word.default("service"),
-  /** Private networks that callback URLs may use. In development, this machine's addresses are allowed too. */
+  /** Private networks allowed for callback URLs. In development, this machine's addresses are allowed too. */
   WEBHOOK_ALLOWED_CIDRS: cidrs,
 });
 
@@ -117,7 +117,7 @@ const apiSchema = common.extend({
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
   /** Email addresses of the service administrators, separated by commas. */
   SERVICE_ADMINISTRATORS: list,
-  /** DNS servers that resolve organizations' domains. If the list is empty, the machine's servers are used. */
+  /** DNS servers that resolve organizations' domains. If the list is empty, the machine's own are used. */
   DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
   /** The page to which links in sign-in emails lead. Defaults to the service's own page. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
@@ -172,7 +172,7 @@ const clusterOperatorSchema = operatorSchema.extend({
     .optional(),
   /** How long a finished Delegation is kept. If absent, it is kept permanently. */
   ENDED_TTL: duration.optional(),
-  /** How long a delegation is kept without its Kubernetes object, before it is revoked. By default, forever. */
+  /** How long a delegation without a Kubernetes object is kept before it is revoked. By default, forever. */
   ORPHAN_GRACE: duration.optional(),
   /** The id of the cluster in the API. Defaults to the uid of the namespace kube-system. */
   CLUSTER_ID: z

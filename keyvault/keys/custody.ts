@@ -14,8 +14,9 @@ import { eraseSeeds, type KeyIdentity, SEEDS_VERSION, unwrapSeeds, wrapSeeds } f
 export type KeptKey = KeyIdentity & { wrappedSeeds: Uint8Array; dataKey: WrappedDataKey };
 
 /**
- * The only part of the vault that sees seeds. It unwraps them for one signature, signs outside the event loop, and
- * overwrites them. After the signature no copy remains in memory, not even for the garbage collector.
+ * The only part of the vault that sees seeds. It unwraps them for one signature, signs outside the event
+ * loop, and then overwrites the seeds. After the signature no copy remains in memory, not even for the
+ * garbage collector.
  */
 export type Custody = {
   /** Generates a key and wraps its seeds under a tenant's data key. Does not store the key. */
