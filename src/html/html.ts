@@ -1,6 +1,6 @@
 import module from "htm";
 
-/** A part of a page. Only the functions in this file can create one. */
+/** A fragment of HTML. Only the functions in this file can create one. */
 export class Html {
   readonly #markup: string;
 
@@ -8,31 +8,34 @@ export class Html {
     this.#markup = markup;
   }
 
-  /** Wraps markup that this file composed, and that needs no further escaping. */
+  /** Wraps markup that this file composed and that needs no further escaping. */
   static of(key: typeof OWN, markup: string): Html {
     if (key !== OWN) throw new Error("Create markup only with html`…`");
     return new Html(markup);
   }
 
-  /** Returns the markup. */
+  /** Returns the markup as a string. */
   toString(): string {
     return this.#markup;
   }
 }
 
-/** A value in a template. Text and numbers are escaped, and lists are joined. Other values become nothing. */
+/**
+ * A value in a template. Strings and numbers are escaped, `Html` is inserted unchanged, and lists are joined.
+ * Booleans, null and undefined render as nothing.
+ */
 export type Piece = string | number | boolean | null | undefined | Html | readonly Piece[];
 
 const OWN = Symbol("own markup");
 /**
- * Attributes whose address a browser loads immediately, or sends something to. Only paths of this origin are
+ * Attributes with a URL that the browser loads immediately or sends data to. Only paths of this origin are
  * allowed.
  */
 const OWN_ADDRESS =
   /^(src|srcset|action|formaction|poster|data|background|manifest|hx-(get|post|put|patch|delete|push-url|replace-url)|xlink:href)$/i;
-/** Attributes with an address that the browser opens when a person clicks it. */
+/** Attributes with a URL that the browser opens only on a click. */
 const LINK = /^(href|cite)$/i;
-/** Attributes that run scripts or contain styles or documents. */
+/** Forbidden attributes: they run scripts, or contain styles or documents. */
 const REFUSED = /^(on.*|style|srcdoc|(data-)?hx-(on.*|vals|vars|headers|config))$/i;
 /** Elements whose content a browser does not parse as normal HTML. */
 const UNREAD = new Set(["script", "style", "noscript", "iframe", "template", "xmp", "plaintext", "noembed"]);
@@ -42,31 +45,30 @@ const ATTRIBUTE = /^[a-zA-Z][a-zA-Z0-9:.-]*$/;
 
 type Attributes = Record<string, unknown>;
 type Template = (strings: TemplateStringsArray, ...pieces: unknown[]) => Piece;
-/** The package's types describe its CommonJS form. */
+/** The `htm` package's types describe only its CommonJS form. */
 const htm = module as unknown as { bind(make: typeof element): Template };
 const template = htm.bind(element);
 
 /**
- * Creates HTML from a template. A value is always text or the value of an attribute, never markup. Every
- * element must be closed (`<br />`). A line break at the start or the end of a text is removed, with the
- * spaces around it.
+ * Creates HTML from a template. A value is always inserted as text or as an attribute value, never as markup.
+ * Every element must be closed (`<br />`). Line breaks at the start or end of text are removed, with the
+ * spaces around them.
  *
- * An attribute with an unsafe or invalid address is omitted. `href` may be a path of this origin, `https`,
- * `http` or `mailto`. Attributes whose address the browser loads or sends something to may only be paths of
- * this origin.
+ * An attribute with an unsafe or invalid URL is omitted. `href` may be a path of this origin, `https`, `http`
+ * or `mailto`. URLs that the browser loads or sends data to may only be paths of this origin.
  */
 export function html(strings: TemplateStringsArray, ...pieces: Piece[]): Html {
   return Html.of(OWN, render(template(strings, ...pieces)));
 }
 
-/** Returns a whole document. */
+/** Returns a whole document with its doctype. */
 export function renderDocument(document: Html): string {
   return `<!doctype html>\n${document}\n`;
 }
 
 /**
- * Returns a style sheet of this repository as an element, without escaping. The document's content security
- * policy must name its hash.
+ * Returns a style sheet of this repository as a `<style>` element, without escaping it. The document's
+ * content security policy must contain the style sheet's hash.
  */
 export function inlineStyle(css: string): Html {
   if (/<[/!]/.test(css)) throw new Error("A style sheet must not contain the end of its element");
@@ -74,8 +76,8 @@ export function inlineStyle(css: string): Html {
 }
 
 /**
- * Returns a text as paragraphs, with `code` between backticks as an element. An empty line separates
- * paragraphs.
+ * Converts plain text to paragraphs. An empty line starts a new paragraph. Text between backticks becomes a
+ * `<code>` element.
  */
 export function prose(text: string): Html {
   const paragraphs = text.split("\n\n").map((paragraph) => {
@@ -87,7 +89,7 @@ export function prose(text: string): Html {
   return html`${paragraphs}`;
 }
 
-/** Returns whether an address is a path of this origin. */
+/** Returns whether a URL is a path of this origin. */
 export function isOwnPath(address: string): boolean {
   return /^(#|\?|\/(?![/\\])|\.\.?\/|[\w-]+(\.[\w-]+)*([/?#]|$))/.test(address) && !hasControl(address);
 }
@@ -115,7 +117,7 @@ function element(type: unknown, attributes: Attributes | null, ...children: Piec
   return Html.of(OWN, VOID.has(type) ? open : `${open}${content}</${type}>`);
 }
 
-/** Returns an attribute with a leading space, or an empty text if the attribute is not set. */
+/** Returns an attribute with a leading space, or an empty string if the attribute is not set. */
 function attribute(name: string, value: unknown): string {
   if (REFUSED.test(name) || !ATTRIBUTE.test(name)) {
     throw new Error(`the attribute ${name} is not allowed in pages`);
@@ -134,7 +136,7 @@ function isKept(name: string, value: string): boolean {
   return !LINK.test(name) || isOwnPath(value) || isOutside(value);
 }
 
-/** Returns whether an address leads to another site with a scheme that runs nothing. */
+/** Returns whether a URL leads to another site and has the scheme `http`, `https` or `mailto`. */
 function isOutside(address: string): boolean {
   return /^(https?:\/\/[^/]|mailto:)/i.test(address) && !hasControl(address);
 }

@@ -12,22 +12,25 @@ type AnsweringDeps = {
   log: Logger;
   commonHeaders: Record<string, string>;
   unreadBodies: UnreadBodies;
-  /** Returns the network that a request comes from, or an empty string if it is unknown. */
+  /** Returns the network that a request comes from, or an empty string if the network is unknown. */
   clientOf(request: IncomingMessage): string;
 };
 
 /** Turns replies into responses with the common headers, and counts them by route and status. */
 export type Answering = {
   /**
-   * The first middleware of Koa. Sends the reply that the next middleware returns. Pages write to Koa's
-   * context themselves.
+   * Koa's first middleware. Sends the reply that the next middleware returns. Pages return none: they write
+   * to Koa's context themselves.
    */
   answer: Koa.Middleware<HttpCall>;
   /** Sends the reply to a call that does not go through Koa. */
   send(call: HttpCall, reply: Reply): void;
 };
 
-/** Creates the functions that answer. If a reply cannot be sent, they log it and end its connection. */
+/**
+ * Creates the functions that send replies. If a reply cannot be sent, they log the error and close the
+ * connection.
+ */
 export function createAnswering({
   observe,
   log,
@@ -70,8 +73,8 @@ export function createAnswering({
       } else if (call.request.complete && reply.rest === undefined) {
         end(call, reply, () => writeReply(ctx, reply));
       } else {
-        // Koa ends the response as soon as it is complete, which closes a connection on which the request
-        // still arrives. Koa also logs each client that disconnects while a file is sent.
+        // Koa ends the response as soon as the response is complete. This would close a connection whose
+        // request is still arriving. Koa also logs each client that disconnects while a file is sent.
         ctx.respond = false;
         send(call, reply);
       }
@@ -79,7 +82,7 @@ export function createAnswering({
   };
 }
 
-/** Lets Koa send a reply. */
+/** Writes a reply to Koa's context. Koa sends it. */
 function writeReply(
   ctx: Koa.ParameterizedContext<HttpCall>,
   { status, headers, cookies, body }: Reply,

@@ -26,9 +26,9 @@ import { createUnreadBodies } from "./server/unread_body.ts";
 /** Dependencies and settings of the HTTP side of the API. */
 export type AppDeps = {
   routes: readonly Route[];
-  /** Serves only the operator's operations. Without it, serves all other operations. */
+  /** If set, the app serves only the operator's operations. Otherwise it serves all other operations. */
   forOperator?: true;
-  /** Middleware for everything that is not an operation: documents and pages for people. */
+  /** Middleware for all paths that are not operations: documents and pages for people. */
   pages?: readonly Koa.Middleware[];
   /** Creates the pages that call operations. */
   site?: (deps: SiteDeps) => Site;
@@ -38,31 +38,31 @@ export type AppDeps = {
   rates: ApiKeyRates;
   activity: Activity;
   /**
-   * The most bodies of one client that may arrive at the same time, and the milliseconds for each. Default
-   * 100 and 10,000.
+   * `perClient`: how many bodies one client may send at the same time (default 100). `bodyMs`: milliseconds
+   * within which each body must arrive (default 10,000).
    */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;
   clock: Clock;
   metrics: Metrics;
-  /** For tests: an answer that differs from its route's declaration becomes `internal`. */
+  /** For tests: an answer that does not match its route's schema becomes `internal`. */
   checkAnswers?: boolean;
-  /** Milliseconds within which every call is answered. Default 15,000. */
+  /** Milliseconds within which every call receives a reply. Default 15,000. */
   deadlineMs?: number;
 };
 
 const DEADLINE_MS = 15_000;
-/** The share of the deadline after which a page call fails, so that time remains to send an error page. */
+/** Fraction of the deadline after which a page's call fails. The rest remains to send an error page. */
 const SITE_SHARE = 0.8;
 const BODIES_PER_CLIENT = 100;
 
 /**
- * Returns the listener of the API's public port, or of the operator's port. Operator operations exist only on
- * the operator's port, whatever token a caller sends. Every operation is served under the service's word and
- * its aliases.
+ * Returns the request listener of the API's public port, or of the operator's port. Operator operations exist
+ * only on the operator's port, whatever token a caller sends. Every operation's path exists once for the
+ * service word and once for each of its aliases.
  *
- * An unknown path is `not_found`. A known path with another method is `method_not_allowed`. Throws if two
- * routes have the same id, or the same method and path.
+ * An unknown path returns `not_found`. A known path with another method returns `method_not_allowed`. Throws
+ * if two routes have the same id, or the same method and path.
  */
 export function createApp(deps: AppDeps): RequestListener {
   const parts = createParts(deps);
@@ -100,7 +100,7 @@ export function createApp(deps: AppDeps): RequestListener {
   };
 }
 
-/** Returns the middleware of one operation, in order. It runs after `everyCall`. */
+/** Returns the middleware of one operation, in the order in which it runs. It runs after `everyCall`. */
 function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   const { names, cookies, readBody, authenticators, idempotency, activity, rates } = parts;
   const { caller, csrf, role } = callerChecks(route, authenticators, cookies);

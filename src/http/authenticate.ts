@@ -6,33 +6,36 @@ import type { Cookies } from "./cookies.ts";
 import type { HttpCall } from "./http_call.ts";
 
 /**
- * Identifies callers. The text that a caller presents is untrusted. `undefined` and `false` mean that it is
- * not valid.
+ * Identifies callers. The strings that callers present are untrusted. `undefined` and `false` mean that a
+ * credential or claim is not valid.
  */
 export type Authenticators = {
   /** Returns the live session of a session cookie, with the person's membership in the account `actFor`. */
   findSession(token: string, actFor?: string): Promise<LiveSession | undefined>;
-  /** Whether this is the address of a service administrator. */
+  /** Returns whether an email address belongs to a service administrator. */
   isServiceAdministrator(email: string): boolean;
   /** Returns the connection of an API key. */
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /**
-   * Returns the operator of a bearer token, for one cluster. Throws `operator_unauthorized` for an invalid
-   * token, and `invalid_request` for a malformed cluster id.
+   * Returns the operator that a bearer token identifies for one cluster. Throws `operator_unauthorized` for
+   * an invalid token, and `invalid_request` for a malformed cluster id.
    */
   identifyOperator(token: string, clusterId: string): Promise<OperatorCaller>;
-  /** Whether `epoch` belongs to the newest leader of the operator's cluster. */
+  /** Returns whether `epoch` belongs to the newest leader of the operator's cluster. */
   isLeader(caller: OperatorCaller, epoch: number): Promise<boolean>;
 };
 
-/** Checks a call, stores what it found in the call, and throws an `ApiError` to refuse it. */
+/** Checks a call and stores its findings in the call. Throws an `ApiError` to refuse the call. */
 export type Check = (call: HttpCall) => Promise<void> | void;
 
-/** The checks that a call must pass, in this order. A check that the route does not need is `undefined`. */
+/**
+ * The checks that a call must pass, in the order in which they run. `undefined` for a check that the route
+ * does not need.
+ */
 type CallerChecks = {
-  /** Identifies the caller. Throws the error code that belongs to the route's access. */
+  /** Identifies the caller. Throws the error code for the route's kind of access. */
   caller: Check | undefined;
-  /** Compares the CSRF header with the cookie, for changing calls made with a session. */
+  /** Compares the CSRF header with the cookie. Applies to calls that change something and use a session. */
   csrf: Check | undefined;
   /** Finds the account that a person acts for. Checks that their onboarding and role allow the call. */
   role: Check | undefined;
@@ -40,7 +43,7 @@ type CallerChecks = {
 
 const CHANGING = new Set(["POST", "PUT", "PATCH", "DELETE"]);
 
-/** Returns the checks of a route's callers. Throws if the route's declaration contradicts itself. */
+/** Returns the checks for callers of a route. Throws if the route's declaration contradicts itself. */
 export function callerChecks(route: Route, authenticators: Authenticators, cookies: Cookies): CallerChecks {
   const { access } = route;
   if (route.roles === "service_administrator" && access !== "session") {
@@ -139,8 +142,8 @@ function roleCheck(route: Route, { isServiceAdministrator }: Authenticators): Ch
 }
 
 /**
- * Returns the caller in the account that the call names. Throws `not_found` if the person is not a member of
- * it.
+ * Returns the caller with the account that the call names. Throws `not_found` if the person is not a member
+ * of that account.
  */
 function sessionCaller(
   route: Route,
@@ -168,15 +171,13 @@ function refuseOtherRoles(route: Route, { serviceAdministrator, person }: Sessio
   throw new ApiError("forbidden");
 }
 
-/**
- * The permissions of a person: their role in the account that they act for, and whether they are a service
- * administrator.
- */
+/** A person's role in the account that they act for, and whether they are a service administrator. */
 export type Powers = { role: MemberRole | null; serviceAdministrator: boolean };
 
 /**
- * Whether a person may call a route. Owners may do everything in their organization; other roles may do what
- * the route declares. Only service administrators may call the routes declared for them.
+ * Returns whether a person may call a route. Owners may do everything in their organization. Other roles may
+ * call only the routes that list them. Only service administrators may call the routes declared for service
+ * administrators.
  */
 export function isForRole(
   { roles = [] }: Pick<Route, "roles">,
@@ -198,8 +199,8 @@ const byAccess: Record<Access, readonly Proof[]> = {
 
 /**
  * Returns the `WWW-Authenticate` header (RFC 9110 §11.6.1) of a route's 401 responses: `ApiKey` with the
- * header for the key, `Cookie` with the cookie's name, `Bearer` for the operator. None of these makes a
- * browser ask for a password. `undefined` for a route that needs no credentials.
+ * key's header name, `Cookie` with the cookie's name, `Bearer` for the operator. None of these makes a
+ * browser ask for a password. Returns `undefined` for a route that needs no credentials.
  */
 export function challengesOf(route: Route, names: Names): string | undefined {
   const demanded = (route.demands ?? []).filter((name) => name !== "csrf");

@@ -7,7 +7,7 @@ import { MAX_BODY_BYTES, refuseNul } from "../input/validate.ts";
 import { ProtocolError } from "../protocol/encoding/errors.ts";
 import { type JsonValue, parseJson, plainJson } from "../protocol/encoding/json.ts";
 
-/** How many objects and arrays may be nested in a JSON body. */
+/** How deep objects and arrays may be nested in a JSON body. */
 const MAX_BODY_DEPTH = 32;
 
 /** Milliseconds within which a body must arrive. */
@@ -22,8 +22,9 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Returns the bytes of a request's body, empty if it has none. Throws `invalid_request` for a compressed or
- * incomplete body, and as soon as the announced length or the received bytes exceed `MAX_BODY_BYTES`.
+ * Returns the bytes of a request's body, or no bytes if the request has no body. Throws `invalid_request` for
+ * a compressed or incomplete body, and as soon as the announced length or the received bytes exceed
+ * `MAX_BODY_BYTES`.
  */
 async function readWhole(request: IncomingMessage): Promise<Buffer> {
   if (!hasBody(request)) return EMPTY;
@@ -44,12 +45,12 @@ function bodyError(error: RawBodyError): ApiError {
     : new ApiError("invalid_request", "body: ended too early");
 }
 
-/** Whether a request declares its body as JSON. */
+/** Returns whether a request's content type is JSON. */
 export function declaresJson(request: IncomingMessage): boolean {
   return JSON_TYPE.test(request.headers["content-type"] ?? "");
 }
 
-/** Throws `invalid_request` for a body that is not declared as JSON. An empty body needs no declaration. */
+/** Throws `invalid_request` if a body is not declared as JSON. An empty body needs no content type. */
 export function requireJson(request: IncomingMessage, body: Buffer): void {
   if (body.length > 0 && !declaresJson(request)) {
     throw new ApiError("invalid_request", "content-type: must be application/json");
@@ -57,9 +58,9 @@ export function requireJson(request: IncomingMessage, body: Buffer): void {
 }
 
 /**
- * Returns the value of a JSON body, or `undefined` for an empty one. Parses as strictly as for the protocol's
- * own documents: well-formed UTF-8, no duplicate members, no deep nesting, no U+0000. Throws
- * `invalid_request` with the fault, but never repeats content of the body.
+ * Returns the value of a JSON body, or `undefined` for an empty body. The body must be well-formed UTF-8,
+ * without duplicate members, deep nesting or U+0000. The protocol's own documents follow the same rules.
+ * Throws `invalid_request` with the reason, but never repeats content of the body.
  */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined;
@@ -77,16 +78,19 @@ function readJson(body: Buffer): JsonValue {
   }
 }
 
-/** Limits how many bodies arrive at the same time. */
+/** Limits how many bodies one client may send at the same time. */
 type BodyLimits = {
   /**
-   * Returns the result of `read`. Throws `rate_limited` when the client already sends as many bodies as it
-   * may, and `invalid_request` when this body does not arrive in time.
+   * Calls `read` and returns its result. Throws `rate_limited` if the client is already sending as many
+   * bodies as allowed, and `invalid_request` if this body does not arrive in time.
    */
   wait<T>(client: string, read: () => Promise<T>): Promise<T>;
 };
 
-/** Allows each client `perClient` bodies at the same time, and each body `bodyMs` milliseconds. */
+/**
+ * Allows each client to send `perClient` bodies at the same time. Each body must arrive within `bodyMs`
+ * milliseconds.
+ */
 export function createBodyLimits({
   perClient,
   bodyMs = BODY_MS,
@@ -119,12 +123,14 @@ export function createBodyLimits({
   };
 }
 
-/** Reads the bytes of a request's body, from a client at `ip`. Waits only for a body that is announced. */
+/**
+ * Reads the bytes of a request's body, sent by the client with the address `ip`. Waits only if the request
+ * announces a body.
+ */
 export type ReadBody = (message: IncomingMessage, ip: () => string) => Promise<Buffer>;
 
 /**
- * Creates a `ReadBody` that reads at most as many bodies of one network at the same time as `bodyLimits`
- * allows.
+ * Creates a `ReadBody`. At most as many bodies of one network arrive at the same time as `bodyLimits` allows.
  */
 export function createReadBody(bodyLimits: BodyLimits, networkOf: (ip: string) => string): ReadBody {
   return async (message, ip) =>

@@ -9,22 +9,22 @@ type Range = [Address, number];
 
 const REMEMBERED = 10_000;
 
-/** Returns the client's address of a call, from its TCP peer and its `X-Forwarded-For` header. */
+/** Returns the address of a call's client, from the call's TCP peer and `X-Forwarded-For` header. */
 export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string;
 
 /**
  * Returns a function that finds the client's address: the rightmost hop that is not a trusted proxy. Each
- * trusted proxy vouches only for the hop that it appended, so a forged header never changes the result. A hop
- * that is not an address ends the search at the proxy that passed it on.
+ * trusted proxy vouches only for the hop that it appended, so a forged header never changes the result. At a
+ * hop that is not an address, the search ends with the proxy that passed this hop on.
  *
- * `trusted` contains addresses and CIDR blocks. If it is empty, the peer is the client. Throws `ConfigError`
- * for an entry that is neither.
+ * `trusted` contains IP addresses and CIDR blocks. If it is empty, the peer is the client. Throws
+ * `ConfigError` for an entry that is neither an address nor a CIDR block.
  */
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const ranges = trusted.map(readRange);
   const isTrusted = (address: Address): boolean => ranges.some((range) => matches(address, range));
   const read = (peer: string): string => readAddress(peer)?.toString() ?? "unknown";
-  // This runs for each body, so the addresses of peers without a proxy are cached.
+  // This code runs for each body, so the addresses of peers without a proxy are cached.
   const peers = new LRUCache<string, string>({ max: REMEMBERED });
   return (peer = "", forwardedFor) => {
     if (forwardedFor === undefined || ranges.length === 0) return remembered(peers, peer, () => read(peer));
@@ -40,7 +40,7 @@ export function createClientAddress(trusted: readonly string[]): ClientAddress {
   };
 }
 
-/** Returns {@link networkOf} with a cache of the most recent addresses. */
+/** Returns a {@link networkOf} that caches the results for the most recent addresses. */
 export function createNetworks(): (client: string) => string {
   const networks = new LRUCache<string, string>({ max: REMEMBERED });
   return (client) => remembered(networks, client, () => networkOf(client));
@@ -55,9 +55,9 @@ function remembered(known: LRUCache<string, string>, key: string, read: () => st
 }
 
 /**
- * Returns a function that finds the client behind a TCP peer before any header is read: the peer itself, or
- * `undefined` if the peer is a trusted proxy. Throws `ConfigError` for an entry that is neither an address
- * nor a CIDR block.
+ * Returns a function that finds the client of a TCP connection before any header is read. It returns the
+ * peer, or `undefined` if the peer is a trusted proxy. Throws `ConfigError` for an entry that is neither an
+ * address nor a CIDR block.
  */
 export function createPeerClient(
   trusted: readonly string[],
@@ -71,8 +71,8 @@ export function createPeerClient(
 }
 
 /**
- * Parses an IPv4 address, or an IPv6 address with or without brackets, each with or without a port. An IPv4
- * address inside IPv6 becomes IPv4.
+ * Parses an IPv4 address, or an IPv6 address with or without brackets, each with or without a port. Converts
+ * an IPv4-mapped IPv6 address to IPv4.
  */
 function readAddress(text: string): Address | undefined {
   const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;

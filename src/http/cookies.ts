@@ -4,18 +4,21 @@ import type { CookieChange, CookieName } from "../route.ts";
 
 /** Reads and writes the service's cookies. */
 export type Cookies = {
-  /** Returns the value of a cookie in a `Cookie` header. The first one counts if two have the same name. */
+  /**
+   * Returns a cookie's value from a `Cookie` header. If two cookies have the same name, returns the first
+   * value.
+   */
   read(header: string | undefined, name: CookieName): string | undefined;
-  /** Returns a cookie's name on the wire. */
+  /** Returns a cookie's name as sent to browsers. */
   nameOf(name: CookieName): string;
-  /** Returns the `Set-Cookie` value of a change. */
+  /** Returns the `Set-Cookie` value that makes a change. */
   write(change: CookieChange): string;
 };
 
 /**
- * Creates the cookies of a base URL. They are `SameSite=Lax`, limited to its path, and `Secure` except for
- * plain http on this machine. Scripts can read only the CSRF cookie. The browser sends the refresh cookie
- * only to the refresh call, and the sign-in cookie only to the calls that send and verify codes.
+ * Creates the cookies for a base URL. They are `SameSite=Lax`, limited to the base URL's path, and `Secure`
+ * except for plain http on this machine. Scripts can read only the CSRF cookie. The browser sends the refresh
+ * cookie only to the refresh call, and the sign-in cookie only to the calls that send and verify codes.
  */
 export function createCookies(names: Names, baseUrl: string): Cookies {
   const base = new URL(baseUrl);

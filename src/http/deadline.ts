@@ -12,7 +12,7 @@ import { errorReply, type Reply } from "./replies.ts";
 const LATE = "No answer in time; it is not known whether the call had an effect";
 
 /**
- * Resolves to `work`'s reply, or rejects with an `ApiError`. A call that does not finish by the deadline
+ * Resolves to the reply of `work`, or rejects with an `ApiError`. A call that does not finish by the deadline
  * becomes `unavailable`. Logs internal errors with the request's id, but neither refusals nor successes.
  * Counts refusals by code.
  */
@@ -25,7 +25,7 @@ type SettleDeps = {
   log: Logger;
   clock: Clock;
   metrics: Metrics;
-  /** Milliseconds after which a call without a reply is answered. */
+  /** Milliseconds after which a call without a reply fails with `unavailable`. */
   deadlineMs: number;
 };
 
@@ -43,10 +43,10 @@ export function createSettle({ log, clock, metrics, deadlineMs }: SettleDeps): S
     );
 }
 
-/** Turns a refusal into a reply. */
+/** Converts a thrown `ApiError` to an error reply. */
 export const refusals: Middleware = (_, next) => next().catch(errorReply);
 
-/** Ends calls at the deadline, and turns everything thrown into an `ApiError`. */
+/** Ends calls at the deadline, and converts everything thrown to an `ApiError`. */
 export function deadline(settle: Settle): Middleware {
   return ({ state: call }, next) => settle(call, next);
 }
@@ -60,7 +60,10 @@ export const requestId: Middleware = async ({ state: { id } }, next) => {
 /** Records the status and the duration of a call. */
 export type Observe = (route: string, status: number, milliseconds: number) => void;
 
-/** Creates an `Observe` that caches the labels of each pair of route and status, of which there are few. */
+/**
+ * Creates an `Observe`. It caches the metric labels of each pair of route and status, because there are few
+ * pairs.
+ */
 export function createObserve({ httpRequests }: Metrics): Observe {
   const known = new Map<string, Map<number, { observe(seconds: number): void }>>();
   return (route, status, milliseconds) => {
@@ -76,9 +79,10 @@ class LateAnswer extends Error {
 }
 
 /**
- * Returns the refusal for anything thrown. An `ApiError` stays unchanged. An unavailable vault, or one that
- * refuses to sign, becomes `vault_unavailable`, with `Retry-After` if the vault was called too often. Another
- * unavailable part becomes `unavailable`. Everything else becomes `internal`, without any detail.
+ * Converts anything thrown to an `ApiError`. An `ApiError` stays unchanged. If the vault is unavailable or
+ * refuses to sign, returns `vault_unavailable`, with `Retry-After` if the vault received too many calls.
+ * Another unavailable component becomes `unavailable`. Everything else becomes `internal`, without any
+ * detail.
  */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
@@ -99,8 +103,9 @@ type LogFault = (call: { requestId: string; route: string }, refusal: ApiError, 
 type FaultLogDeps = { log: Logger; clock: Clock };
 
 /**
- * Creates a function that logs internal errors. An unavailable part may fail any number of calls, so it logs
- * at most 60 lines a minute for each route and kind. The next line reports how many were omitted.
+ * Creates a function that logs internal errors. An unavailable component may fail any number of calls, so the
+ * function logs at most 60 lines a minute for each route and kind of error. The next line reports how many
+ * were omitted.
  */
 function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
   const paced = createPacedLines("warn", { log, clock });
@@ -116,8 +121,8 @@ function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
 }
 
 /**
- * Logs responses that ended early, at most 60 a minute for each kind, because any client can cause one by
- * disconnecting.
+ * Creates a function that logs responses that ended early. It logs at most 60 a minute for each kind of
+ * error, because any client can end a response by disconnecting.
  */
 export function createBreakLog(deps: FaultLogDeps): (error: unknown) => void {
   const paced = createPacedLines("warn", deps);

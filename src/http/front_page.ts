@@ -1,6 +1,6 @@
 import type Koa from "koa";
 
-/** `GET /` sends browsers to the console at `consoleUrl`. For programs the path stays `not_found`. */
+/** Redirects browsers from `GET /` to the console at `consoleUrl`. Other clients receive `not_found`. */
 export function frontPage(consoleUrl: string): Koa.Middleware {
   return async (ctx, next) => {
     const isRead = ctx.method === "GET" || ctx.method === "HEAD";

@@ -7,20 +7,18 @@ import type { Cookies } from "./cookies.ts";
 import type { Reply } from "./replies.ts";
 import { type RequestId, readHeader, requestIdOf } from "./request_head.ts";
 
-/** One request, its response, and its id for the caller and the log. */
+/** One request, its response, and the id that the caller and the log receive. */
 export type Exchange = { request: IncomingMessage; response: ServerResponse; id: RequestId };
 
-/** Reads the client's data from a request. */
+/** Functions and names that read a client's data from a request. */
 export type RequestReaders = { names: Names; cookies: Cookies; clientAddress: ClientAddress };
 
-/**
- * The `ctx` of a middleware: Koa's context, or a plain object for a direct path or a call in this process.
- */
+/** A middleware's `ctx`: Koa's context, or a plain object for a direct path or for a call in this process. */
 export type CallContext = { state: HttpCall };
 
 /**
- * A Koa middleware that returns the reply of the next one, or another reply. It throws refusals as
- * `ApiError`. Only the first middleware writes to Koa's context, from the reply that it receives.
+ * A Koa middleware that returns a reply: that of the next middleware, or its own. It throws refusals as
+ * `ApiError`. Only the first middleware writes the reply to Koa's context.
  */
 export type Middleware = (ctx: CallContext, next: () => Promise<Reply>) => Promise<Reply>;
 
@@ -45,18 +43,18 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
   params: unknown = {};
   query: unknown;
   body: unknown;
-  /** The body as it arrived. */
+  /** The body's bytes as received. */
   bytes: Buffer = EMPTY;
   caller: Call<Route["access"], unknown, unknown, unknown>["caller"];
-  /** The session of a caller who is a person. */
+  /** The session, if the caller is a person. */
   session: LiveSession | undefined;
   /** `performance.now()` when the caller was last checked. */
   provenAt = Number.NEGATIVE_INFINITY;
-  /** The `Idempotency-Key`, if the operation accepts one. */
+  /** The `Idempotency-Key` header, if the operation accepts one. */
   idempotencyKey: string | undefined;
-  /** Headers with the remaining rate of the operation, once the call was counted. */
+  /** Headers with the remaining calls of the operation's rate limit. Set once the call was counted. */
   rateHeaders: Record<string, string> | undefined;
-  /** Values of the answer that the organization's activity list shows. */
+  /** Values from the answer for the organization's activity list. */
   activityDetails: Record<string, string> | undefined;
   readonly header: (name: string) => string | undefined;
   readonly cookie: (name: CookieName) => string | undefined;
@@ -67,8 +65,8 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
     this.response = response;
     this.id = id ?? requestIdOf(request.headers["x-request-id"]);
     this.#readers = readers;
-    // The engine assumes that a function which is written directly in an assignment lives long. It would keep
-    // the function, with the call in its scope, until a full garbage collection.
+    // V8 assumes that a function literal in an assignment lives long. It would keep the function, and the
+    // call in its scope, until a full garbage collection.
     const header = (name: string) => readHeader(request, readers.names.headers(name));
     const cookie = (name: CookieName) => readers.cookies.read(request.headers.cookie, name);
     this.header = header;

@@ -11,31 +11,34 @@ import type { Logger } from "../log.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 
-/** Seconds for which the first answer is kept. */
+/** Seconds for which the answer to a key's first call is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
 /**
- * Seconds after which another call may repeat a run whose end is not known, because its process died or it
+ * Seconds for which a key stays locked when the result of its run is unknown: the process died, or the run
  * failed half-way.
  */
 export const RUN_SECONDS = 60;
-/** Seconds for which a first answer that shows a secret is kept. */
+/** Seconds for which an answer that contains a secret is kept. */
 export const SECRET_SECONDS = 10 * 60;
 const WAIT_MS = 10_000;
-/** The first and the longest interval at which a process polls for the end of a run in another process. */
+/**
+ * The first interval and the longest interval, in milliseconds, at which a process polls for the result of a
+ * run in another process.
+ */
 const POLL_MS = 50;
 const SLOWEST_POLL_MS = 500;
-/** The most calls with one key that may wait in a process for the first one. */
+/** How many calls with the same key may wait in one process for the first call. */
 const MOST_WAITING = 8;
-/** Replaces an answer whose content was removed. It records only that there was an answer. */
+/** Replaces an answer whose content was removed. It records only that an answer existed. */
 const EMPTIED = Buffer.alloc(0);
 
 /**
- * One call that carries an `Idempotency-Key`.
- * - `caller` is `person`, a member's account id, or a connection's id. An answer to one of them is never
+ * One call with an `Idempotency-Key`.
+ * - `caller` is `person`, a member's account id, or a connection's id. An answer to one caller is never
  *   returned to another.
- * - `bodyHash` covers everything that distinguishes this call.
- * - `secretFor` is the sign-in for which an answer that shows a secret is kept. Absent if the answer shows
- *   none.
+ * - `bodyHash` covers everything that distinguishes this call from other calls with the same key.
+ * - `secretFor` identifies the sign-in that may receive the answer again if the answer contains a secret.
+ *   Absent if the answer contains no secret.
  */
 export type KeyedCall = {
   accountId: string;
@@ -46,41 +49,42 @@ export type KeyedCall = {
   secretFor?: string;
 };
 
-/** The part of an answer that a repeated call receives again. */
+/** The stored part of an answer, which a repeated call receives again. */
 export type KeptAnswer = { status: number; body: unknown; headers: Record<string, string> };
 
-/** Runs keyed calls once. */
+/** Runs each call with an `Idempotency-Key` only once. */
 export type Idempotency = {
   /**
-   * Returns the answer of `run`, or of the first call with this key. Calls that arrive while the first one
-   * runs wait for it. Keeps only successes: a refusal changed nothing, so the call may be repeated. Kept
-   * answers are encrypted, because they may show secrets.
+   * Returns the answer of `run`, or that of the first call with this key. Calls that arrive while the first
+   * call runs wait for its answer. Stores only successful answers: a refusal changed nothing, so the call may
+   * be repeated. Stored answers are encrypted, because they may contain secrets.
    *
    * Throws `idempotency_conflict` if the key was used with another body within 24 hours, if the first call is
-   * still running after 10 seconds, or if eight calls already wait for it.
+   * still running after 10 seconds, or if eight calls already wait for the first call.
    *
-   * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in. Any other repetition
-   * within 24 hours throws `answer_not_kept` and does nothing.
+   * An answer with a secret is kept for `SECRET_SECONDS` and only for the same sign-in. Any other repetition
+   * within 24 hours throws `answer_not_kept` and changes nothing.
    *
    * The key stays locked for `RUN_SECONDS` if it is not known whether anything was changed: the process died,
    * or the run failed without a refusal, for instance because the database became unavailable around the
-   * commit. Until then, repetitions throw `idempotency_conflict`. Afterwards, the call runs again.
+   * commit. Until then, repetitions throw `idempotency_conflict`. Afterwards, a repetition runs the call
+   * again.
    */
   once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
   /** Deletes answers older than 24 hours. */
   sweep(): Promise<void>;
-  /** Empties answers whose secrets may no longer be returned. */
+  /** Empties stored answers whose secrets may no longer be returned. */
   forgetSecrets(): Promise<void>;
 };
 
-/** The form of an `Idempotency-Key`: 1–255 printable ASCII characters. */
+/** The schema of an `Idempotency-Key`: 1–255 printable ASCII characters. */
 export const idempotencyKey = z
   .string()
   .regex(/^[!-~]{1,255}$/, "must be 1 to 255 printable ASCII characters");
 
 type IdempotencyDeps = { db: Database; secretBox: SecretBox; clock: Clock; log: Logger };
 
-/** Creates an idempotency store in the database, so that it works across replicas. */
+/** Creates an idempotency store in the database, so that all replicas share it. */
 export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps): Idempotency {
   const flights = createSingleFlight<{ answer: KeptAnswer; replayed: boolean }>({
     mostWaiting: MOST_WAITING,
@@ -88,7 +92,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     full: tooManyWait,
     late: stillRunning,
   });
-  /** Logs a failure after the call itself is over. Its caller already has the answer. */
+  /** Logs a failure to store or release a key. The call's result does not depend on it. */
   const forgotten = (error: unknown) =>
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {
@@ -109,7 +113,10 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     },
   };
 
-  /** Runs a call that no other call in this process shares. */
+  /**
+   * Runs a call, or waits for its answer from another process. Calls in this process that share the answer do
+   * not get here.
+   */
   async function first(call: KeyedCall, run: () => Promise<KeptAnswer>, waitsUntil: number) {
     const begun = await begin(call, waitsUntil);
     if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
@@ -138,8 +145,8 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
   }
 
   /**
-   * Locks the key if it is free: never used, used too long ago, or left by a run that ended without an
-   * answer. Returns whether it did.
+   * Locks the key for a run and returns true. Returns false if the key is in use. A key is free if it was
+   * never used, if its answer is too old, or if its run left no answer and its lock expired.
    */
   async function take(call: KeyedCall, runId: string): Promise<boolean> {
     const now = clock.now();
@@ -156,7 +163,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     return rowCount === 1;
   }
 
-  /** Returns the kept answer, or whether the key is free or its run may still end. */
+  /** Returns the stored answer, "free" if the key can be locked, or "running" if its run may still finish. */
   async function keptAnswer(call: KeyedCall): Promise<KeptAnswer | "free" | "running"> {
     const now = clock.now();
     const row = await db("idempotency_keys").where(rowOf(call)).first();
@@ -186,7 +193,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
   }
 }
 
-/** Returns a key that is equal for calls that may share one answer. */
+/** Returns a string that is equal for calls that may share one answer. */
 function sameOf(call: KeyedCall): string {
   return JSON.stringify([contextOf(call), call.bodyHash.toString("base64"), call.secretFor]);
 }
@@ -205,12 +212,18 @@ function tooManyWait(): ApiError {
   );
 }
 
-/** Whether an answer with a secret may still be returned: only to the same sign-in, for `SECRET_SECONDS`. */
+/**
+ * Returns whether an answer with a secret may be returned again: only to the same sign-in, for
+ * `SECRET_SECONDS`.
+ */
 function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Date): boolean {
   return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
 }
 
-/** Whether nothing was stored: refusals, including the vault's, happen before anything is stored. */
+/**
+ * Returns whether a failed call stored nothing. Refusals, including the vault's, happen before anything is
+ * stored.
+ */
 function didNothing(error: unknown): boolean {
   return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
 }
@@ -219,7 +232,7 @@ function rowOf({ accountId, caller, routeId, key }: KeyedCall) {
   return { account_id: accountId, caller, route_id: routeId, key };
 }
 
-/** The bindings of the statement in `take`. */
+/** Returns the bindings of the statement in `take`. */
 function namesOf({ accountId, caller, routeId, key, bodyHash }: KeyedCall) {
   return { accountId, caller, routeId, key, bodyHash };
 }

@@ -9,38 +9,41 @@ import { type Exchange, HttpCall, type RequestReaders } from "./http_call.ts";
 import type { Operation } from "./paths.ts";
 import type { Reply } from "./replies.ts";
 
-/** Pages that call operations. */
+/** A set of pages that call operations. */
 export type Site = {
-  /** The label for the site's time and status in metrics. */
+  /** The metrics label for the duration and status of the site's requests. */
   id: string;
   serves(path: string): boolean;
   answer(exchange: Exchange): Promise<Reply>;
 };
 
-/** Dependencies of pages. */
+/** Functions that pages use to call operations. */
 export type SiteDeps = {
   inProcess: InProcess;
-  /** Whether a person with these powers may call an operation. Throws if the operation does not exist. */
+  /**
+   * Returns whether a person with these permissions may call an operation. Throws if the operation does not
+   * exist.
+   */
   isForRole(operationId: string, powers: Powers): boolean;
-  /** Has a shorter deadline than the exchange, so that time remains to send an error page. */
+  /** Has an earlier deadline than the whole request, so that time remains to send an error page. */
   settle: Settle;
   cookies: Cookies;
-  /** Returns the bytes of a form, within the limits of every body. */
+  /** Returns the bytes of a submitted form. The limits of all request bodies apply. */
   readBody(exchange: Exchange): Promise<Buffer>;
   baseUrl: string;
   names: Names;
 };
 
-/** The input of an operation, besides the caller that its exchange identifies. */
+/** The input of an operation, apart from the caller, whom the exchange identifies. */
 export type OperationInput = {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   /** A JSON body. */
   body?: unknown;
   idempotencyKey?: string | undefined;
-  /** The CSRF token that a form carried. */
+  /** The CSRF token that a form submitted. */
   csrf?: string | undefined;
-  /** The account to act for. Without it, the caller's own account. */
+  /** The account to act for. Defaults to the caller's own account. */
   account?: string | undefined;
 };
 
@@ -54,10 +57,9 @@ type OperationAnswer = {
 };
 
 /**
- * Calls an operation in this process for the caller of an exchange, with the caller's cookies and address.
- * The call passes the same checks as a call over HTTP, and is counted, limited in time and logged like one.
- * An answer that shows a secret is returned once: here, a repetition with its idempotency key throws
- * `answer_not_kept`.
+ * Calls an operation in this process for an exchange's caller, with the caller's cookies and address. The
+ * call passes the same checks as an HTTP call, with the same counting, time limit and logging. An answer with
+ * a secret is returned only once: a repetition with its idempotency key throws `answer_not_kept`.
  */
 export type InProcess = (
   exchange: Exchange,
@@ -65,10 +67,10 @@ export type InProcess = (
   input?: OperationInput,
 ) => Promise<OperationAnswer>;
 
-/** Headers of the exchange that identify the caller and their address. An API key is not among them. */
+/** Headers of the exchange that identify the caller and their address. API keys are not included. */
 const CARRIED = ["cookie", "user-agent", "x-forwarded-for", "traceparent"] as const;
 
-/** Returns an operation by its id. Throws if there is none. */
+/** Returns the operation with this id. Throws if there is none. */
 type FindOperation = (operationId: string) => Operation;
 
 /** Creates a function that finds operations by their ids. */

@@ -1,6 +1,6 @@
 import type Koa from "koa";
 
-/** Serves a document at `path` as JSON. The text is created once. */
+/** Serves a document at `path` as JSON. The JSON is created once. */
 export function jsonPage(path: string, document: object): Koa.Middleware {
   const text = JSON.stringify(document);
   return async (ctx, next) => {

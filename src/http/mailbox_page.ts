@@ -8,12 +8,12 @@ const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const ELSEWHERE = "The mailbox is available only at localhost, 127.0.0.1 and [::1]";
 
 /**
- * Serves `GET /dev/mailbox`: the mails of the development mailbox, newest first, as a page, or as JSON for
- * clients that accept only JSON.
+ * Serves `GET /dev/mailbox`: the messages of the development mailbox, newest first, as a page. Clients that
+ * accept only JSON receive JSON.
  *
- * Anybody who can open it can sign in as any account. So it is mounted in development only, and answers only
- * under host names that always mean this machine. A web page whose own name is made to resolve to this
- * machine cannot read it. Any other host gets `not_found`.
+ * Anybody who can open the mailbox can sign in as any account. So it is mounted in development only, and
+ * answers only under host names that always mean this machine. A website whose name was made to resolve to
+ * this machine cannot read it. Any other host gets `not_found`.
  */
 export function mailboxPage(mailbox: Pick<Mailbox, "list">): Koa.Middleware {
   return async (ctx, next) => {

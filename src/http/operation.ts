@@ -16,13 +16,13 @@ import { routeErrors } from "./openapi/route_errors.ts";
 import { jsonReply, type Reply } from "./replies.ts";
 import { readQuery } from "./request_head.ts";
 
-/** Milliseconds for which the check of a caller remains valid. */
+/** Milliseconds for which the result of the caller's checks remains valid. */
 const PROVEN_MS = 250;
 
-/** Runs the call within the trace that the request names. */
+/** Runs the call within the trace that the request's `traceparent` header names. */
 export const traced: Middleware = ({ state: call }, next) => inTrace(call.request.headers.traceparent, next);
 
-/** Adds the remaining rate to replies, and `WWW-Authenticate` to each 401. */
+/** Adds rate-limit headers to replies, and `WWW-Authenticate` to each 401. */
 export function rateAndChallengeHeaders(route: Route, names: Names): Middleware {
   const challenges = challengesOf(route, names);
   return async ({ state: call }, next) => {
@@ -37,7 +37,7 @@ function challenged(error: unknown, challenges: string | undefined): unknown {
   return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
 }
 
-/** Runs the next middleware if the check passes. */
+/** Creates a middleware that runs a check, then the next middleware. Returns `undefined` without a check. */
 export function passes(check: Check | undefined): Middleware | undefined {
   if (check === undefined) return undefined;
   return async ({ state: call }, next) => {
@@ -47,8 +47,8 @@ export function passes(check: Check | undefined): Middleware | undefined {
 }
 
 /**
- * Repeats the checks of a caller whose last check is too old. A body may arrive slowly, and a call may wait
- * for its idempotency key. A caller who was removed, signed out or lost a role meanwhile is refused.
+ * Repeats the checks of a caller if the last check is too old. A body may arrive slowly, and a call may wait
+ * for its idempotency key. Refuses callers who were removed, signed out or lost a role in the meantime.
  */
 export function provenLately(all: readonly (Check | undefined)[]): Check | undefined {
   const checks = all.filter((check) => check !== undefined);
@@ -60,8 +60,8 @@ export function provenLately(all: readonly (Check | undefined)[]): Check | undef
 }
 
 /**
- * Reads the `Idempotency-Key` of a call that accepts one. Refuses a call that sends one where none is
- * accepted: ignoring the key would break the promise that it makes.
+ * Reads the `Idempotency-Key` header of a call. Refuses the header on operations that do not accept it,
+ * because ignoring the key would break the promise that it makes.
  */
 export function keyOf({ idempotent }: Route): Check | undefined {
   if (idempotent === "foreign") return undefined;
@@ -75,7 +75,7 @@ export function keyOf({ idempotent }: Route): Check | undefined {
   };
 }
 
-/** Waits for the whole body. */
+/** Reads the whole body. */
 export function body(readBody: ReadBody): Check {
   return async (call) => {
     call.bytes = await readBody(call.request, () => call.ip);
@@ -83,8 +83,9 @@ export function body(readBody: ReadBody): Check {
 }
 
 /**
- * Validates parameters, query and body. A path parameter that does not have the form of an id is `not_found`,
- * like any unknown id. A route without a body ignores one, unless it is declared as JSON and is not JSON.
+ * Validates parameters, query and body. A path parameter that is not formed like an id throws `not_found`,
+ * like any unknown id. A route that takes no body ignores a body, unless its content type is JSON and the
+ * body is invalid.
  */
 export function inputOf(route: Route): Check {
   return (call) => {
@@ -108,7 +109,7 @@ function readParams(schema: ZodType | undefined, params: Record<string, string>)
   return result.data;
 }
 
-/** Runs a call with an `Idempotency-Key` once, and returns its first reply to each repetition. */
+/** Runs a call with an `Idempotency-Key` once. Repetitions receive the first reply. */
 export function once(
   route: Route,
   idempotency: Idempotency,
@@ -140,8 +141,8 @@ function keyedCall(route: Route, call: HttpCall, key: string): KeyedCall {
 }
 
 /**
- * Returns for whom an answer is kept: the person, or the connection whose API key was sent. A secret is kept
- * for one sign-in.
+ * Returns the caller for whom an answer is kept: the person, or the connection of the API key. An answer with
+ * a secret is kept for one sign-in only.
  */
 function keptFor(
   { id, showsSecret }: Route,
@@ -157,8 +158,8 @@ function keptFor(
 }
 
 /**
- * Returns the name of one of an account's callers: a connection's id, `person` for the account's own person,
- * or a member's account id.
+ * Returns the name that identifies a caller within an account: a connection's id, `person` for the account's
+ * own person, or a member's account id.
  */
 function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
   if ("connectionId" in caller && caller.connectionId !== null) return caller.connectionId;
@@ -166,7 +167,7 @@ function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
   return person === undefined || person.accountId === caller.accountId ? "person" : person.accountId;
 }
 
-/** Records who makes a changing call for an organization. */
+/** Records who makes a call that changes something for an organization. */
 export function activityOf(route: Route, activity: Activity): Middleware | undefined {
   const isOf = route.access === "session" || route.access === "account";
   if (!isOf || route.method === "GET" || typeof route.roles === "string") return undefined;
@@ -185,8 +186,8 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
 }
 
 /**
- * Counts a call for its rate before it runs. If the call fails, uncounts it where the rate counts successes
- * only.
+ * Counts a call against its rate limit before the call runs. If the call fails and the limit counts only
+ * successes, removes the call from the count.
  */
 export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | undefined {
   if (rate === undefined) return undefined;
@@ -202,8 +203,8 @@ export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | un
 }
 
 /**
- * Runs the operation's own handler. With `checkAnswers`, an answer or a refusal that differs from the route's
- * declaration is an internal error.
+ * Runs the operation's own handler. With `checkAnswers`, an answer or refusal that does not match the route's
+ * declaration becomes an internal error.
  */
 export function handler(route: Route, cookies: Cookies, checkAnswers: boolean): Middleware {
   const handle = checkAnswers ? withDeclaredAnswers(route) : route.handle.bind(route);
@@ -222,7 +223,7 @@ function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): R
   return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
 }
 
-/** Whether the route's answer with this status has no body. */
+/** Returns whether the route's response with this status has no body. */
 function isBare(route: Route, status: number): boolean {
   const other = route.otherAnswers?.[status];
   return other !== undefined && other.schema === undefined;
@@ -230,7 +231,7 @@ function isBare(route: Route, status: number): boolean {
 
 type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
 
-/** Returns the handler with a check of its answers: their schema, and the codes of refusals. */
+/** Returns the route's handler with a check of its answers: their schema, and the codes of its refusals. */
 function withDeclaredAnswers(route: Route): (call: AnyCall) => Promise<Answer<unknown>> {
   const declared = new Set<string>(routeErrors(route));
   return async (call) => {

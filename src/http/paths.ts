@@ -11,7 +11,7 @@ export type Operation = { route: Route; run(ctx: CallContext): Promise<Reply> };
 
 /** One path and its operations by method. A `GET` operation also answers `HEAD`. */
 type Path = {
-  /** The paths at which it is served, with parameters as in routes. */
+  /** The paths that lead to these operations, with parameters as in routes. */
   at: readonly string[];
   byMethod: ReadonlyMap<string, Operation>;
   /** The value of the `Allow` header. */
@@ -19,8 +19,8 @@ type Path = {
 };
 
 /**
- * Groups operations by path and sorts paths with fixed segments before paths with parameters. Throws if two
- * operations have the same id, or the same method and path, or name the parameters of one path differently.
+ * Groups operations by path. Sorts paths with fixed segments before paths with parameters. Throws if two
+ * operations have the same id, the same method and path, or different parameter names for one path.
  */
 export function createPaths(operations: readonly Operation[], names: Names): Path[] {
   refuseDuplicates(operations);
@@ -41,8 +41,8 @@ function refuseDuplicates(operations: readonly Operation[]): void {
 }
 
 /**
- * Returns a sort key with a digit for each segment: fixed segments sort before parameters, and parameters
- * before the rest of a path.
+ * Returns a sort key with a digit for each segment. Fixed segments sort before parameters, and parameters
+ * before a wildcard for the rest of a path.
  */
 function orderOf(path: string): string {
   const kind = (segment: string) => (segment === "{*}" ? "2" : segment === "{}" ? "1" : "0");
@@ -63,7 +63,7 @@ function pathOf(group: readonly Operation[], names: Names): Path {
 
 /**
  * Creates Koa's router for these paths. Each path accepts every method, so the method never decides which
- * path matches. The path with the fewest parameters wins, then the first one.
+ * path matches. The path with the fewest parameters wins, then the first in the list.
  */
 export function createRouter(paths: readonly Path[]): Router<HttpCall> {
   const router = new Router<HttpCall>({ sensitive: true, strict: true, exclusive: "specificity" });
@@ -76,7 +76,7 @@ export function createRouter(paths: readonly Path[]): Router<HttpCall> {
   return router;
 }
 
-/** Runs the operation for the call's method. Throws `method_not_allowed` if there is none. */
+/** Runs the path's operation for the call's method. Throws `method_not_allowed` if there is none. */
 async function serve(
   { byMethod, allow }: Path,
   ctx: CallContext,
@@ -90,9 +90,9 @@ async function serve(
 }
 
 /**
- * The paths that are found before Koa runs, by one look-up. They receive thousands of calls a second, and
- * each call costs little more than a signature check. Koa with its router needs 45 µs more processor time per
- * call than the look-up (decision 7).
+ * Paths that a map finds before Koa runs. They receive thousands of calls a second, and each call costs
+ * little more than a signature check. Koa with its router needs 45 µs more processor time per call than the
+ * map (decision 7).
  */
 const DIRECT = [
   "/v1/service/challenge",
@@ -102,17 +102,20 @@ const DIRECT = [
   "/access/v1/evaluations",
   "/v1/service/ext-auth",
 ];
-/** The form of a parameter in a direct path. A call with any other text there goes through Koa. */
+/** The form of a parameter in a direct path. A call with any other text in that position goes through Koa. */
 const ID = /(?<=\/)(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/)/g;
 
-/** Returns how to run a call on a direct path, and the path's parameters. `undefined` for any other path. */
+/**
+ * Returns a function that runs a call on a direct path, and the path's parameters. Returns `undefined` for
+ * any other path.
+ */
 export type FindDirect = (
   url: string,
 ) => { run(ctx: CallContext): Promise<Reply>; params: Record<string, string> } | undefined;
 
 /**
- * Creates a function that finds the direct paths among these. `before` runs before each operation, as it does
- * before the router.
+ * Creates a function that finds the direct paths among `paths`. `before` runs before each operation, as it
+ * does before the router.
  */
 export function createFindDirect(
   paths: readonly Path[],
@@ -138,7 +141,7 @@ export function createFindDirect(
   };
 }
 
-/** Returns the path of a request's target, without decoding it. */
+/** Returns the path of a request target without its query. Does not decode it. */
 export function withoutQuery(url: string): string {
   const end = url.indexOf("?");
   return end === -1 ? url : url.slice(0, end);

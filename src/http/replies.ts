@@ -2,17 +2,20 @@ import type { ServerResponse } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import { type ApiError, errorBody } from "../errors.ts";
 
-/** An answer, ready to send. Header names are in lower case. */
+/** A response, ready to send. Header names are in lower case. */
 export type Reply = {
   status: number;
   headers: Record<string, string>;
   cookies?: string[];
   body: string;
-  /** The rest of the body in pieces. There is no `Content-Length`, and a failing piece ends the response. */
+  /**
+   * The rest of the body, in chunks. If set, the response has no `Content-Length`, and an error while reading
+   * a chunk aborts the response.
+   */
   rest?: AsyncIterable<string>;
 };
 
-/** Returns a JSON answer. */
+/** Returns a reply with a JSON body. */
 export function jsonReply(status: number, body: unknown, headers?: Record<string, string>): Reply {
   return {
     status,
@@ -21,19 +24,20 @@ export function jsonReply(status: number, body: unknown, headers?: Record<string
   };
 }
 
-/** Returns the answer to a refused call (specification §7). */
+/** Returns the reply to a refused call (specification §7). */
 export function errorReply(error: ApiError): Reply {
   return jsonReply(error.status, errorBody(error), error.headers);
 }
 
 /**
- * Sends an answer, with the `common` headers that it does not set itself.
+ * Sends a reply, with the `common` headers that the reply does not set itself.
  *
- * While the request is still arriving, writes the whole response but ends it only after `arrived`. If the
- * client asked to close the connection, an earlier end would close it while the client still sends.
+ * While the request is still arriving, writes the whole response but ends it only after `arrived` resolves.
+ * If the client asked to close the connection, ending the response earlier would close the connection while
+ * the client still sends.
  *
- * If the response has already begun, cuts it off, so that it cannot be taken for a complete one. Does nothing
- * if the client has disconnected.
+ * If the response has already begun, aborts it, so that nobody can take it for a complete response. Does
+ * nothing if the client has disconnected.
  */
 export function sendReply(
   response: ServerResponse,
@@ -66,8 +70,8 @@ export function sendReply(
 }
 
 /**
- * Sends pieces as fast as the client reads them, with at most two of them in memory. If a piece fails, ends
- * the connection without the end of the response, so that the reader sees that it is incomplete.
+ * Sends chunks as fast as the client reads them, with at most two chunks in memory. If a chunk fails, closes
+ * the connection without completing the response, so that the reader sees that it is incomplete.
  */
 function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<string>): void {
   if (response.req.method === "HEAD") {
@@ -78,12 +82,12 @@ function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<
     yield body;
     yield* rest;
   }
-  // The producer of the pieces logs its own failures. Here a failure only ends the response.
+  // The producer of the chunks logs its own failures. Here a failure only aborts the response.
   pipeline(Readable.from(pieces()), response, () => {});
 }
 
 /**
- * Sends the answer to a request that is still arriving. Without `arrived`, ends the connection and reads
+ * Sends the reply to a request that is still arriving. Without `arrived`, closes the connection and reads
  * nothing more.
  */
 export function sendEarly(
@@ -100,17 +104,16 @@ export function sendEarly(
 }
 
 /**
- * Returns a body to send beside a request id. Node sends the headers together with a text body and encodes
- * both as UTF-8, which would change an id that is not ASCII. With a body of bytes, the headers stay
- * unchanged.
+ * Returns a body in a form that leaves the request id header unchanged. Node sends headers together with a
+ * string body and encodes both as UTF-8, which would change a non-ASCII id. A body of bytes avoids that.
  */
 export function bodyBeside(requestId: unknown, body: string): string | Buffer {
   return typeof requestId === "string" && /[\x80-\xff]/.test(requestId) ? Buffer.from(body) : body;
 }
 
 /**
- * Returns the headers of every answer. They forbid type sniffing, framing, caching and referrers, and make
- * browsers stay on https. A page replaces the content security policy with its own.
+ * Returns the headers of every response. They forbid type sniffing, framing, caching and referrers, and make
+ * browsers stay on https. A page replaces this content security policy with its own.
  */
 export function securityHeaders(baseUrl: string): Record<string, string> {
   return {

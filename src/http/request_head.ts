@@ -7,9 +7,10 @@ const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
 /**
- * Returns what is wrong with the address of a request (RFC 9112 §3.2), or `undefined`. Errors are: no `Host`
- * in HTTP/1.1, two of them, or an invalid one, and a target that is neither a path nor a URL with a host.
- * Replaces a URL as target by its path and query: the host in it has no effect.
+ * Returns why a request's host or target is invalid (RFC 9112 §3.2), or `undefined` if they are valid.
+ * Invalid are: HTTP/1.1 without `Host`, two `Host` headers, a malformed host, and a target that is neither a
+ * path nor a URL with a host. Replaces a URL as target by its path and query, because the host in the URL has
+ * no effect.
  */
 export function requestLineViolation(request: IncomingMessage): string | undefined {
   const { rawHeaders, httpVersion, headers } = request;
@@ -25,31 +26,34 @@ export function requestLineViolation(request: IncomingMessage): string | undefin
   return undefined;
 }
 
-/** The most characters of an `X-Request-Id`. Longer ones exceed the header limits of common proxies. */
+/**
+ * Maximum length of an `X-Request-Id` in characters. A longer one exceeds the header limits of common
+ * proxies.
+ */
 export const MAX_REQUEST_ID = 1024;
 const LONGEST_LOGGED = 128;
 const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
 
-/** The id under which a request is answered and logged. */
+/** The id of a request in its response and in the log. */
 export type RequestId = {
   /**
-   * The caller's own `X-Request-Id`, byte for byte. A new id if the caller sent none, or one that cannot be
+   * The caller's own `X-Request-Id`, byte for byte, or a new id if the caller sent none or one that cannot be
    * returned.
    */
   answered: string;
   /**
-   * The same id for the log: at most 128 characters, with a question mark for each one that is not printable
-   * ASCII.
+   * The same id for the log: at most 128 characters, with a question mark for each character that is not
+   * printable ASCII.
    */
   logged: string;
   /**
-   * Why the call must be refused. AuthZEN 1.0 demands exactly the same id in the answer, so an id is never
-   * cut or replaced.
+   * The reason to refuse the call. AuthZEN 1.0 demands exactly the same id in the response, so an id is never
+   * truncated or replaced.
    */
   fault?: string;
 };
 
-/** Returns the id of a request. Several headers are joined into a list, as HTTP does. */
+/** Returns the id of a request. Joins several headers into a list, as HTTP does. */
 export function requestIdOf(presented: string | string[] | undefined): RequestId {
   const text = Array.isArray(presented) ? presented.join(", ") : presented;
   if (text === undefined || text === "") return fresh();
@@ -64,9 +68,9 @@ function fresh(): RequestId {
 }
 
 /**
- * Returns the value of a header under any of its names. Throws `invalid_request` if two of them have
- * different values: a gateway that sets the header under one name could not prevent its clients from sending
- * another.
+ * Returns the value of a header that may have several names. Throws `invalid_request` if two of the names
+ * have different values: a gateway that sets the header under one name could not stop its clients from
+ * sending another name.
  */
 export function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
   let found: string | undefined;
@@ -83,8 +87,8 @@ export function readHeader({ headers }: IncomingMessage, names: readonly string[
 }
 
 /**
- * Returns query parameters by name. Throws `invalid_request` for a repeated parameter, because it would be
- * unclear which one counts, and for text that the database cannot store.
+ * Returns query parameters by name. Throws `invalid_request` for a repeated parameter, because it is unclear
+ * which value counts, and for text that the database cannot store.
  */
 export function readQuery(url: string): Record<string, string> {
   const start = url.indexOf("?");

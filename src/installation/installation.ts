@@ -2,7 +2,7 @@ import { addSeconds, type Clock, within } from "../clock.ts";
 import { isAway, outageReason } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 
-/** The parts of an installation. Each is read separately. */
+/** The components of an installation whose state can be read, each separately. */
 export const partNames = [
   "api",
   "vault",
@@ -16,25 +16,25 @@ export const partNames = [
 export type PartName = (typeof partNames)[number];
 
 /**
- * States of a figure, the worst last. `well` means that nothing is known to be wrong. Alert rules, not these
+ * States of a figure, from best to worst. `well` means that no problem is known. Alert rules, not these
  * states, judge amounts and ages.
  */
 export const figureStates = ["well", "look", "act"] as const;
 export type FigureState = (typeof figureStates)[number];
-/** States of a part. `away` means that the part, or the source of its figures, did not answer. */
+/** States of a part. `away` means that the part, or the source of its figures, did not respond. */
 export const partStates = [...figureStates, "away"] as const;
 export type PartState = (typeof partStates)[number];
 
 /** Units of figures. */
 export const units = ["count", "seconds", "time", "text"] as const;
 
-/** One figure of a part. It contains no data of tenants. */
+/** One measured value of a part. It contains no tenant data. */
 export type Figure = {
   /** The name of the metric, or a separate name if there is no metric. */
   name: string;
-  /** The subject of the figure, if there are several: a consumer, a state, a cluster. */
+  /** The subject of the figure if a part has several: a consumer, a state, a cluster. */
   about: string | null;
-  /** A time is in ISO 8601. `null` means that there is no value. */
+  /** The value. A point in time is in ISO 8601. `null` means that there is no value. */
   value: number | string | null;
   unit: (typeof units)[number];
   /** When the value was read. */
@@ -43,17 +43,20 @@ export type Figure = {
 };
 
 /**
- * A part, and a function that reads its figures with one query at a time. `read` rejects if the figures
+ * A part with a function that reads its figures. `read` runs one query at a time and rejects if the figures
  * cannot be determined.
  */
 export type Part = { name: PartName; read(now: Date): Promise<Figure[]> };
 
-/** Creates a figure. By default it is a count in state `well`. */
+/** Creates a figure. Defaults to unit `count` and state `well`. */
 export function figure(fields: Pick<Figure, "name" | "value" | "at"> & Partial<Figure>): Figure {
   return { about: null, unit: "count", state: "well", ...fields };
 }
 
-/** One reading of a part. If `fault` is set, the part did not answer, and there are no figures. */
+/**
+ * The figures read from a part at one time. If `fault` is set, the part did not respond and there are no
+ * figures.
+ */
 export type PartReading = {
   part: PartName;
   state: PartState;
@@ -62,9 +65,9 @@ export type PartReading = {
   figures: readonly Figure[];
 };
 
-/** The parts of an installation. */
+/** Reads the parts of an installation. */
 export type Installation = {
-  /** Reads a part, or returns a recent reading. Never rejects, and always answers within a limited time. */
+  /** Reads a part, or returns a recent reading. Never rejects, and always resolves within a limited time. */
   read(part: PartName): Promise<PartReading>;
 };
 
@@ -72,15 +75,15 @@ type InstallationDeps = {
   parts: readonly Part[];
   clock: Clock;
   log: Logger;
-  /** Milliseconds until a part counts as away. Defaults to 3,000. */
+  /** Milliseconds after which a part without a result counts as `away`. Defaults to 3,000. */
   waitMs?: number;
   /** Seconds for which a reading is reused. Defaults to 5. */
   freshSeconds?: number | undefined;
 };
 
 /**
- * Creates an installation that shares one reading of a part among all concurrent callers. A reading that
- * takes too long continues in the background, and no other reading of its part starts before it ends.
+ * Creates an installation. Concurrent callers share one reading of a part. A reading that takes too long
+ * continues in the background. No other reading of the same part starts until it finishes.
  */
 export function createInstallation(deps: InstallationDeps): Installation {
   const { parts, clock, log, waitMs = 3_000, freshSeconds = 5 } = deps;

@@ -17,10 +17,10 @@ import { readers } from "./readers.ts";
 
 /** Dependencies for reading an installation. */
 export type OpenDeps = {
-  /** The API's database. */
+  /** URL of the API's database. */
   url: string;
   vault: Pick<VaultClient, "health">;
-  /** The file with the certificate that identifies this process to the vault. */
+  /** Path of the certificate file that identifies this process to the vault. */
   certificateFile: string;
   version: string;
   clock: Clock;
@@ -29,15 +29,18 @@ export type OpenDeps = {
   freshSeconds?: number;
 };
 
-/** An installation with its own database connections, so that reading it does not slow down calls. */
+/** An installation with its own database connections, so that reading its state does not slow down calls. */
 export type OpenInstallation = Installation & { close(): Promise<void> };
 
 const CONNECTIONS = 4;
-/** Longer than any caller waits for a part, so that callers in the meantime share one reading. */
+/**
+ * Statement timeout in milliseconds. It is longer than any caller waits for a part, so later callers share
+ * the running query.
+ */
 const STATEMENT_MS = 5_000;
 const SILENCE_MS = STATEMENT_MS + 2_000;
 
-/** Opens the parts of this installation. They connect on the first read. */
+/** Creates the readers of this installation's parts. They connect on the first read. */
 export function openInstallation({ url, ...deps }: OpenDeps): OpenInstallation {
   const { clock, log, freshSeconds } = deps;
   const database = openDatabase({

@@ -14,7 +14,7 @@ import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/clien
 import { certificateEnd } from "../vault/credentials.ts";
 import { type Figure, figure, type Part } from "./installation.ts";
 
-/** The process that answers: its version, and the schema version of its database. */
+/** Returns the part `api`: the version of the process that responds, and its database's schema version. */
 export function apiPart({ database, version }: { database: Database; version: string }): Part {
   return {
     name: "api",
@@ -33,11 +33,14 @@ export function apiPart({ database, version }: { database: Database; version: st
 
 type VaultPartDeps = {
   vault: Pick<VaultClient, "health">;
-  /** The file with the certificate that identifies this process to the vault. */
+  /** Path of the certificate file that identifies this process to the vault. */
   certificateFile: string;
 };
 
-/** Whether the vault signs or why it does not, and when this process's certificate for the vault expires. */
+/**
+ * Returns the part `vault`: whether the vault signs, or why it does not, and when this process's certificate
+ * for the vault expires.
+ */
 export function vaultPart({ vault, certificateFile }: VaultPartDeps): Part {
   return {
     name: "vault",
@@ -67,7 +70,10 @@ async function vaultState(vault: VaultPartDeps["vault"]): Promise<string> {
 /** Number of missed readings after which a worker's report about Kafka is stale. */
 const READINGS = 4;
 
-/** The running workers by their leases in the database, and whether one of them reached Kafka recently. */
+/**
+ * Returns the part `workers`: the running workers by their leases in the database, and whether one of them
+ * reached Kafka recently.
+ */
 export function workersPart({ database }: { database: Database }): Part {
   return {
     name: "workers",
@@ -93,7 +99,8 @@ async function carrierFigures(database: Database, at: Date): Promise<Figure[]> {
 }
 
 /**
- * The outbox, its consumers, the events that they could not handle, and the history that is not yet in Kafka.
+ * Returns the part `events`: the outbox, its consumers, the events that they could not handle, and the
+ * history that is not yet in Kafka.
  */
 export function eventsPart(deps: { database: Database; readers: readonly Reader[] }): Part {
   const { database, readers } = deps;
@@ -102,14 +109,13 @@ export function eventsPart(deps: { database: Database; readers: readonly Reader[
   return { name: "events", read: (now) => readAll(states, now) };
 }
 
-/** Deliveries that are not finished, and endpoints that receive nothing. */
+/** Returns the part `webhooks`: deliveries that are not finished, and endpoints that receive nothing. */
 export function webhooksPart({ database }: { database: Database }): Part {
   return { name: "webhooks", read: (now) => readAll(deliveryStates(database), now) };
 }
 
 /**
- * Returns the samples of metrics as figures. Reads one state after another, so that a slow part uses only one
- * connection.
+ * Returns metric samples as figures. Reads one state after another, so a slow part uses only one connection.
  */
 async function readAll(states: readonly MeasuredState[], at: Date): Promise<Figure[]> {
   const figures: Figure[] = [];
@@ -125,7 +131,7 @@ async function readAll(states: readonly MeasuredState[], at: Date): Promise<Figu
   return figures;
 }
 
-/** Notices that wait for the mail server, and sign-in codes that are being sent. */
+/** Returns the part `mail`: notices that wait for the mail server, and sign-in codes that are being sent. */
 export function mailPart({ database }: { database: Database }): Part {
   return {
     name: "mail",
@@ -146,7 +152,7 @@ export function mailPart({ database }: { database: Database }): Part {
 /** Maximum number of clusters shown. */
 const MOST_CLUSTERS = 100;
 
-/** The operators that lead in their clusters, and since when. */
+/** Returns the part `operators`: the operators that lead in their clusters, and since when. */
 export function operatorsPart({ database }: { database: Database }): Part {
   return {
     name: "operators",
@@ -165,8 +171,8 @@ export function operatorsPart({ database }: { database: Database }): Part {
 }
 
 /**
- * The result of the last reconciliation. Reading this part does not start one, because a reconciliation reads
- * the whole ledger.
+ * Returns the part `ledger`: the result of the last reconciliation. Reading this part does not start a
+ * reconciliation, which reads the whole ledger.
  */
 export function ledgerPart({ database }: { database: Database }): Part {
   return {

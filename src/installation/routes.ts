@@ -10,8 +10,7 @@ import { figureStates, type Installation, partNames, partStates, units } from ".
 export type InstallationDeps = { installation: Installation; db: Database };
 
 /**
- * Returns the operations for service administrators. They show the state of each part, and no data of
- * tenants.
+ * Returns the operations for service administrators. They show the state of each part, and no tenant data.
  */
 export function installationRoutes({ installation, db }: InstallationDeps): Route[] {
   return [partRoute(installation), suspendedRoute(db)];
@@ -81,7 +80,7 @@ const endpoint = z.object({
   held: z.int().describe(`Deliveries that wait for this endpoint, counted up to ${MOST_HELD}`),
 });
 const endpoints = pageOf(endpoint);
-/** A page of endpoints that the worker suspended. */
+/** A page of webhook endpoints that the worker suspended. */
 export type SuspendedAnswer = z.infer<typeof endpoints>;
 
 type Row = {
@@ -93,7 +92,9 @@ type Row = {
   held: number;
 };
 
-/** `GET /v1/service/installation/suspended-endpoints`: callbacks that receive nothing, newest first. */
+/**
+ * `GET /v1/service/installation/suspended-endpoints`: webhook endpoints that receive nothing, newest first.
+ */
 function suspendedRoute(database: Database): Route {
   return route({
     id: "list_suspended_endpoints",

@@ -8,8 +8,8 @@ import { hashInvitation } from "./invite.ts";
 import { lockMembers } from "./members.ts";
 
 /**
- * Returns the invitation that a person could accept by its token, with the names of the organization and the
- * inviter. Throws `invalid_invitation` in the same cases as {@link acceptInvitation}.
+ * Returns the invitation that a token belongs to, if the person may accept it, with the names of the
+ * organization and the inviter. Throws `invalid_invitation` in the same cases as {@link acceptInvitation}.
  */
 export async function findInvitation(
   { db, clock }: { db: Database; clock: Clock },
@@ -27,8 +27,9 @@ export async function findInvitation(
 }
 
 /**
- * Makes a person a member by the token of their invitation, once. Throws `invalid_invitation` for every token
- * that is not valid for this person: unknown, used, withdrawn, expired, or for another address.
+ * Makes a person a member by their invitation's token, which can be used once. Throws `invalid_invitation`
+ * for every token that is not valid for this person: unknown, used, withdrawn, expired, or for another
+ * address.
  */
 export async function acceptInvitation(
   { db, clock }: { db: Database; clock: Clock },
@@ -61,8 +62,8 @@ export async function acceptInvitation(
 }
 
 /**
- * Adds the person to the organization. If they opened the organization's account and left, they join by that
- * account again.
+ * Adds the person to the organization. If they opened the organization's account and left it, they rejoin
+ * with that account.
  */
 async function join(
   tx: Transaction,

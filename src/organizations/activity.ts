@@ -12,12 +12,15 @@ import { type ActingPerson, memberRoles, type Route, route } from "../route.ts";
 import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 import { requireOrganization } from "./members.ts";
 
-/** A changing call for an organization: the member who makes it, the operation and its target. */
+/**
+ * A call that changes something for an organization: the member who makes the call, the operation, and its
+ * target.
+ */
 type Act = {
   organizationId: string;
   person: ActingPerson;
   operation: string;
-  /** The person or thing that the call changes. Never contains a secret. */
+  /** The person or object that the call changes. Never contains a secret. */
   target: Record<string, string | boolean>;
 };
 
@@ -25,17 +28,17 @@ type Target = Act["target"];
 type HasDetails = { activityDetails?: Target };
 type End = { status: "done" | "refused"; error_code: string | null; target: Target };
 
-/** Runs calls for organizations and records who made them. */
+/** Runs calls that change something for organizations, and records who made them. */
 export type Activity = {
   /**
-   * Runs an act. Records it before it runs, so there is no change without a row. Afterwards, records its
-   * result and the `activityDetails` values of its answer. An act whose result is not known, because the
-   * process died or an error occurred, keeps the status `begun`.
+   * Runs an act. Records the act before it runs, so every change has a row. Afterwards, records the result
+   * and the answer's `activityDetails` values. An act keeps the status `begun` if its result is unknown
+   * because the process died or an error occurred.
    */
   run<T extends HasDetails>(act: Act, work: () => Promise<T>): Promise<T>;
 };
 
-/** Creates activity records in the database. */
+/** Creates an `Activity` that stores acts in the database. */
 export function createActivity({ db, clock, log }: { db: Database; clock: Clock; log: Logger }): Activity {
   return {
     async run(act, work) {
@@ -113,7 +116,7 @@ const entry = z.object({
   error_code: z.string().nullable().describe("The reason for a refusal"),
 });
 
-/** One act of a member, as in an answer. */
+/** One act of a member, as the API returns it. */
 type ActivityEntry = z.infer<typeof entry>;
 
 const activity = pageOf(entry).extend({
@@ -124,7 +127,7 @@ const activity = pageOf(entry).extend({
     ),
 });
 
-/** A page of acts, as in an answer. */
+/** A page of acts, as the API returns it. */
 export type ActivityAnswer = z.infer<typeof activity>;
 
 const query = pageQuery.extend({
@@ -167,8 +170,8 @@ export function activityRoute({ db }: { db: Database }): Route {
 }
 
 /**
- * Returns everybody who changed something for an organization, with their latest e-mail address. Reads one
- * index entry for each of them.
+ * Returns everyone who changed something for an organization, with their latest email address. Reads only one
+ * index entry for each person.
  */
 async function listActors(db: Database, organizationId: string): Promise<ActivityAnswer["actors"]> {
   const { rows } = await db.raw<{ rows: ActivityAnswer["actors"] }>(

@@ -8,13 +8,13 @@ import type { OrganizationDomainRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { lockMembers } from "./members.ts";
 
-/** A domain in a call. {@link readDomain} checks whether it can be verified. */
+/** A domain as a caller sends it. {@link readDomain} checks whether the domain can be verified. */
 export const domainText = z.string().min(1).max(253).describe("Such as example.com; any script");
 
 /**
- * Returns a domain in its canonical form, lower-case ASCII (IDNA). Throws `invalid_domain` for addresses, for
- * names under `arpa` or under no public suffix, and for public suffixes themselves, including private ones
- * such as `github.io`. The names under a suffix belong to other people.
+ * Returns a domain in its canonical form, lower-case ASCII (IDNA). Throws `invalid_domain` for IP addresses,
+ * names under `arpa`, names without a public suffix, and public suffixes themselves, including private ones
+ * such as `github.io`. The names under a public suffix belong to different owners.
  */
 export function readDomain(text: string): string {
   const domain = canonicalDomain(text);
@@ -30,12 +30,12 @@ const MAX_DOMAINS = 20;
 /** The TXT record that proves that a domain belongs to an organization. */
 type Challenge = { name: string; value: string };
 
-/** Returns the record of a domain. Its name and value contain the service's word. */
+/** Returns the TXT record that verifies a domain. The record's name and value contain the service word. */
 export function challengeOf(word: string, { domain, token }: OrganizationDomainRow): Challenge {
   return { name: `_${word}-challenge.${domain}`, value: `${word}-verification=${token}` };
 }
 
-/** Returns the organization's domain. Throws `not_found`. */
+/** Returns the organization's domain. Throws `not_found` if the organization has not added it. */
 export async function findDomain(
   db: Database | Transaction,
   organizationId: string,
@@ -46,7 +46,10 @@ export async function findDomain(
   return row;
 }
 
-/** Adds a domain. A domain that was already added stays unchanged. Throws `domain_limit`. */
+/**
+ * Adds a domain. A domain that was already added stays unchanged. Throws `domain_limit` if the organization
+ * has too many domains.
+ */
 export async function addDomain(
   { db, clock }: { db: Database; clock: Clock },
   organizationId: string,
@@ -71,7 +74,10 @@ export async function addDomain(
   });
 }
 
-/** Removes a domain and suspends the platforms published under it. Throws `not_found`. */
+/**
+ * Removes a domain and suspends the platforms published under it. Throws `not_found` if the organization has
+ * not added it.
+ */
 export async function removeDomain(db: Database, organizationId: string, domain: string): Promise<void> {
   await db.transaction(async (tx) => {
     await findDomain(tx, organizationId, domain);
@@ -80,7 +86,7 @@ export async function removeDomain(db: Database, organizationId: string, domain:
   });
 }
 
-/** Ends the verification of a domain and suspends the platforms published under it. */
+/** Marks a domain as unverified and suspends the platforms published under it. */
 export async function lapse(
   tx: Transaction,
   { organization_id, domain }: Pick<OrganizationDomainRow, "organization_id" | "domain">,

@@ -22,13 +22,13 @@ const shown = z.object({
     .describe("The record that the domain's DNS must contain, and keep"),
 });
 
-/** A domain in an answer. */
+/** A domain, as the API returns it. */
 export type OrganizationDomainAnswer = z.infer<typeof shown>;
 
-/** Dependencies of the calls about domains. */
+/** Dependencies of the domain operations. */
 export type DomainDeps = VerifyDomainDeps & { organizationRates: Pick<OrganizationRates, "takeLookup"> };
 
-/** Returns the calls about the domains under which an organization publishes. */
+/** Returns the operations on the domains under which an organization publishes platforms. */
 export function domainRoutes(deps: DomainDeps): Route[] {
   return [addRoute(deps), listRoute(deps), verifyRoute(deps), removeRoute(deps)];
 }

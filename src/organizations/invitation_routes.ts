@@ -21,16 +21,16 @@ const shown = z.object({
   expires_at: isoTime,
 });
 
-/** An invitation in an answer. */
+/** An invitation, as the API returns it to the organization. */
 export type InvitationAnswer = z.infer<typeof shown>;
 
 const read = shown
   .pick({ role: true, invited_by: true, expires_at: true })
   .extend({ organization_name: z.string() });
-/** An invitation as the invited person sees it. */
+/** An invitation, as the API returns it to the invited person. */
 export type ReadInvitationAnswer = z.infer<typeof read>;
 
-/** Returns the calls by which people become members. */
+/** Returns the operations that invite people and let them accept. */
 export function invitationRoutes(deps: InviteDeps): Route[] {
   return [inviteRoute(deps), listRoute(deps), withdrawRoute(deps), readRoute(deps), acceptRoute(deps)];
 }

@@ -20,7 +20,7 @@ import type { OrganizationRates } from "./rates.ts";
 /** Seconds for which an invitation can be accepted. */
 const INVITATION_SECONDS = 7 * 24 * 60 * 60;
 
-/** Dependencies of the calls about invitations. */
+/** Dependencies of the invitation operations. */
 export type InviteDeps = {
   db: Database;
   clock: Clock;
@@ -28,26 +28,26 @@ export type InviteDeps = {
   hashes: Pick<CodeHashes, "address">;
   organizationRates: Pick<OrganizationRates, "takeInvitation" | "giveBackInvitation">;
   baseUrl: string;
-  /** URL of the page at which people accept. */
+  /** URL of the page where people accept invitations. */
   acceptUrl: string;
   log: Logger;
 };
 
 type Wish = { email: string; role: MemberRole };
 
-/** Returns the SHA-256 of an invitation's token. The token has 256 bits and exists only in the mail. */
+/** Returns the SHA-256 hash of an invitation's token. The token has 256 bits and exists only in the email. */
 export function hashInvitation(token: string): Buffer {
   return hash("sha256", token, "buffer");
 }
 
 /**
- * Invites an address to an organization by mail. The result does not depend on whether the address has an
- * account. An earlier invitation of the address remains valid until the mail server accepts the new mail, and
- * then becomes invalid.
+ * Invites an address to an organization by email. The result does not depend on whether the address has an
+ * account. An earlier invitation of the address remains valid until the mail server accepts the new message,
+ * and then becomes invalid.
  *
  * Throws `already_member`, `member_limit`, `rate_limited`, `forbidden` if the caller is no longer an owner,
- * and `unavailable` if the mail was not sent. A mail that was not sent does not count for the rates, unless
- * the mail server refused this mail.
+ * and `unavailable` if the message was not sent. An unsent message does not count against the rate limits,
+ * unless the mail server refused this message.
  */
 export async function invite(
   deps: InviteDeps,
@@ -128,34 +128,34 @@ function notSent(): ApiError {
   return new ApiError("unavailable", "The mail could not be sent; try again later");
 }
 
-/** Deletes invitations that nobody can accept any more. */
+/** Deletes expired invitations, which nobody can accept. */
 export async function sweepInvitations({ db, clock }: { db: Database; clock: Clock }): Promise<void> {
   await db("organization_invitations").where("expires_at", "<=", clock.now()).delete();
 }
 
-/** Data of an invitation mail. */
+/** Data of an invitation email. */
 type InvitationText = {
   to: string;
-  /** E-mail address of the owner who sends the invitation. */
+  /** Email address of the owner who sends the invitation. */
   by: string;
   organizationName: string;
   role: MemberRole;
   token: string;
   baseUrl: string;
-  /** URL of the page at which it can be accepted. */
+  /** URL of the page where the recipient accepts. */
   acceptUrl: string;
 };
 
 /**
- * The characters allowed in an organization's name in a mail. Mail programs make links from dots, colons,
- * slashes and similar signs of many scripts, but not from those at the end of a word.
+ * The characters allowed in an organization's name in an email. Mail programs turn dots, colons, slashes and
+ * similar characters of many scripts into links, but not those at the end of a word.
  */
 const PLAIN = /^(?:[\p{L}\p{M}\p{N}\p{Zs}\p{Sc}\p{So}&'‘’,()+!?"“”„«»;#*%=_·・‐–—-]|[.:/](?=\s|$))*$/u;
 const LONGEST_NAME = 80;
 
 /**
- * Returns the mail of an invitation. Strangers choose an organization's name and the recipient, so the mail
- * omits a name that could contain a link.
+ * Returns the invitation email. An untrusted person chooses the organization's name and the recipient, so the
+ * email omits a name that could contain a link.
  */
 export function invitationMail(text: InvitationText): Mail {
   const { to, by, organizationName, role, token, baseUrl, acceptUrl } = text;
@@ -182,7 +182,7 @@ export function invitationMail(text: InvitationText): Mail {
   };
 }
 
-/** Whether a name contains no link, even for a program that confuses similar characters. */
+/** Returns whether a name contains no link, even for a program that confuses similar characters. */
 function isPlain(name: string): boolean {
   const read = name.normalize("NFKC");
   return name.length <= LONGEST_NAME && PLAIN.test(read) && !/www/i.test(read);

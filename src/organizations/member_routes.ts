@@ -15,11 +15,11 @@ const shown = z.object({
   role: z.enum(memberRoles),
   joined_at: isoTime,
 });
-/** A member in an answer. */
+/** A member, as the API returns it. */
 export type MemberAnswer = z.infer<typeof shown>;
 const gone = z.object({ account_id: z.string(), member: z.literal(false) });
 
-/** Returns the calls about the members of an organization and their roles. */
+/** Returns the operations on an organization's members and their roles. */
 export function memberRoutes({ db }: { db: Database }): Route[] {
   return [listRoute(db), changeRoute(db), removeRoute(db), leaveRoute(db)];
 }

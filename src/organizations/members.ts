@@ -8,11 +8,12 @@ export function requireOrganization({ organization }: SessionCaller): void {
   if (!organization) throw new ApiError("not_available", "Only for accounts of type organization");
 }
 
-/** The most members and open invitations of an organization, together. */
+/** Maximum number of an organization's members and open invitations together. */
 export const MAX_MEMBERS = 200;
 
 /**
- * A member of an organization. The person who opened the organization's account is a member by that account.
+ * A member of an organization. The person who opened the organization's account uses that account as a
+ * member.
  */
 export type Member = {
   account_id: string;
@@ -42,18 +43,19 @@ export async function listMembers(db: Database | Transaction, organizationId: st
 }
 
 /**
- * Locks an organization's members. Changes of them happen one after the other, and approvals wait for them.
+ * Locks an organization's members. Changes to members happen one after the other, and approvals wait for
+ * them.
  */
 export async function lockMembers(tx: Transaction, organizationId: string): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: organizationId }).forNoKeyUpdate();
 }
 
-/** A member's new role, or `null` to remove the member, and the member who makes the change. */
+/** A member's new role, or `null` to remove the member. `by` is the member who makes the change. */
 type MemberChange = { accountId: string; role: MemberRole | null; by: string };
 
 /**
- * Changes the role of a member of an organization, or removes the member. The caller must be an owner now,
- * unless they remove themselves. Throws `not_found`, `forbidden`, and `last_owner` if no owner would remain.
+ * Changes a member's role, or removes the member. The caller must currently be an owner, unless they remove
+ * themselves. Throws `not_found`, `forbidden`, and `last_owner` if no owner would remain.
  */
 export async function changeMember(
   db: Database,

@@ -10,7 +10,7 @@ import { domainText } from "./domain_records.ts";
 import { requireOrganization } from "./members.ts";
 
 /**
- * Publishes an organization's platform under the named verified domain, or by default under the one that was
+ * Publishes an organization's platform under the given verified domain. Defaults to the domain that was
  * verified first. Throws `not_found` and `domain_not_verified`.
  */
 async function publishPlatform(
@@ -35,7 +35,7 @@ async function publishPlatform(
   });
 }
 
-/** Makes a platform a draft again. Throws `not_found`. */
+/** Makes a platform a draft again. Throws `not_found` if the account has no such platform. */
 async function unpublishPlatform(db: Database, accountId: string, platformId: string): Promise<LivePlatform> {
   return db.transaction(async (tx) => {
     await findPlatform(tx, accountId, platformId);
@@ -55,7 +55,7 @@ async function setState(
 
 const params = z.object({ platform_id: idText });
 
-/** Returns the calls that publish platforms. */
+/** Returns the operations that publish and unpublish platforms. */
 export function publishRoutes({ db }: { db: Database }): Route[] {
   return [publishRoute(db), unpublishRoute(db), publishedRoute(db)];
 }

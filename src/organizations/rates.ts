@@ -11,26 +11,28 @@ const INVITATIONS_TO_ADDRESS = 3;
 const INVITATIONS_TO_ADDRESS_OF_ALL = 10;
 const LOOKUPS = 20;
 
-/** The data of an invitation that the rates count. `address` is a keyed hash. */
+/** The data of an invitation that the rate limits count. `address` is a keyed hash. */
 export type CountedInvitation = { organizationId: string; ip: string; address: Buffer };
 
 /**
- * Limits of what an organization may cause outside: mails to anybody, and look-ups in anybody's DNS. Stored
- * in the database, so they hold across replicas and restarts. Throws `rate_limited` with `Retry-After`.
+ * Rate limits for what an organization can cause outside the service: emails to any address, and lookups in
+ * any DNS zone. The counts are stored in the database, so they hold across replicas and restarts. Exceeding a
+ * limit throws `rate_limited` with `Retry-After`.
  */
 export type OrganizationRates = {
   /**
-   * Counts one mail. Daily limits: 30 for an organization, 60 for a network, 3 from an organization to one
-   * address, and 10 from all organizations to one address. A refused mail counts nowhere.
+   * Counts one invitation email. Daily limits: 30 for an organization, 60 for a network, 3 from an
+   * organization to one address, and 10 from all organizations to one address. A refused email counts against
+   * no limit.
    */
   takeInvitation(invitation: CountedInvitation): Promise<void>;
-  /** Uncounts an invitation that was not mailed. */
+  /** Removes an invitation from the counts because it was not sent. */
   giveBackInvitation(invitation: CountedInvitation): Promise<void>;
-  /** Counts one look-up of a domain's record. The limit is 20 in 15 minutes for an organization. */
+  /** Counts one lookup of a domain's record. The limit is 20 in 15 minutes for an organization. */
   takeLookup(organizationId: string): Promise<void>;
 };
 
-/** Creates these rates in the database. */
+/** Creates rate limits that are stored in the database. */
 export function createOrganizationRates(db: Database): OrganizationRates {
   const daily = (keyPrefix: string, points: number) =>
     createStoredRate(db, { keyPrefix, points, seconds: DAY });
@@ -41,7 +43,7 @@ export function createOrganizationRates(db: Database): OrganizationRates {
   const lookups = createStoredRate(db, { keyPrefix: "verify_domain", points: LOOKUPS, seconds: QUARTER });
   const countsOf = ({ organizationId, ip, address }: CountedInvitation): Count[] => {
     const to = address.toString("hex");
-    // Both limits use the same text, so that it does not reveal whether other organizations invited the
+    // Both limits use the same message, so it does not reveal whether other organizations invited the
     // address.
     const toAddress = "This address can receive no further invitations today";
     return [
@@ -58,8 +60,8 @@ export function createOrganizationRates(db: Database): OrganizationRates {
         try {
           await takeRate(count.rate, count.key, count.what);
         } catch (error) {
-          // A refused count was still counted, so give it back too. After a database failure, nothing can be
-          // given back.
+          // The refused limit was counted too, so undo that count as well. After a database failure, no count
+          // can be undone.
           if (error instanceof ApiError) await giveBack([...taken, count]);
           throw error;
         }

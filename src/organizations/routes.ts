@@ -11,10 +11,10 @@ import { memberRoutes } from "./member_routes.ts";
 import { requireOrganization } from "./members.ts";
 import { publishRoutes } from "./publishing.ts";
 
-/** Dependencies of the calls about organizations. */
+/** Dependencies of the operations on organizations. */
 export type OrganizationDeps = InviteDeps & DomainDeps;
 
-/** Returns the calls about the organization that the caller acts for. */
+/** Returns the operations on the organization that the caller acts for. */
 export function organizationsRoutes(deps: OrganizationDeps): Route[] {
   return [
     ...organizationRoutes(deps),
@@ -35,12 +35,12 @@ const shown = z.object({
   created_at: isoTime,
 });
 
-/** An organization in an answer. */
+/** An organization, as the API returns it. */
 export type OrganizationAnswer = z.infer<typeof shown>;
 
 const path = "/v1/service/organization";
 
-/** Returns the calls that read and change the organization that the caller acts for. */
+/** Returns the operations that read and change the organization that the caller acts for. */
 function organizationRoutes({ db }: { db: Database }): Route[] {
   return [getRoute(db), changeRoute(db)];
 }
@@ -87,7 +87,7 @@ function changeRoute(db: Database): Route {
 
 type Change = { organization_name?: string | undefined; four_eyes?: boolean | undefined };
 
-/** Returns only the changed members. */
+/** Returns only the members of the change that are set. */
 function changeOf({ organization_name, four_eyes }: Change) {
   return {
     ...(organization_name !== undefined && { organization_name }),

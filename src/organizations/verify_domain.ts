@@ -6,24 +6,24 @@ import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { challengeOf, findDomain, lapse } from "./domain_records.ts";
 
-/** Milliseconds for one question to a server, and for a whole look-up. */
+/** Milliseconds for one DNS query, and for a whole lookup. */
 const TRY_MS = 1_500;
 const TRIES = 2;
 const WHOLE_MS = 5_000;
 
-/** Whether a name has a TXT record of this value. `unknown` if no server answered. */
+/** Whether a name has a TXT record with a given value. `unknown` if no server responded. */
 type TxtState = "found" | "absent" | "unknown";
 
 /** Looks up a TXT record in DNS. */
 export type TxtLookup = (name: string, value: string) => Promise<TxtState>;
 
-/** DNS errors that mean that there is no such record. */
+/** DNS errors that mean that no such record exists. */
 const NONE = new Set(["ENOTFOUND", "ENODATA"]);
 
 /**
- * Creates a function that looks up TXT records at these servers, `<address>` or `<address>:<port>`, or by
- * default at the machine's own. It sends only TXT questions to these servers, whatever the name. A look-up
- * ends after 5 seconds.
+ * Creates a function that looks up TXT records at these servers, given as `<address>` or `<address>:<port>`.
+ * Without servers, it asks the machine's own. It sends only TXT queries to these servers, whatever the name.
+ * A lookup ends after 5 seconds.
  */
 export function createTxtLookup(servers: readonly string[], wholeMs = WHOLE_MS): TxtLookup {
   return async (name, value) => {
@@ -41,13 +41,13 @@ export function createTxtLookup(servers: readonly string[], wholeMs = WHOLE_MS):
   };
 }
 
-/** Dependencies of verifying domains. `word` is the service's word. */
+/** Dependencies for verifying domains. `word` is the service word. */
 export type VerifyDomainDeps = { db: Database; clock: Clock; lookupTxt: TxtLookup; word: string };
 
 /**
- * Verifies a domain by its TXT record. At most one organization can have a domain. An organization that
- * verified it earlier keeps it while its own record is there or cannot be looked up. Throws `not_found`,
- * `domain_record_missing`, `domain_taken`, and `unavailable` if DNS did not answer.
+ * Verifies a domain by its TXT record. Only one organization can hold a domain. An organization that verified
+ * the domain earlier keeps it while its own record exists or cannot be looked up. Throws `not_found`,
+ * `domain_record_missing`, `domain_taken`, and `unavailable` if DNS did not respond.
  */
 export async function verifyDomain(
   deps: VerifyDomainDeps,
@@ -94,8 +94,8 @@ async function requireRecord(deps: VerifyDomainDeps, row: OrganizationDomainRow)
 }
 
 /**
- * Records when a look-up found no record. Skips verified domains: this time decides when their daily look-up
- * is due, so it would be delayed.
+ * Records when a lookup found no record. Skips verified domains: this time also schedules their daily lookup,
+ * which would be delayed.
  */
 async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
   const { organization_id, domain, token } = row;
@@ -104,21 +104,21 @@ async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDoma
     .update({ checked_at: clock.now() });
 }
 
-/** Looks up whether the record of an organization's domain is there now. */
+/** Looks up whether an organization's domain currently has its record. */
 async function stateOf({ lookupTxt, word }: VerifyDomainDeps, row: OrganizationDomainRow) {
   const { name, value } = challengeOf(word, row);
   return lookupTxt(name, value);
 }
 
 const DAY = 24 * 60 * 60;
-/** Seconds of failed look-ups after which a domain loses its verification. */
+/** Seconds of failed lookups after which a domain loses its verification. */
 const LAPSE_SECONDS = 7 * DAY;
 const BATCH_SIZE = 10;
 
 type RecheckDeps = VerifyDomainDeps & { log: Logger; signal: AbortSignal };
 
 /**
- * Looks up the records of verified domains again, each once a day over all replicas. A domain whose record
+ * Looks up the records of verified domains again, each once a day across all replicas. A domain whose record
  * was missing for 7 days loses its verification, and its platforms are suspended.
  */
 export async function recheckDomains(deps: RecheckDeps): Promise<void> {
@@ -130,7 +130,8 @@ export async function recheckDomains(deps: RecheckDeps): Promise<void> {
 }
 
 /**
- * Claims the domains that are due. If the process dies during a look-up, the next one happens a day later.
+ * Claims the domains whose lookup is due. If the process dies during a lookup, the next lookup happens a day
+ * later.
  */
 async function claimDue(db: Database, now: Date): Promise<OrganizationDomainRow[]> {
   const { rows } = await db.raw<{ rows: OrganizationDomainRow[] }>(

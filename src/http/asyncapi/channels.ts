@@ -7,7 +7,7 @@ export type ChannelMessages = Record<"lifecycle" | "audit" | "dead_letters" | "w
 
 const made = wantedTopics({ prefix: "", partitions: eventFields.KAFKA_PARTITIONS.parse(undefined) });
 
-/** Returns the topics, with the partitions and retention that they have by default, and the callback URLs. */
+/** Returns the Kafka topics, with their default partitions and retention, and the callback URLs. */
 export function channelsOf({ lifecycle, audit, dead_letters, webhooks }: ChannelMessages): Json {
   return {
     lifecycle: {

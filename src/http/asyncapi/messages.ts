@@ -2,7 +2,7 @@ import type { EventSchema } from "../../events/schemas/event_schemas.ts";
 import { deadLetterHeaders, type Json } from "../../events/schemas/record_headers.ts";
 import type { Names } from "../../input/names.ts";
 
-/** Returns the Kafka record of one kind of event as a message. */
+/** Returns the AsyncAPI message of one kind of event, as a Kafka record. */
 export function recordMessage({ kind, meaning, subject, value, examples, headers }: EventSchema): Json {
   const [headersExample] = headers.examples as Json[];
   return {
@@ -18,7 +18,7 @@ export function recordMessage({ kind, meaning, subject, value, examples, headers
   };
 }
 
-/** Returns the message for a record that a consumer could not handle. */
+/** Returns the AsyncAPI message of a record that a consumer could not handle. */
 export function deadLetterMessage(): Json {
   return {
     name: "dead_letter",
@@ -40,7 +40,7 @@ function keyed(description: string): Json {
   return { kafka: { key: { type: "string", format: "uuid", description }, bindingVersion: "0.5.0" } };
 }
 
-/** Returns the request to a callback URL as a message. */
+/** Returns the AsyncAPI message of a request to a callback URL. */
 export function webhookMessage({ kind, meaning, body }: EventSchema, names: Names): Json {
   const deliveryId = names.header("X-Service-Delivery-ID");
   const hex = { type: "string", pattern: "^[0-9a-f]{64}$" };

@@ -17,7 +17,7 @@ export type Operation = {
   >;
 };
 
-/** Returns the section of one operation: the call, its parameters and body, and each of its answers. */
+/** Returns the section about one operation: its method and path, parameters, body, and responses. */
 export function operationSection(method: string, path: string, operation: Operation): Html {
   return html`<article id="${operation.operationId}">
 <h3>${operation.summary}</h3>

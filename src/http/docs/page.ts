@@ -22,8 +22,9 @@ const POLICY = [
 ].join("; ");
 
 /**
- * Serves the OpenAPI document as a page at `/docs`. The page is rendered once. It has no script and loads
- * nothing from other hosts, so it works without a network and under a policy that allows only its own style.
+ * Serves the OpenAPI document as a page at `/docs`. The page is rendered once. It contains no script and
+ * loads nothing from other hosts. So it works offline and under a policy that allows only the page's own
+ * style.
  */
 export function docsPage(document: Json): Koa.Middleware {
   const page = renderDocument(pageOf(document as Document));

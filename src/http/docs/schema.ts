@@ -17,7 +17,10 @@ export type Schema = {
   [keyword: string]: unknown;
 };
 
-/** Returns the members of a schema's object, including nested members, or `undefined` if there are none. */
+/**
+ * Returns a list of a schema's object members, including nested members. Returns `undefined` if the schema
+ * has none.
+ */
 export function membersOf(schema: Schema): Html | undefined {
   const forms = formsOf(schema);
   const lists = forms.map(listOf).filter((list) => list !== undefined);
@@ -39,7 +42,7 @@ function memberOf(name: string, member: Schema, isRequired: boolean): Html {
   }</dd>`;
 }
 
-/** Returns the type and limits of a value in words. */
+/** Returns the type and limits of a value as a phrase. */
 export function describe(schema: Schema, isRequired: boolean): Html {
   const words = [typeOf(schema), ...limitsOf(schema), ...(isRequired ? [] : ["optional"])].join(", ");
   const about = schema.description === undefined ? undefined : html`. ${prose(schema.description)}`;
@@ -66,8 +69,8 @@ const limits: Record<string, (bound: number) => string> = {
 };
 
 /**
- * Returns the limits that help a reader. Omits the limits of every integer and the rule that text is not
- * empty.
+ * Returns the limits that help a reader. Omits the limits that every integer has and the rule that a string
+ * is not empty.
  */
 function limitsOf(schema: Schema): string[] {
   const words = Object.entries(limits).flatMap(([keyword, describeLimit]) => {

@@ -1,4 +1,4 @@
-/** The page's style, for light and dark mode. The page has no script, font or picture. */
+/** The page's style sheet, for light and dark mode. It loads no font or image. */
 export const STYLE = `
 :root { color-scheme: light dark; --text: #1b1f24; --quiet: #57606a; --paper: #fff; --panel: #f4f6f8; --line: #d0d7de; --link: #0550ae; --get: #0550ae; --post: #116329; --put: #7d4e00; --delete: #a40e26 }
 @media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --quiet: #9da7b3; --paper: #0d1117; --panel: #161b22; --line: #30363d; --link: #79b8ff; --get: #79b8ff; --post: #7ee787; --put: #f0b95b; --delete: #ff9a92 } }

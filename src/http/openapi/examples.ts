@@ -7,7 +7,7 @@ const SCOPE = "payments:send";
 const HASH = `sha256:${"5f".repeat(32)}`;
 const KEY = { ed25519: "base64, 32 bytes", ml_dsa_65: "base64, 1952 bytes" };
 
-/** Example values by member name. A value that does not fit the schema is not used. */
+/** Example values by member name. A value that does not match the schema is not used. */
 const shown: Json = {
   accepted_until: "2099-01-01T00:00:00.000Z",
   account_id: ID,
@@ -80,7 +80,7 @@ const shown: Json = {
   verifier_id: "https://shop.example.com",
 };
 
-/** Members to show in request examples where the required members alone would explain little. */
+/** Optional members to include in request examples that would otherwise explain little, by operation. */
 const requests: Record<string, readonly string[]> = {
   verify_proof: ["required_scope", "proof_ref"],
   present_proof: ["challenge", "required_scope"],
@@ -94,14 +94,14 @@ const requests: Record<string, readonly string[]> = {
   access_evaluations: ["subject", "resource", "evaluations"],
 };
 
-/** Request members whose names mean something else in answers. */
+/** Example values for requests whose member names mean something else in answers, by operation. */
 const asked: Record<string, Json> = {
   confirm_platform_adoption: { name: "shop" },
   confirm_agent_adoption: { name: "bot" },
   access_evaluations: { evaluations: [{ action: { name: SCOPE } }, { action: { name: "data:read" } }] },
 };
 
-/** Members that are usually empty. Examples show them as null where the schema allows it. */
+/** Members that are usually null. Examples show them as null if the schema allows null. */
 const empty = new Set([
   "next_cursor",
   "disabled_at",
@@ -113,7 +113,10 @@ const empty = new Set([
 
 const TIME = "2026-01-31T09:30:00.000Z";
 
-/** Returns the example of an operation's request body: its required members and a few useful ones. */
+/**
+ * Returns an example of an operation's request body, with the required members and a few useful optional
+ * ones.
+ */
 export function requestExample(operationId: string, schema: Json): unknown {
   const one = firstOf(schema);
   const named = requests[operationId] ?? (one.required as string[] | undefined) ?? [];
@@ -124,7 +127,7 @@ export function requestExample(operationId: string, schema: Json): unknown {
   return { ...Object.fromEntries(examples), ...asked[operationId] };
 }
 
-/** Returns a value that fits a schema, with this service's example value for the member name. */
+/** Returns a value that matches a schema. Uses the example value for the member name if there is one. */
 export function exampleOf(schema: Json, name = ""): unknown {
   if (empty.has(name) && mayBeNull(schema)) return null;
   const one = firstOf(schema);
@@ -154,7 +157,7 @@ function ofType(schema: Json, name: string): unknown {
   return format === "date-time" ? TIME : "text";
 }
 
-/** Returns the first of several alternatives, so a value that may be null is shown as not null. */
+/** Returns the first alternative of a schema. So a nullable value is shown with a value, not as null. */
 function firstOf(schema: Json): Json {
   const forms = (schema.anyOf ?? schema.oneOf) as Json[] | undefined;
   return forms?.[0] === undefined ? schema : firstOf(forms[0]);

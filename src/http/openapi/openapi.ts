@@ -8,7 +8,7 @@ import { operationOf } from "./operation.ts";
 import { errorSchema } from "./responses.ts";
 import type { Json } from "./schema.ts";
 
-/** Base URL, service word and version of the document. */
+/** Base URL, service word and version in the document. */
 export type DocumentInfo = { baseUrl: string; word: string; version: string };
 
 /** Descriptions of the document's tags, in display order. */
@@ -32,9 +32,9 @@ const tags: Record<string, string> = {
 };
 
 /**
- * Returns the OpenAPI 3.1 document of the public operations, generated from the schemas that the routes
- * validate with. It omits the operator's internal operations. Paths, headers and cookies contain the
- * service's word, not its aliases.
+ * Returns the OpenAPI 3.1 document of the public operations. It is generated from the schemas that validate
+ * requests, and omits the operator's internal operations. Paths, headers and cookies contain the service
+ * word, not its aliases.
  */
 export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
   const names = createNames(word);
@@ -68,7 +68,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
   };
 }
 
-/** Serves the document at `/openapi.json`. */
+/** Serves the OpenAPI document at `/openapi.json`. */
 export function openApiPage(document: Json): Koa.Middleware {
   return jsonPage("/openapi.json", document);
 }

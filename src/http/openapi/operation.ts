@@ -6,7 +6,7 @@ import { exampleOf, requestExample } from "./examples.ts";
 import { responsesOf } from "./responses.ts";
 import { type Json, membersOf, schemaOf } from "./schema.ts";
 
-/** Returns one route as an operation of the OpenAPI document. */
+/** Returns the OpenAPI operation of one route. */
 export function operationOf(route: Route, names: Names): Json {
   return {
     operationId: route.id,

@@ -8,8 +8,8 @@ import { type Json, schemaOf } from "./schema.ts";
 type Response = { description: string; headers: Json; schemas: Json[]; codes?: ErrorCode[] };
 
 /**
- * Returns every answer of a route by its status: its own answers, and its errors with exactly the codes that
- * it can throw.
+ * Returns all responses of a route by status: its successful answers, and errors with exactly the codes that
+ * the route can throw.
  */
 export function responsesOf(route: Route, names: Names): Json {
   const byStatus = new Map<number, Response>();
@@ -137,14 +137,14 @@ function errorResponses(route: Route): [number, Response][] {
   ]);
 }
 
-/** Adds `Retry-After` to the responses that are worth repeating later. */
+/** Returns the `Retry-After` header for statuses after which a client should retry later. */
 function retryHeaders(status: number): Json {
   return status === 429 || status === 503 ? { "Retry-After": retryAfter } : {};
 }
 
 /**
- * Returns the schema of an error with this status and one of these codes. By default, it allows every status
- * and every code.
+ * Returns the schema of an error with this status and one of these codes. Without arguments, the schema
+ * allows every status and code.
  */
 export function errorSchema(
   status: Json = { description: "The answer's HTTP status" },

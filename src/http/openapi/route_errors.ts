@@ -9,10 +9,13 @@ const accessErrors: Record<Access, ErrorCode[]> = {
   operator: ["operator_unauthorized", "stale_epoch"],
 };
 
-/** Any call may exceed its client's rate, and any part may fail. */
+/** Error codes of every call: any call may exceed its client's rate limit, and any component may fail. */
 const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
 
-/** Returns every error code of a route: its own, those of its access and options, and those of any call. */
+/**
+ * Returns every error code of a route: its own codes, those of its access and options, and those of every
+ * call.
+ */
 export function routeErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["invalid_request", ...accessErrors[route.access]];
   if (route.access === "session" || route.access === "account") {
@@ -28,8 +31,8 @@ export function routeErrors(route: Route): ErrorCode[] {
 }
 
 /**
- * Whether the route's path has a parameter that may name nothing. Some routes declare their own answer for
- * that.
+ * Returns whether a path parameter may name an object that does not exist. Some routes declare their own
+ * response for that.
  */
 function namesSomething({ path, otherAnswers }: Route): boolean {
   return /\{\w+\}/.test(path) && otherAnswers?.[404] === undefined;

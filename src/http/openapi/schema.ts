@@ -4,9 +4,9 @@ import { type ZodType, z } from "zod";
 export type Json = Record<string, unknown>;
 
 /**
- * Returns a schema as JSON Schema 2020-12, for a request (`input`) or a response (`output`). Omits a pattern
- * that needs a flag, because JSON Schema has no flags. Without its flag, `\p{Cc}` matches other text, or
- * nothing at all.
+ * Returns a schema as JSON Schema 2020-12, for a request (`input`) or a response (`output`). Omits patterns
+ * that need a flag, because JSON Schema has no flags. Without its flag, `\p{Cc}` matches other characters or
+ * nothing.
  */
 export function schemaOf(schema: ZodType, io: "input" | "output"): Json {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;
@@ -15,7 +15,7 @@ export function schemaOf(schema: ZodType, io: "input" | "output"): Json {
   );
 }
 
-/** A member of an object's schema. */
+/** One member of an object schema. */
 export type Member = { name: string; schema: Json; required: boolean };
 
 /** Returns the members of a request object, with their default values. */

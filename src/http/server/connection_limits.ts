@@ -6,18 +6,18 @@ import { networkOf } from "../../rates/client_rates.ts";
 /** Limits how many connections one network may have open at the same time. */
 type ClientSockets = {
   /**
-   * Counts a connection until it closes. Returns false, without counting it, when its network already has as
-   * many connections as it may.
+   * Counts a connection until it closes, and returns true. Returns false without counting the connection if
+   * its network already has the maximum number open.
    */
   admit(socket: Socket): boolean;
 };
 
-/** How connections are counted. */
+/** The limit for each network, and how a connection's client is found. */
 export type ClientSocketBounds = {
   perClient: number;
   /**
-   * Returns the client for the address of a TCP peer, or `undefined` for a proxy, whose connections carry
-   * many clients.
+   * Returns the client for a TCP peer's address, or `undefined` if the peer is a proxy, whose connections
+   * carry many clients.
    */
   clientOf(peer: string | undefined): string | undefined;
 };
@@ -39,20 +39,20 @@ export function createClientSockets({ perClient, clientOf }: ClientSocketBounds)
 /** The two ways to handle a request: serve it, or refuse it and end its connection. */
 type Handling = { serve(): void; refuse(): void };
 
-/** Limits the requests of one connection that wait for their responses. HTTP/1.1 sets no limit. */
+/** Limits how many requests of one connection may wait for their responses. HTTP/1.1 sets no limit. */
 type PendingResponses = {
   /**
    * Serves a connection's requests one after the other. Refuses the first request beyond the connection's
-   * limit, drops the requests that were read together with it, and reads nothing more.
+   * limit, ignores the requests that arrived together with it, and reads nothing more.
    */
   take(request: IncomingMessage, response: ServerResponse, handling: Handling): void;
-  /** Returns the responses that have not ended, of one connection or of all. */
+  /** Returns the unfinished responses of one connection, or of all connections. */
   open(socket?: Socket): ServerResponse[];
 };
 
 type Connection = {
   open: ServerResponse[];
-  /** Functions that each start one waiting request. The first request has already started. */
+  /** Functions that each serve one waiting request. The first function has already been called. */
   queue: (() => void)[];
   isEnded: boolean;
 };
@@ -60,8 +60,8 @@ type Connection = {
 /**
  * Admits at most `most` pending requests on each connection.
  *
- * Keeps the responses by connection and not in one set. The engine rebuilds a set whose members change often,
- * and the members of the old set stay in memory until a full garbage collection (decision 62).
+ * Keeps one list of responses for each connection instead of one set. V8 rebuilds a set whose members change
+ * often, and the members of the old set stay in memory until a full garbage collection (decision 62).
  */
 export function createPendingResponses(most: number): PendingResponses {
   const connections = new Map<Socket, Connection>();

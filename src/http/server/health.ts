@@ -7,9 +7,9 @@ import { withoutQuery } from "../paths.ts";
 const READY_MS = 2_000;
 
 /**
- * Returns the listener of the health port, which must not be reachable from outside.
- * - `/livez` and `/healthz` answer 200 while `alive` returns true, otherwise 503.
- * - `/readyz` answers 200 if `ready` resolves to true within 2 seconds, otherwise 503.
+ * Returns the request listener of the health port, which must not be reachable from outside.
+ * - `/livez` and `/healthz` return 200 while `alive` returns true, otherwise 503.
+ * - `/readyz` returns 200 if `ready` resolves to true within 2 seconds, otherwise 503.
  * - `/metrics` returns the metrics as Prometheus text.
  */
 export function createHealth({
@@ -41,7 +41,7 @@ export function createHealth({
   };
 }
 
-/** Registers the gauge `deputize_ready`, which calls `ready` at each scrape and is labeled with `role`. */
+/** Registers the gauge `deputize_ready` with the label `role`. Each scrape calls `ready`. */
 export function showReadiness(
   { registry }: Pick<Metrics, "registry">,
   role: string,

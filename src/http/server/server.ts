@@ -18,19 +18,19 @@ import { requestIdOf, requestLineViolation } from "../request_head.ts";
 import { type ClientSocketBounds, createClientSockets, createPendingResponses } from "./connection_limits.ts";
 import { createUnreadBodies, type UnreadBodies } from "./unread_body.ts";
 
-/** The most bytes that a request line and its headers may have. A proof fits into a header. */
+/** Maximum size of a request line with its headers, in bytes. A proof fits into a header. */
 export const MAX_HEADER_BYTES = 65_536;
 
-/** A server that accepts connections. */
+/** A running server that accepts connections. */
 export type RunningServer = {
   host: string;
   port: number;
-  /** Keeps serving, but sends `Connection: close` with each response from now on. */
+  /** Keeps serving, but from now on sends `Connection: close` with each response. */
   drain(): void;
   /**
    * Stops accepting connections and lets pending responses finish for at most `graceMs`, each with
-   * `Connection: close`. Then cuts off all that remain. Resolves when every connection is closed. A second
-   * call waits for the same end.
+   * `Connection: close`. Then closes all remaining connections. Resolves when every connection is closed. A
+   * second call waits for the same shutdown.
    */
   stop(graceMs?: number): Promise<void>;
 };
@@ -38,14 +38,14 @@ export type RunningServer = {
 const POLL_MS = 20;
 
 /**
- * Limits of a server. `headersMs` and `requestMs` are the milliseconds within which the headers and the whole
- * request must arrive. A connection without any traffic for `silenceMs` is cut off.
+ * Limits of a server. The headers must arrive within `headersMs` milliseconds and the whole request within
+ * `requestMs`. A connection without any traffic for `silenceMs` is closed.
  */
 export type ServerLimits = {
   connections: number;
   perClient: number;
   clientOf: ClientSocketBounds["clientOf"];
-  /** The most requests of one connection that may wait for their responses. */
+  /** How many requests of one connection may wait for their responses. */
   pending: number;
   headersMs: number;
   requestMs: number;
@@ -67,15 +67,16 @@ const LIMITS: ServerLimits = {
 /**
  * Starts a plain HTTP server with these limits:
  * - The headers of a request must arrive within 15 seconds, the whole request within 30.
- * - A connection without any traffic for 60 seconds, because the client does not read, is cut off.
+ * - A connection is closed after 60 seconds without any traffic, for instance because the client does not
+ *   read.
  * - An idle connection is kept for 65 seconds, longer than load balancers keep theirs.
- * - A network may have 500 connections. The next one is answered with `rate_limited`. All networks together
+ * - One network may have 500 connections. The next connection receives `rate_limited`. All networks together
  *   may have 10,000.
  * - The requests of one connection are served one after the other. A connection with more than 16 unanswered
- *   requests is ended.
+ *   requests is closed.
  *
- * Bytes that are not HTTP, and a request without exactly one valid host, are answered like any malformed
- * call. Rejects if the server cannot listen on the address.
+ * Bytes that are not HTTP, and requests without exactly one valid host, receive the same error as any
+ * malformed call. Rejects if the server cannot listen on the address.
  */
 export async function startServer(
   listener: RequestListener,
@@ -186,13 +187,13 @@ const faults: Record<string, string> = {
 };
 
 /**
- * Without `Strict-Transport-Security`, because the server does not know whether clients reach it over https.
+ * Omits `Strict-Transport-Security`, because the server does not know whether clients reach it over https.
  */
 const commonHeaders = securityHeaders("");
 
 /**
- * Answers a request that does not reach the listener, and ends its connection once the rest of the request
- * was read.
+ * Refuses a request before it reaches the listener. Closes the connection once the rest of the request was
+ * read.
  */
 function refuse(
   request: IncomingMessage,
@@ -224,7 +225,7 @@ function tooManyPending(): ApiError {
   });
 }
 
-/** Answers a connection on which no request could be parsed, and ends it. */
+/** Sends an error on a connection whose bytes could not be parsed as a request, and closes it. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   const fault = faults[error.code ?? ""] ?? "not a well-formed HTTP request";
   socket.end(rawAnswer(new ApiError("invalid_request", fault)));

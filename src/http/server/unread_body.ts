@@ -1,30 +1,32 @@
 import type { IncomingMessage } from "node:http";
 import { createKeyCounts } from "../../concurrency/key_counts.ts";
 
-/** The most bytes of a body that are read after its call was answered: 256 times the size limit of a body. */
+/**
+ * How many bytes of a body are read after its call received a response: 256 times the size limit of a body.
+ */
 const DISCARDED_BYTES = 67_108_864;
-/** Milliseconds that reading the rest may take: the same time that a request may take to arrive. */
+/** Milliseconds within which the rest of a request must arrive. A whole request has the same limit. */
 const WHOLE_MS = 30_000;
-/** Milliseconds that a sender may pause meanwhile. */
+/** Milliseconds for which the sender may pause while the rest is read. */
 const PAUSE_MS = 5_000;
-/** The most bodies that are discarded at the same time, in total and for each client. */
+/** How many bodies are discarded at the same time: in total, and for each client. */
 const MAX_CONCURRENT = 64;
 const MAX_CONCURRENT_PER_CLIENT = 16;
 
-/** Discards what is left of requests that were answered before they were read. */
+/** Discards the rest of requests that received a response before they were read. */
 export type UnreadBodies = {
   /**
    * Reads the rest of a request and discards it. Many clients read no response before they have sent the
-   * whole request. Closing a connection with unread bytes resets it, and the response is lost.
+   * whole request. Closing a connection with unread bytes resets the connection, and the response is lost.
    *
-   * Cuts off a request that sends more than 64 MiB, takes more than 30 s, or pauses for 5 s. Resolves when
-   * the request has ended. Returns `undefined` while 64 others, or 16 of the same client, are being
+   * Aborts a request that sends more than 64 MiB, takes more than 30 s, or pauses for 5 s. Resolves when the
+   * request has ended. Returns `undefined` if 64 other requests, or 16 of the same client, are being
    * discarded. The caller then closes the connection.
    */
   discard(request: IncomingMessage, client: string): Promise<void> | undefined;
 };
 
-/** Creates one `UnreadBodies`, whose limits apply to all its requests together. */
+/** Creates one `UnreadBodies`. Its limits apply to all its requests together. */
 export function createUnreadBodies(): UnreadBodies {
   const clients = createKeyCounts();
   let all = 0;
