@@ -6,25 +6,25 @@ const MAX_BYTES = 254;
 const MAX_LOCAL_BYTES = 64;
 const MAX_DOMAIN_BYTES = 253;
 
-/** Atoms between dots: letters, digits and marks of any script, and `_ ' + -`. */
+/** The part before `@`: dot-separated atoms of letters, digits and marks of any script, and `_ ' + -`. */
 const LOCAL = /^[\p{L}\p{N}_'+-][\p{L}\p{N}\p{M}_'+-]*(\.[\p{L}\p{N}_'+-][\p{L}\p{N}\p{M}_'+-]*)*$/u;
-/** Characters that UTS 46 would drop or not read as part of the domain. */
+/** Characters that UTS 46 would drop or that cannot be part of a domain. */
 const NO_DOMAIN = /[\p{C}\p{Z}/\\:?#@[\]%]/u;
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const DOMAIN = new RegExp(`^(?:${LABEL}\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])$`);
-/** Scripts whose letters look alike. */
+/** Scripts with letters that look alike. */
 const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Greek}/u, /\p{Script=Cyrillic}/u, /\p{Script=Armenian}/u];
 
 /**
- * Returns the canonical form of an address, which is compared, stored, shown and mailed to. The part before
- * `@` is in lower case and NFC. The domain is in lower-case ASCII (IDNA, UTS 46), so a domain of another
- * script appears as `xn--…`. Mail goes to exactly this form: whoever can read it owns the account, however
- * the address was written.
+ * Returns the canonical form of an email address. The service compares, stores, shows and sends email to this
+ * form only. The part before `@` is in lower case and NFC. The domain is in lower-case ASCII (IDNA, UTS 46),
+ * so a domain in another script appears as `xn--…`. Whoever can read mail to the canonical form owns the
+ * account, however the address was written.
  *
- * Returns `undefined` for text that is not an address, and for addresses that could be mistaken for another
- * one. These contain invisible characters (even where a script uses them), compatibility characters, or mixed
- * letters of Latin, Greek, Cyrillic and Armenian before `@`. Quoted local parts, addresses in brackets and
- * hosts without a dot do not count as addresses.
+ * Returns `undefined` for a string that is not an address, and for addresses that could be mistaken for
+ * another one. Such addresses contain invisible characters (even where a script uses them), compatibility
+ * characters, or mixed letters of Latin, Greek, Cyrillic and Armenian before `@`. Quoted local parts, IP
+ * addresses in brackets and hosts without a dot do not count as addresses.
  */
 export function canonicalEmail(text: string): string | undefined {
   const at = text.lastIndexOf("@");
@@ -45,7 +45,7 @@ function isLocalPart(local: string): boolean {
   );
 }
 
-/** Returns a domain in lower-case ASCII, or `undefined` for text that is not a domain. */
+/** Returns a domain in lower-case ASCII, or `undefined` for a string that is not a domain. */
 export function canonicalDomain(text: string): string | undefined {
   if (NO_DOMAIN.test(text)) return undefined;
   const domain = domainToASCII(text.normalize("NFC"));
@@ -55,8 +55,8 @@ export function canonicalDomain(text: string): string | undefined {
 }
 
 /**
- * The schema of an e-mail address in a call. It returns the form of {@link canonicalEmail}, at most 254
- * bytes.
+ * The schema of an email address in a call. It converts the address to the form of {@link canonicalEmail} and
+ * allows at most 254 bytes.
  */
 export const emailAddress = z
   .string()

@@ -10,7 +10,7 @@ import type { VaultClient } from "../vault/client.ts";
 import { grantAlphaCredits } from "./ledger/amounts.ts";
 
 /**
- * Returns the schema of a displayed name: 1 to `max` characters after trimming, in NFC, without control
+ * Returns the schema of a display name: 1 to `max` characters after trimming, in NFC, without control
  * characters, line breaks and hidden characters.
  */
 export function displayName(max: number) {
@@ -27,7 +27,7 @@ export function displayName(max: number) {
 const profileBody = z.object({ first_name: displayName(100), last_name: displayName(100) });
 const profileAnswer = z.object({ onboarding_step: z.literal("account_type") });
 
-/** `POST /v1/auth/onboarding/profile`: the first step of onboarding, which can be done once. */
+/** `POST /v1/auth/onboarding/profile`: the first step of onboarding. It can be completed once. */
 export function profileRoute({ db }: { db: Database }): Route {
   return route({
     id: "set_profile",
@@ -76,9 +76,9 @@ type RootKey = Awaited<ReturnType<VaultClient["createKey"]>>;
  * `POST /v1/auth/onboarding/account-type`: the last step of onboarding. The vault creates the account's root
  * key. Then one transaction writes the identity, the step and the alpha credits.
  *
- * The request for the key uses an idempotency key made from the account's id, and the ceiling that the first
- * attempt stored. So an interrupted attempt leaves the step unchanged, and the next attempt gets the same
- * key, on any replica and under any setting.
+ * The request for the root key uses an idempotency key derived from the account's id, and the ceiling that
+ * the first attempt stored. So an interrupted attempt leaves the step unchanged. The next attempt gets the
+ * same root key, on any replica and with any setting.
  */
 export function accountTypeRoute(deps: AccountTypeDeps): Route {
   return route({
@@ -119,8 +119,8 @@ async function createRootKey(deps: AccountTypeDeps, accountId: string): Promise<
 }
 
 /**
- * Returns the ceiling of the account's root key: the current setting, unless an earlier attempt stored
- * another one.
+ * Returns the ceiling of the account's root key: the ceiling that an earlier attempt stored, otherwise the
+ * current setting.
  */
 async function noteCeiling(
   { db, accountCeiling }: AccountTypeDeps,

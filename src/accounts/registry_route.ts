@@ -29,8 +29,8 @@ const VALIDATORS = { ...LIFETIME, ETag: "Identifies this version of the record" 
 const CACHE = { "cache-control": "public, max-age=60" };
 
 /**
- * `GET /v1/registry/principals/{human_id}`: the root key behind certificates. The answer is the same for
- * every id without a root key.
+ * `GET /v1/registry/principals/{human_id}`: the root key that certificates derive from. All ids without a
+ * root key receive the same answer.
  */
 export function registryRoute({ db }: { db: Database }): Route {
   return route({
@@ -61,8 +61,9 @@ export function registryRoute({ db }: { db: Database }): Route {
 /**
  * Returns the public record of a root key.
  *
- * This service never rotates root keys, so each key is the first of its chain, and its record is as old as
- * the account. No account has an anchor: the sign-in address belongs to a person and is not published.
+ * This service never rotates root keys. So each key is the first in its chain, and its record has the
+ * account's creation time. No account has an anchor: the sign-in address belongs to a person and is not
+ * published.
  */
 async function findRootKey(db: Database, humanId: string): Promise<z.infer<typeof answer> | undefined> {
   if (!isKeyId(humanId)) return undefined;

@@ -25,11 +25,11 @@ export type AccountsDeps = {
   tokens: SessionTokens;
   rates: ClientRates;
   bounds: CodeBounds;
-  /** URL of the page that links in sign-in mails open. */
+  /** URL of the page that links in sign-in emails open. */
   signInUrl: string | undefined;
   /** Alpha credits of a new account, in micro-USD. */
   alphaCredits: number;
-  /** The ceiling of new root keys. `undefined` means no ceiling. */
+  /** The scope ceiling of new root keys. `undefined` means no ceiling. */
   accountCeiling: string[] | undefined;
   log: Logger;
 };

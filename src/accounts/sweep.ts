@@ -7,9 +7,9 @@ import { HISTORY_SECONDS } from "./sign_in/sign_in_mails.ts";
 const DAY_SECONDS = 24 * 60 * 60;
 
 /**
- * Deletes rows that can no longer have an effect:
- * - sign-in mails and rate limits that no bound counts any more;
- * - sessions whose refresh token ended at least one refresh lifetime ago;
+ * Deletes rows that no longer have any effect:
+ * - sign-in emails and rate counts that no limit counts any more;
+ * - sessions whose refresh token expired at least one refresh lifetime ago;
  * - session families without sessions.
  *
  * Several replicas may run it concurrently.

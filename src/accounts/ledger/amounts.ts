@@ -5,7 +5,7 @@ import type { BalanceRow } from "../../db/tables.ts";
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;
 
-/** The highest single amount, in micro-USD: a million US dollars. */
+/** The highest amount of one grant in micro-USD: one million US dollars. */
 export const MOST_MICRO_USD = 1_000_000_000_000;
 
 const MICRO = 1_000_000;
@@ -13,9 +13,9 @@ const DECIMALS = 6;
 const DOLLARS = /^(0|[1-9]\d{0,6})(?:\.(\d{1,6}))?$/;
 
 /**
- * Parses an amount in US dollars into micro-USD. It must be above 0 and at most a million, with at most six
- * decimals, and contain only digits and a point. Returns `undefined` for any other text. Never reads the text
- * as a floating-point number.
+ * Parses an amount in US dollars and returns micro-USD. The amount must be above 0 and at most a million,
+ * with at most six decimals, and contain only digits and a point. Returns `undefined` for any other string.
+ * Never parses the amount as a floating-point number.
  */
 export function parseUsd(text: string): number | undefined {
   const [match, whole = "", fraction = ""] = DOLLARS.exec(text) ?? [];
@@ -24,10 +24,10 @@ export function parseUsd(text: string): number | undefined {
   return amount > 0 && amount <= MOST_MICRO_USD ? amount : undefined;
 }
 
-/** The rule for a typed amount, to be used in error messages. */
+/** The rule for amounts in US dollars, for error messages. */
 export const USD_RULE = "a number of US dollars above 0 and up to 1000000, with at most six decimals";
 
-/** Formats micro-USD exactly in US dollars, with two decimals or as many more as needed. */
+/** Formats micro-USD as US dollars without rounding, with two decimals or as many more as needed. */
 export function formatUsd(microUsd: number): string {
   const amount = Math.abs(microUsd);
   const fraction = String(amount % MICRO).padStart(DECIMALS, "0");
@@ -37,31 +37,33 @@ export function formatUsd(microUsd: number): string {
 
 type Balance = Pick<BalanceRow, "balance_micro_usd" | "low_at_micro_usd">;
 
-/** A balance is low at this fraction (one fifth) of its value after the last credit. */
+/** Divisor of the low mark: credit is low at one fifth of the balance after the last grant. */
 const LOW_PART = 5;
 
 /**
- * The levels of an account's credit: `low` at its low mark or below, `exhausted` when it cannot pay for a
+ * The levels of an account's credit: `low` at or below its low mark, `exhausted` when it cannot pay for a
  * decision.
  */
 export const creditLevels = ["enough", "low", "exhausted"] as const;
 export type CreditLevel = (typeof creditLevels)[number];
 
-/** Returns the level of a balance. */
+/** Returns the credit level of a balance. */
 export function creditLevel({ balance_micro_usd, low_at_micro_usd }: Balance): CreditLevel {
   if (balance_micro_usd < VERIFICATION_PRICE_MICRO_USD) return "exhausted";
   return balance_micro_usd <= low_at_micro_usd ? "low" : "enough";
 }
 
-/** Returns the low mark of a balance that was just credited: 20 % of it, in whole micro-USD. */
+/**
+ * Returns the low mark of a balance that has just received credit: 20 % of the balance, in whole micro-USD.
+ */
 export function lowMark(balanceMicroUsd: number): number {
   return Math.floor(balanceMicroUsd / LOW_PART);
 }
 
 /**
- * Opens the account's balance with its alpha credits, in micro-USD: a posting from the book `grants` to the
- * account's book `credit`, and a balance of the same amount. A second call for the same account fails and
- * changes nothing.
+ * Opens the account's balance with its alpha credits, in micro-USD. Posts from the book `grants` to the
+ * account's book `credit`, and stores a balance of the same amount. A second call for the same account fails
+ * and changes nothing.
  */
 export async function grantAlphaCredits(
   tx: Transaction,

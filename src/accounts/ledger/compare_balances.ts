@@ -1,12 +1,12 @@
 import type { Database } from "../../db/database.ts";
 
 /**
- * Every kind of error that an account's ledger can have.
+ * The kinds of errors that reconciliation can find in an account's ledger.
  *
  * - `balance`: the balance differs from all credits minus all charges, in micro-USD
- * - `books`: postings between other books than those of their kind
- * - `charge_without_decision`: more charges at a moment than charged decisions in the history
- * - `decision_without_charge`: more charged decisions at a moment than charges
+ * - `books`: postings between other books than their kind requires
+ * - `charge_without_decision`: more charges at one moment than charged decisions in the history
+ * - `decision_without_charge`: more charged decisions at one moment than charges
  * - `grant_without_record`: postings of grants without a recorded grant of the same amount
  */
 export const differenceKinds = [
@@ -32,7 +32,7 @@ export type LedgerDifference = {
 export type LedgerCount = {
   account_id: string;
   postings: number;
-  /** Postings between other books than those of their kind. */
+  /** Number of postings between other books than their kind requires. */
   strays: number;
   /** The sum of the postings in the book `credit`. */
   credit: number;
@@ -42,13 +42,13 @@ export type LedgerCount = {
   lone_grants: number;
 };
 
-/** Returns the count of an account without postings, decisions and balance. */
+/** Returns the count of an account that has no postings, decisions or balance. */
 export function nothingOf(account_id: string): LedgerCount {
   const lone = { lone_charges: 0, lone_decisions: 0, lone_grants: 0 };
   return { account_id, postings: 0, strays: 0, credit: 0, balance: 0, ...lone };
 }
 
-/** Returns the differences that an account's count shows. */
+/** Returns the differences in an account's count. */
 export function differencesOf(count: LedgerCount): LedgerDifference[] {
   const { account_id } = count;
   const compared: [LedgerDifference["kind"], number, number][] = [
@@ -63,15 +63,15 @@ export function differencesOf(count: LedgerCount): LedgerDifference[] {
     .map(([kind, expected, found]) => ({ account_id, kind, expected, found }));
 }
 
-/** The moment at which the history begins. */
+/** SQL for the time at which the stored history begins. */
 const BEGIN = `(select coalesce(max(ends_at), '-infinity') from history_archives where dropped_at is not null)`;
 
 /*
- * - `posted`: the sum of an account's postings. A recorded grant refers to its posting and so cannot lose it.
- *   Only the other direction is compared.
- * - `moments`: a charge is posted at the moment of its decision, so both are counted for each moment. An
- *   invented charge cannot hide behind a missing one. Months that were dropped from the history have charges
- *   but no decisions, so they are left out.
+ * - `posted`: the sum of an account's postings. Each recorded grant refers to its posting, so the posting
+ *   cannot be missing. Only the other direction is compared.
+ * - `moments`: a charge is posted at the time of its decision, so charges and decisions are counted for each
+ *   time. An invented charge cannot hide behind a missing one. Months that were dropped from the history have
+ *   charges but no decisions, so they are left out.
  */
 const compared = (accounts: string, time: (column: string) => string) => `
 with posted as (
@@ -119,15 +119,15 @@ select * from compared`;
 
 /**
  * Result for the accounts from `first` up to, but not including, `end`: the number of accounts and postings,
- * and the counts of those that differ.
+ * and the counts of the accounts with differences.
  */
 type PageCount = { accounts: number; postings: number; differing: LedgerCount[] };
 
 type PageRow = { total_accounts: number; total_postings: number } & (LedgerCount | { account_id: null });
 
 /**
- * Counts accounts in one statement, so that all are read at the same moment. If `end` is null, counts all
- * accounts from `first`.
+ * Counts accounts in one statement, so that all accounts are read at the same time. If `end` is null, counts
+ * all accounts from `first`.
  */
 export async function countPage(
   database: Database,
@@ -139,12 +139,13 @@ export async function countPage(
 }
 
 /**
- * A part of an account's history. The moments are Postgres text with microseconds, `-infinity` or `infinity`.
+ * Part of an account's history: after the time `after`, up to and including `until`. Times are Postgres text
+ * with microseconds, `-infinity` or `infinity`.
  */
 type Slice = { account: string; after: string; until: string };
 
 /**
- * Counts an account's postings and decisions after one moment and up to another, and reads its current
+ * Counts an account's postings and decisions in one slice of its history, and reads the account's current
  * balance.
  */
 export async function countSlice(database: Database, slice: Slice): Promise<LedgerCount> {
@@ -152,7 +153,7 @@ export async function countSlice(database: Database, slice: Slice): Promise<Ledg
   return row ?? nothingOf(slice.account);
 }
 
-/** Runs one statement in its own transaction, with memory for its sorts. */
+/** Runs one statement in its own transaction, with more memory for sorting. */
 function read<Row>(database: Database, sql: string, values: Record<string, string | null>): Promise<Row[]> {
   return database.transaction(
     async (tx) => {

@@ -10,7 +10,7 @@ import { formatUsd, parseUsd, USD_RULE } from "./amounts.ts";
 import { readCreditState, readPostings } from "./credits_route.ts";
 import { GrantError, grantCredits } from "./grants.ts";
 
-/** Options of `deputize credits`, as they were typed. */
+/** Options of `deputize credits`, as given on the command line. */
 export type CreditsOptions = { account: string; json?: boolean };
 export type GrantOptions = CreditsOptions & { amount: string; reason: string; reference?: string };
 export type ListOptions = CreditsOptions & { limit?: string; cursor?: string };
@@ -18,7 +18,7 @@ export type ListOptions = CreditsOptions & { limit?: string; cursor?: string };
 /** The result of a command, as one JSON object and as lines of text. */
 type Report = { json: Record<string, unknown>; lines: string[] };
 
-/** An invalid command, which changed nothing. The message says what to enter instead. */
+/** An invalid command, which changed nothing. The message says how to correct the command. */
 class CreditsError extends Error {}
 
 type Account = { accountId: string; email: string };
@@ -26,7 +26,9 @@ type Account = { accountId: string; email: string };
 const reasonText = oneLine(200);
 const referenceText = z.string().regex(/^[\x21-\x7e]{1,128}$/);
 
-/** Runs `deputize credits grant`: credits an account, once for each reference. Throws `CreditsError`. */
+/**
+ * Runs `deputize credits grant`: grants credit to an account, once for each reference. Throws `CreditsError`.
+ */
 async function grant(
   db: Database,
   options: GrantOptions & { reference: string },
@@ -125,8 +127,8 @@ export type CreditsCommands = {
 
 /**
  * Creates commands that print their result, and any failure as one line on the error stream. Each returns an
- * exit status: 0 for success, 1 for a refusal, 2 if the database could not be used. After a status 2, a grant
- * may have been made. Its error line contains the reference with which the grant can be repeated safely.
+ * exit status: 0 for success, 1 for a refusal, 2 if the database could not be used. After status 2, a grant
+ * may have been made. The error line contains the reference with which the grant can be repeated safely.
  */
 export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommands {
   return {
@@ -165,7 +167,10 @@ function isCreditsError(error: unknown): error is Error {
   return error instanceof CreditsError || error instanceof GrantError || error instanceof ApiError;
 }
 
-/** Returns the driver's error message. An `AggregateError` has one for each address that was tried. */
+/**
+ * Returns the driver's error message. An `AggregateError` contains one message for each address that was
+ * tried.
+ */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);

@@ -28,8 +28,8 @@ const newestFirst: PageOrder = {
 };
 
 /**
- * Returns one page of an account's postings, newest first. Throws `invalid_request` for a cursor that did not
- * come from such a page.
+ * Returns one page of an account's postings, newest first. Throws `invalid_request` if the cursor did not
+ * come from an earlier page of postings.
  */
 export async function readPostings(
   db: Database,
@@ -92,9 +92,9 @@ export async function readCreditState(db: Database, accountId: string): Promise<
 }
 
 /**
- * `GET /v1/service/credits`: the balance from which decisions are paid, and its postings. An application sees
- * the balance, which its decisions depend on. It sees no postings, because they also show the account's other
- * connections.
+ * `GET /v1/service/credits`: the balance that pays for decisions, and its postings. An application sees the
+ * balance, because its decisions depend on the balance. It sees no postings, because they also show the
+ * account's other connections.
  */
 export function creditsRoute({ db }: { db: Database }): Route {
   return route({

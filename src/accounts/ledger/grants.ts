@@ -18,17 +18,20 @@ export type PostedGrant = Grant & {
   balance: number;
 };
 
-/** The highest balance, a thousand million US dollars. Numbers are exact far beyond it. */
+/**
+ * The highest balance: one billion US dollars, in micro-USD. A JavaScript number is exact far beyond this
+ * amount.
+ */
 const MOST_BALANCE = 1_000_000_000_000_000;
 
 /**
- * Credits an account in one transaction: a posting of kind `grant` from the book `grants` to the account's
- * book `credit`, the new balance, and the new low mark. The transaction and decisions that charge the account
- * wait for each other, so that neither change is lost.
+ * Grants credit to an account in one transaction: a posting of kind `grant` from the book `grants` to the
+ * account's book `credit`, the new balance, and the new low mark. The transaction and decisions that charge
+ * the account wait for each other, so that neither change is lost.
  *
- * If the reference was already used for the same account and amount, returns the earlier posting with its own
- * reason, and changes nothing. Throws `GrantError` if the reference was used for something else, if the
- * account has no balance yet, or if its balance would be too high.
+ * If the reference was already used for the same account and amount, returns the earlier posting with its
+ * original reason, and changes nothing. Throws `GrantError` if the reference was used for another account or
+ * amount, if the account has no balance yet, or if its balance would be too high.
  */
 export async function grantCredits(database: Database, grant: Grant, now: Date): Promise<PostedGrant> {
   return database.transaction(async (tx) => {

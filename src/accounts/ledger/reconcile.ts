@@ -14,7 +14,9 @@ import {
   nothingOf,
 } from "./compare_balances.ts";
 
-/** The age at which a moment is closed: nothing more is written to it, unless a clock is wrong. */
+/**
+ * The age at which a time is closed: no posting or event is written for it any more, unless a clock is wrong.
+ */
 const CLOSED_AFTER = "5 minutes";
 
 const leastOf = (select: (table: string) => string): string =>
@@ -27,9 +29,9 @@ const accountAt = (place: string) =>
   );
 
 /**
- * Returns the first account at or after `from`, and the end of its page. The accounts from `first` up to, but
- * not including, `end` have at most `rows` rows together in each table. `end` is null if all remaining
- * accounts fit.
+ * Returns the first account at or after `from`, and the end of the page that starts with it. The accounts
+ * from `first` up to, but not including, `end` have together at most `rows` rows in each table. `end` is null
+ * if all remaining accounts fit on the page.
  */
 export async function accountBounds(
   database: Database,
@@ -40,7 +42,7 @@ export async function accountBounds(
   return rows[0];
 }
 
-/** Returns the next account after one, or null. */
+/** Returns the next account after this account, or null if there is none. */
 export async function accountAfter(database: Database, account: string): Promise<string | null> {
   const next = leastOf(
     (table) => `(select account_id from ${table} where account_id > :account order by account_id limit 1)`,
@@ -50,8 +52,8 @@ export async function accountAfter(database: Database, account: string): Promise
 }
 
 /**
- * Returns the closed moment up to which an account has about `rows` postings or events after another moment.
- * Returns `infinity` if fewer are left, or if they reach into moments that are not closed.
+ * Returns the closed time up to which an account has about `rows` postings or events after the given time.
+ * Returns `infinity` if fewer remain, or if they extend into times that are not closed.
  */
 export async function sliceEnd(
   database: Database,
@@ -69,10 +71,10 @@ export async function sliceEnd(
   return rows[0].until;
 }
 
-/** The result of a reconciliation, with the numbers of compared accounts and postings. */
+/** The result of a reconciliation: the numbers of compared accounts and postings, and the differences. */
 export type Reconciliation = { accounts: number; postings: number; differences: LedgerDifference[] };
 
-/** About how many rows of each table one statement reads. */
+/** Approximate number of rows that one statement reads from each table. */
 const PAGE_ROWS = 100_000;
 const FIRST_ACCOUNT = "00000000-0000-0000-0000-000000000000";
 const FIRST_MOMENT = "-infinity";
@@ -83,10 +85,10 @@ const LAST_MOMENT = "infinity";
  * and its grants with the recorded grants. A posting has one amount and two books, so the sum over all books
  * is always 0.
  *
- * A decision affects only one account, so accounts are compared page by page, each page at one moment. An
- * account with more than `pageRows` rows is compared in slices of its history. If they show a difference, it
- * is compared again at one moment before the difference is reported. So no statement keeps a snapshot for
- * long. Changes nothing and does not block decisions.
+ * A decision affects only one account, so accounts are compared page by page, each page at one point in time.
+ * An account with more than `pageRows` rows is compared in slices of its history. If the slices show a
+ * difference, the account is compared again at one point in time before the difference is reported. So no
+ * statement keeps a snapshot for long. Changes nothing and does not block decisions.
  */
 export async function reconcileLedger(
   database: Database,
@@ -132,8 +134,8 @@ async function compareLarge(database: Database, account: string, rows: number): 
 }
 
 /**
- * Adds the count of a slice to the counts of earlier slices. The balance is that of the latest statement, so
- * charges after it are not included.
+ * Adds the count of a slice to the counts of earlier slices. The balance is that of the latest slice, so
+ * charges after the slice are not included.
  */
 function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
   return {
@@ -151,18 +153,18 @@ function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
 const MOST_LOGGED = 100;
 const SUBJECT = "ledger";
 
-/** The result of the last reconciliation, with the number of differences of each kind. */
+/** The stored result of the last reconciliation, with the number of differences of each kind. */
 type LedgerReport = { accounts: number; postings: number; differences: Record<DifferenceKind, number> };
 type DifferenceKind = (typeof differenceKinds)[number];
 
-/** Returns the last reconciliation of any worker, or `undefined` before the first one. */
+/** Returns the last reconciliation by any worker, or `undefined` before the first reconciliation. */
 export const readReconciliation = (database: Database) => readReport<LedgerReport>(database, SUBJECT);
 
 /**
- * Creates a reconciliation for a long-running process. It logs the first 100 differences by account and
- * counts all by kind in the metric `deputize_ledger_differences`. The metric `deputize_ledger_accounts`
- * counts the compared accounts. It also stores these numbers in the database for readers that cannot compare
- * so much themselves.
+ * Creates a reconciliation for a long-running process. It logs the first 100 differences by account. The
+ * metric `deputize_ledger_differences` counts all differences by kind, and `deputize_ledger_accounts` counts
+ * the compared accounts. It also stores these numbers in the database, for readers that cannot compare so
+ * many accounts themselves.
  */
 export function createReconciliation({
   database,

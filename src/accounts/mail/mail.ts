@@ -5,16 +5,16 @@ import type { ApiConfig } from "../../config.ts";
 import type { Logger } from "../../log.ts";
 import { handOver, type Mail, type Mailer } from "./smtp.ts";
 
-/** Milliseconds for each answer of the server, and for sending a whole mail. */
+/** Milliseconds for each response of the mail server, and for sending a whole message. */
 const STEP_MS = 10_000;
 const TOTAL_MS = 30_000;
 
 type MailConfig = Pick<ApiConfig, "SMTP_URL" | "MAIL_FROM">;
 
 /**
- * Creates the mailer that the settings name. With `SMTP_URL`, it uses that SMTP server, with 10 seconds for
- * each answer and 30 for a mail. Without it, it uses a mailbox in memory, which is also returned. The
- * settings allow that in development only.
+ * Creates the mailer that the settings select. With `SMTP_URL`, it uses that SMTP server, with 10 seconds for
+ * each response and 30 for a message. Otherwise it uses a mailbox in memory, which is also returned. The
+ * settings allow the mailbox in development only.
  */
 export function createMailer(
   { SMTP_URL, MAIL_FROM }: MailConfig,
@@ -55,20 +55,21 @@ function domainOf(from: string): string {
   return /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? "localhost";
 }
 
-/** A mail in the development mailbox. */
+/** A message in the development mailbox. */
 export type DeliveredMail = Mail & { sentAt: Date };
 
 /**
- * The development mailbox: stores and shows mail instead of sending it. Never use it for real people's codes.
+ * The development mailbox: stores and shows messages instead of sending them. Never use it for codes of real
+ * users.
  */
 export type Mailbox = Mailer & {
-  /** Returns the latest 100 mails, newest first. */
+  /** Returns the latest 100 messages, newest first. */
   list(): DeliveredMail[];
 };
 
 const KEPT_MAILS = 100;
 
-/** Creates a mailbox in memory. It also logs the first line of each mail. */
+/** Creates a mailbox in memory. It also logs the first line of each message. */
 export function createMailbox({ log, clock }: { log: Logger; clock: Clock }): Mailbox {
   let mails: DeliveredMail[] = [];
   return {

@@ -3,27 +3,28 @@ import type MimeNode from "nodemailer/lib/mime-node";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import type SMTPTransport from "nodemailer/lib/smtp-transport";
 
-/** One text mail. A mail with an `id` has the same Message-ID each time that it is sent. */
+/** A plain-text email. A message with an `id` has the same Message-ID each time it is sent. */
 export type Mail = { id?: string; to: string; subject: string; text: string };
 
-/** Sends mail. */
+/** Sends emails. */
 export type Mailer = {
   /**
-   * Resolves when the server accepted the mail, and rejects when it did not. If that cannot be known, because
-   * the connection ended after the text was begun, rejects with an error that has `inDoubt: true`.
+   * Resolves when the server accepted the message, and rejects when the server did not. If the connection
+   * ended after sending of the text began, the result is unknown. Then rejects with an error that has
+   * `inDoubt: true`.
    */
   send(mail: Mail): Promise<void>;
   close(): void;
 };
 
-/** Whether the server may have accepted a mail although a mailer threw this error. */
+/** Returns whether the server may have accepted a message although the mailer threw this error. */
 export function isInDoubt(error: unknown): boolean {
   return error instanceof Error && "inDoubt" in error && error.inDoubt === true;
 }
 
 /**
- * Whether a mailer's error means that the server refused this address or text permanently. It is then no
- * outage, and the server would refuse the same mail again.
+ * Returns whether a mailer's error means that the server refused this address or text permanently. Such an
+ * error is not an outage, and the server would refuse the same message again.
  */
 export function isRefusedForGood(error: unknown): boolean {
   const { command, responseCode } = error as { command?: unknown; responseCode?: number };
@@ -31,23 +32,24 @@ export function isRefusedForGood(error: unknown): boolean {
 }
 
 /**
- * Returns the log fields of a mail that could not be sent: the error codes of the library and the server,
- * never address or text.
+ * Returns log fields for an email that could not be sent: the error codes of the library and the server, but
+ * never the address or the text.
  */
 export function describeMailError(error: unknown): { smtp_code: unknown; smtp_response_code: unknown } {
   const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
   return { smtp_code: code, smtp_response_code: responseCode };
 }
 
-/** A mail server as the library reads its URL: how to connect and how to log in. */
+/** How the library connects and logs in to a mail server, parsed from the server's URL. */
 type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
 
 /**
- * Sends one mail to a server, on its own connection, within `totalMs`. Throws an error with `inDoubt: true`
- * if the text was begun and the server did not refuse it.
+ * Sends one message to a server, on its own connection, within `totalMs`. Throws an error with `inDoubt:
+ * true` if sending of the text began and the server did not refuse the message.
  *
- * The library's own transport sends a mail for a non-ASCII address even to a server without SMTPUTF8, which
- * may deliver it elsewhere. This function sends such a server neither address nor text.
+ * The library's own transport sends a message for a non-ASCII address even to a server without SMTPUTF8. That
+ * server may deliver the message to another address. This function sends such a server neither address nor
+ * text.
  */
 export async function handOver(server: SmtpServer, message: MimeNode, totalMs: number): Promise<void> {
   const connection = new SMTPConnection(server.options);
@@ -77,7 +79,8 @@ async function converse(
 ): Promise<void> {
   await step((done) => connection.connect(done));
   const isAscii = /^[\0-\x7f]*$/.test([envelope.from, ...envelope.to].join());
-  // Before the login, this is the answer to EHLO. After STARTTLS, it is the answer to the second EHLO.
+  // Before the login, `lastServerResponse` is the response to EHLO. After STARTTLS, it is the response to the
+  // second EHLO.
   if (!isAscii && !offersUtf8(connection.lastServerResponse)) {
     throw Object.assign(new Error("The mail server does not support SMTPUTF8"), { code: "ENOUTF8" });
   }
@@ -91,7 +94,7 @@ function step(run: (done: (error?: Error | null) => void) => void): Promise<void
   return new Promise((resolve, reject) => run((error) => (error ? reject(error) : resolve())));
 }
 
-/** Rejects when the connection fails, which not every step notices, or when the time is over. */
+/** Rejects when the connection fails, which not every step notices, or after `totalMs`. */
 function failureOf(connection: SMTPConnection, totalMs: number, over: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     connection.on("error", reject);
@@ -101,7 +104,7 @@ function failureOf(connection: SMTPConnection, totalMs: number, over: AbortSigna
   });
 }
 
-/** Whether an answer to EHLO contains a line for SMTPUTF8. Its first line is the server's name. */
+/** Returns whether an EHLO response offers SMTPUTF8. Its first line is the server's name and is skipped. */
 function offersUtf8(answer: string | false): boolean {
   return answer !== false && /\n250[ -]SMTPUTF8\b/i.test(answer);
 }

@@ -7,7 +7,7 @@ import type { Reader } from "../../events/published.ts";
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 
-/** Seconds between a failed attempt and the next one: 12 attempts over 75 hours and 51 minutes. */
+/** Seconds between a failed attempt and the next attempt: 12 attempts over 75 hours and 51 minutes. */
 export const RETRY_DELAYS = [
   MINUTE,
   5 * MINUTE,
@@ -22,13 +22,13 @@ export const RETRY_DELAYS = [
   24 * HOUR,
 ] as const;
 
-/** Attempts after which a notice has failed. */
+/** Number of attempts after which a notice has failed permanently. */
 export const MAX_ATTEMPTS = RETRY_DELAYS.length + 1;
 
-/** Seconds that a claim lasts. This is longer than an attempt and recording its result can take. */
+/** Seconds after which a claim expires. An attempt and recording its result take less time. */
 export const CLAIM_SECONDS = 60;
 
-/** A notice that this process may send until its claim ends. `attempts` includes this attempt. */
+/** A notice that this process may send until its claim expires. `attempts` includes this attempt. */
 export type ClaimedNotice = {
   event_id: string;
   type: string;
@@ -55,15 +55,15 @@ returning n.event_id, n.type, n.payload, n.attempts,
   ) as email`;
 
 /**
- * Claims up to `count` notices that are due, the one that is due longest first. A claim counts as an attempt
- * even if the process dies. The notice is then due again when the claim ends.
+ * Claims up to `count` notices that are due, longest overdue first. A claim counts as an attempt even if the
+ * process dies. The notice is then due again when the claim expires.
  */
 export async function claimNotices(db: Database, count: number, now: Date): Promise<ClaimedNotice[]> {
   const { rows } = await db.raw(CLAIM, { count, now, until: addSeconds(now, CLAIM_SECONDS) });
   return rows;
 }
 
-/** Records that a notice was sent, unless its claim ended and another process has it. */
+/** Records that a notice was sent, unless this claim expired and another process claimed the notice. */
 export async function recordSent(db: Database, notice: ClaimedNotice, now: Date): Promise<void> {
   await own(db, notice).update({ state: "sent", next_attempt_at: null, settled_at: now });
 }
@@ -90,7 +90,7 @@ function own(db: Database, { event_id, attempts }: ClaimedNotice) {
   return db("notices").where({ event_id, attempts, state: "waiting" });
 }
 
-/** Returns how many notices wait to be sent, and for how many seconds the oldest one has waited. */
+/** Returns how many notices are waiting, and how many seconds the oldest one has waited. */
 export async function readWaiting(
   db: Database,
   now: Date,
@@ -103,13 +103,13 @@ export async function readWaiting(
   return { waiting, oldestSeconds };
 }
 
-/** Name of the consumer and the events that it reads. */
+/** The notice consumer's name and the events that it reads. */
 export const noticeReader = { name: "notices", aggregateType: "account" } as const satisfies Reader;
 
 /**
- * Creates the consumer that stores one notice for each account event, due immediately. It sends nothing: only
- * the role that reaches the mail server sends. It ignores event types that this version does not know, and
- * throws for an invalid payload.
+ * Creates the consumer that stores one notice for each account event, due immediately. It sends no email:
+ * only the role with access to the mail server sends. It ignores event types that this version does not know,
+ * and throws for an invalid payload.
  */
 export function createNoticeConsumer({ clock }: { clock: Clock }): Consumer {
   return {

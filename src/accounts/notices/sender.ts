@@ -21,14 +21,14 @@ type NoticeOutcome = "sent" | "retried" | "failed";
 
 /** The metrics of notices. */
 type NoticeMetrics = {
-  /** Sets how many notices wait, and for how many seconds the oldest one has waited. */
+  /** Sets how many notices are waiting, and how many seconds the oldest one has waited. */
   waiting(count: number, oldestSeconds: number): void;
   attempt(outcome: NoticeOutcome): void;
 };
 
 /**
- * Registers the metrics of notices. A growing age of the oldest notice means that the mail server accepts
- * nothing.
+ * Registers the metrics of notices. If the age of the oldest notice keeps growing, the mail server accepts no
+ * messages.
  */
 export function createNoticeMetrics({ registry }: Pick<Metrics, "registry">): NoticeMetrics {
   const registers = [registry];
@@ -69,18 +69,18 @@ type NoticeDeps = {
   attemptMs?: number;
 };
 
-/** The most mails that are sent at the same time. */
+/** Maximum number of messages sent at the same time. */
 const BATCH = 8;
 const ATTEMPT_MS = 15_000;
 const PAUSE_MS = 2_000;
 
 /**
- * Creates a sender of notices. A step claims the notices that are due, sends them, and returns whether there
- * were any. It throws if the database is unavailable.
+ * Creates a sender of notices. One step claims the notices that are due, sends them, and returns whether any
+ * were due. It throws if the database is unavailable.
  *
- * A notice is mailed at least once. It is mailed again only if the result of an attempt is unknown or could
- * not be recorded. Its Message-ID contains the event's id each time. While a mail server is unavailable,
- * attempts fail; there are 12 over three days.
+ * Each notice is sent at least once. It is sent again only if the result of an attempt is unknown or could
+ * not be recorded. Each message has the same Message-ID, which contains the event's id. While a mail server
+ * is unavailable, attempts fail. A notice has 12 attempts over three days.
  */
 export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDeps): {
   step(): Promise<boolean>;
@@ -132,7 +132,7 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
 }
 
 /**
- * Starts to send notices. `stop` resolves after the current attempts end. Several processes may run it
+ * Starts sending notices. `stop` resolves when the running attempts have finished. Several processes may send
  * concurrently.
  */
 export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {

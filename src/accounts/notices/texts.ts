@@ -2,11 +2,12 @@ import type { AccountEvent, AccountEventOf } from "../../events/kinds.ts";
 import { formatUsd } from "../ledger/amounts.ts";
 import type { Mail } from "../mail/smtp.ts";
 
-/** Data of the installation that notices contain: its URL, its service word, and whom to ask for credit. */
+/** Data of the installation in notices: its base URL, its service word, and the contact for more credit. */
 export type Place = { baseUrl: string; word: string; contact?: string | undefined };
 
 /**
- * Returns the mail about an event: what happened, its consequences, and what to do. It contains no secret.
+ * Returns the email about an event: what happened, its consequences, and what to do. The email contains no
+ * secret.
  */
 export function noticeText(event: AccountEvent, place: Place): Pick<Mail, "subject" | "text"> {
   switch (event.type) {

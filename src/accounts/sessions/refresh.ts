@@ -17,7 +17,7 @@ import {
 } from "./sessions.ts";
 
 /**
- * Seconds within which the client that used a refresh token may send it again and receives the same answer.
+ * Seconds within which the client that used a refresh token may send it again. It receives the same answer.
  */
 export const REPEAT_SECONDS = 10;
 
@@ -25,23 +25,23 @@ const answer = z.object({ expires_at: z.iso.datetime().describe("End of the new 
 
 type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Logger };
 
-/** A refresh as it arrived: the token's hash, the tokens it is exchanged for, and the client that sent it. */
+/** A refresh request: the token's hash, the tokens that replace it, and the client that sent it. */
 type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
 /**
  * `POST /v1/auth/refresh`: creates the next session of the family, with a new refresh and CSRF token. The
- * session before it ends now.
+ * previous session ends immediately.
  *
- * The call needs only the refresh cookie, because the session that it renews has usually expired. The CSRF
- * header is checked against that session first. Without it, nothing changes, and the token does not count as
- * used.
+ * The call needs only the refresh cookie, because the session that it renews has usually expired. First, the
+ * CSRF header is checked against that session. If it does not match, nothing changes, and the token does not
+ * count as used.
  *
  * The same token from the same network and user agent within 10 seconds comes from a second tab, or from a
  * client that lost the answer. It receives exactly the same cookies, so it does not matter which answer a
  * browser keeps. Such repetitions are logged, at most 60 a minute for an account.
  *
  * Any other second use means that two parties have the token, and one of them stole it. Nobody can tell which
- * one. So the family ends, and both must sign in again.
+ * party is the thief. So the family ends, and both must sign in again.
  */
 export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   const logs = { log, tellRepeat: createPacedLines("info", { log, clock }) };
@@ -78,8 +78,8 @@ export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
 }
 
 /**
- * Refreshes the session, or repeats the earlier answer, or ends a family whose token was reused. Locks the
- * session's row first, so exactly one of several concurrent refreshes is the first use.
+ * Refreshes the session, repeats the earlier answer, or ends a family whose token was reused. Locks the
+ * session's row first, so only one of several concurrent refreshes counts as the first use.
  */
 async function refreshOnce(
   tx: Transaction,
@@ -115,8 +115,8 @@ async function refreshOnce(
 }
 
 /**
- * Returns the answer to the token's first use, if this is a repetition of it and that session was not
- * refreshed since.
+ * Returns the answer to the first use of the token if this request repeats that use. Otherwise, or if the
+ * session from the first use was refreshed since then, returns `undefined`.
  */
 async function repeatedAnswer(
   tx: Transaction,
@@ -141,7 +141,7 @@ async function endReusedFamily(tx: Transaction, used: SessionRow, now: Date, log
   log.warn(familyOf(used), "a refresh token was used twice: its session ended");
 }
 
-/** Returns the log fields of a session: no token, and nothing from which one could be guessed. */
+/** Returns log fields that identify a session: no token, and nothing from which a token could be guessed. */
 function familyOf({ account_id, family_id }: SessionRow): { account_id: string; family_id: string } {
   return { account_id, family_id };
 }

@@ -105,7 +105,7 @@ async function findMemberships(db: Database, accountId: string) {
   }));
 }
 
-/** Returns the level of a balance, or null without a balance. */
+/** Returns the level of a balance, or null if the account has no balance. */
 function levelOf({
   balance_micro_usd,
   low_at_micro_usd,

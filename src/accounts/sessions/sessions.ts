@@ -6,8 +6,8 @@ import { networkOf } from "../../rates/client_rates.ts";
 import type { CookieChange, MemberRole, SessionCaller } from "../../route.ts";
 
 /**
- * Checks a double-submit CSRF token: whether the header equals the cookie, and both are the token of this
- * session (`csrfHash` is its SHA-256). Takes the same time for every input.
+ * Checks a double-submit CSRF token: the header must equal the cookie, and both must be the token of this
+ * session (`csrfHash` is the SHA-256 of that token). Takes the same time for every input.
  */
 export function csrfMatches(
   cookie: string | undefined,
@@ -24,7 +24,8 @@ function digest(text: string): Buffer {
 }
 
 /**
- * The three secrets of a session. They exist only here and in the browser. The database stores their SHA-256.
+ * The three secrets of a session. They exist only in this process and in the browser. The database stores
+ * their SHA-256 hashes.
  */
 export type Tokens = { sessionToken: string; refreshToken: string; csrfToken: string };
 
@@ -33,8 +34,8 @@ export type SessionTokens = {
   /** Returns random tokens for a sign-in. */
   first(): Tokens;
   /**
-   * Returns the tokens for which a refresh token is exchanged. They are always the same, so two answers to
-   * one refresh token agree. Nobody can derive them from the refresh token without the service's key.
+   * Returns the tokens that replace a refresh token. The same refresh token always gives the same tokens, so
+   * two answers to one refresh token agree. Nobody can derive them without the service's key.
    */
   next(refreshToken: string): Tokens;
   /**
@@ -45,8 +46,8 @@ export type SessionTokens = {
 };
 
 /**
- * Creates tokens with a separate key, derived from the 32-byte sealing key. So every replica creates the same
- * ones.
+ * Creates tokens with a separate key, derived from the 32-byte sealing key. So all replicas create the same
+ * tokens.
  */
 export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
   const key = Buffer.from(hkdfSync("sha256", sealingKey, "", "deputize session tokens v1", 32));
@@ -66,18 +67,21 @@ export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
   };
 }
 
-/** Seconds that a session is valid (specification §5: 15 minutes). It is over at exactly this age. */
+/**
+ * Seconds for which a session is valid (specification §5: 15 minutes). A session of exactly this age has
+ * expired.
+ */
 const SESSION_SECONDS = 15 * 60;
-/** Seconds that a refresh token is valid: 30 days from the sign-in or refresh that created it. */
+/** Seconds for which a refresh token is valid: 30 days from the sign-in or refresh that created it. */
 export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 
-/** A session as it is sent to the browser. */
+/** A new session's tokens and expiry, as sent to the browser. */
 export type IssuedSession = Tokens & { expiresAt: Date };
 
 /**
- * A live session of a person, with their role in their own account. `other` is the account `actFor` with the
- * person's role there, or `null` if they are not a member of it. `csrfHash` is the SHA-256 of the session's
- * CSRF token.
+ * A person's live session, with their role in their own account. `other` is the account `actFor` with the
+ * person's role there, or `null` if they are not a member of that account. `csrfHash` is the SHA-256 of the
+ * session's CSRF token.
  */
 export type LiveSession = Pick<SessionCaller, "sessionId" | "familyId" | "onboardingStep"> & {
   own: { accountId: string; email: string; organization: boolean; role: MemberRole | null };
@@ -85,14 +89,14 @@ export type LiveSession = Pick<SessionCaller, "sessionId" | "familyId" | "onboar
   csrfHash: Buffer;
 };
 
-/** Returns the SHA-256 of a token, the only form in which it is stored. */
+/** Returns the SHA-256 hash of a token. Tokens are stored only as this hash. */
 export function hashToken(token: string): Buffer {
   return hash("sha256", token, "buffer");
 }
 
 /**
- * Starts a family of sessions at a sign-in. All sessions from later refreshes belong to the family and end
- * with it.
+ * Starts a family of sessions when a person signs in. All sessions from later refreshes belong to the family
+ * and end with it.
  */
 export async function startFamily(
   tx: Transaction,
@@ -128,9 +132,9 @@ export async function startSession(
 }
 
 /**
- * Returns a function that finds the live session of a token: created less than 15 minutes ago, not refreshed
- * since, and its family not ended. It reads the onboarding step and the membership in the account `actFor`
- * with the session, so they are never out of date.
+ * Returns a function that finds the live session of a token. The session was created less than 15 minutes ago
+ * and not refreshed since, and its family has not ended. One query reads the session, the onboarding step and
+ * the membership in the account `actFor`, so all are current.
  */
 export function createFindSession({ db, clock }: { db: Database; clock: Clock }) {
   return async (token: string, actFor?: string): Promise<LiveSession | undefined> => {
@@ -175,7 +179,7 @@ export function createFindSession({ db, clock }: { db: Database; clock: Clock })
 }
 
 /**
- * Returns the cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing
+ * Returns the cookies of a session. The CSRF cookie lives as long as the refresh token, because a refresh
  * needs both. So a browser that was closed for an hour can continue without a new code.
  */
 export function sessionCookies(session: IssuedSession): CookieChange[] {
@@ -186,7 +190,7 @@ export function sessionCookies(session: IssuedSession): CookieChange[] {
   ];
 }
 
-/** Cookies that remove a session from the browser. */
+/** Cookie changes that remove a session from the browser. */
 export const clearedCookies: CookieChange[] = (["session", "refresh", "csrf"] as const).map((name) => ({
   name,
   value: "",

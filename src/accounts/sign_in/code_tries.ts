@@ -2,20 +2,22 @@ import { timingSafeEqual } from "node:crypto";
 import type { Database, Transaction } from "../../db/database.ts";
 import { CODE_TRIES } from "./codes.ts";
 
-/** A code as it was presented. `clientHash` identifies the browser, or is `null` without a cookie. */
+/**
+ * A code that a caller sent, as hashes. `clientHash` identifies the browser. It is `null` if the call had no
+ * cookie.
+ */
 export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash: Buffer | null };
 
-/** A code that was found right but not yet spent. */
+/** A correct code that has not been spent yet. */
 export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | undefined };
 
 /**
- * Checks a code of six digits. Counts the try before the comparison, so that concurrent tries cannot outrun
- * the count. Compares it with the browser's own code if it has one, otherwise with the code that is valid
- * without a cookie. `whose` selects which of the two this call may try.
+ * Checks a six-digit code. Counts the try before comparing the code, so concurrent tries cannot exceed the
+ * limit. Compares the code with the browser's own code if it has one, otherwise with the code that is valid
+ * without a cookie. `whose` selects which of the two codes this call may try.
  *
- * Returns the code if it is right, and "wrong" if there is another valid code of that kind. Returns
- * `undefined` if there is nothing to compare with: no code exists, it is older than 10 minutes, or it was
- * tried too often.
+ * Returns the code if it is correct, and "wrong" if it differs from the valid code. Returns `undefined` if
+ * there is no code to compare with: none exists, it is older than 10 minutes, or it was tried too often.
  */
 export async function tryDigits(
   db: Database,
@@ -45,7 +47,7 @@ export async function tryDigits(
 }
 
 /**
- * Returns the valid link code of an address, for any browser. Nobody can guess such a code, so tries are not
+ * Returns the valid link code of an address, for any browser. Nobody can guess a link code, so tries are not
  * counted.
  */
 export async function findLink(
@@ -63,8 +65,8 @@ export async function findLink(
 }
 
 /**
- * Spends a code: its mail and this try no longer count. Returns false if it was spent or replaced since it
- * was tried.
+ * Spends a code. Its email and this try no longer count against the limits. Returns false if the code was
+ * spent or replaced in the meantime.
  */
 export async function spendCode(tx: Transaction, { mailId, tried }: RightCode, now: Date): Promise<boolean> {
   const spent = await tx("sign_in_mails")

@@ -17,31 +17,34 @@ import {
 
 const MINUTE = 60;
 const DAY = 24 * 60 * MINUTE;
-/** Seconds for which wrong tries count after their code's end. */
+/** Seconds for which wrong tries count after their code has expired or was replaced. */
 export const HISTORY_SECONDS = 30 * DAY;
-/** Seconds in which a client's mails with six digits are counted. */
+/** Seconds over which a client's emails with six-digit codes are counted. */
 const CLIENT_SECONDS = 15 * MINUTE;
-/** Seconds after the mail of a link in which no other mail is sent. */
+/** Seconds after an email with a link in which no other email is sent. */
 const LINK_PAUSE_SECONDS = 30 * MINUTE;
 /**
- * Seconds for which a planned link counts as mailed. Mailing takes less time, so an older planned link was
- * never mailed.
+ * Seconds for which a planned email with a link counts as sent. Sending takes less time, so an older plan was
+ * never sent.
  */
 const MAILING_SECONDS = MINUTE;
 
 /**
- * The browser that requests a code, identified by its cookie. `anonymous` if it sent none and the cookie is
- * new.
+ * The browser that requests a code, identified by its cookie. `anonymous` is true if the browser sent no
+ * cookie and received a new one.
  */
 type CodeClient = { cookie: string; anonymous: boolean };
 
-/** A mail that may be sent now. It counts immediately. Its code becomes valid with {@link noteMailed}. */
+/**
+ * An email that may be sent now. It counts against the limits immediately. Its code becomes valid with {@link
+ * noteMailed}.
+ */
 export type PlannedMail = { mailId: string; kind: "digits" | "link"; code: string };
 
 /**
- * Plans the next mail with a code to an address. Returns `undefined` while a link is waiting that was mailed,
- * or planned within the last minute. Concurrent calls for an address run one after the other, so each sees
- * the plans before it.
+ * Plans the next email with a code to an address. Returns `undefined` if a recent link is waiting, or if a
+ * link was planned within the last minute. Concurrent calls for one address run one after the other, so each
+ * call sees the earlier plans.
  */
 export async function planMail(
   db: Database,
@@ -77,10 +80,10 @@ export async function planMail(
 }
 
 /**
- * Makes the code valid of a mail that the server accepted, or may have accepted. Six digits replace the
- * earlier code of the same browser. If the browser had no cookie, they also replace the code that is valid
- * without a cookie. They replace no other code. A link replaces nothing. Returns whether a code was replaced
- * that could still be used.
+ * Makes a code valid after the server accepted its email, or may have accepted it. A six-digit code replaces
+ * the earlier code of the same browser. If the browser had no cookie, it also replaces the code that is valid
+ * without a cookie. It replaces no other code. A link code replaces nothing. Returns whether it replaced a
+ * code that could still be used.
  */
 export async function noteMailed(db: Database, mailId: string, now: Date): Promise<{ resent: boolean }> {
   return db.transaction(async (tx) => {
@@ -110,14 +113,14 @@ export async function noteMailed(db: Database, mailId: string, now: Date): Promi
   });
 }
 
-/** Deletes a mail that no server accepted. It no longer counts, and earlier codes remain valid. */
+/** Deletes an email that no server accepted. It no longer counts, and earlier codes remain valid. */
 export async function forgetMail(db: Database, mailId: string): Promise<void> {
   await db("sign_in_mails").where({ mail_id: mailId }).delete();
 }
 
 /**
- * Plans the notice of repeated failures to an address: after `from` or more wrong codes in 24 hours, and at
- * most once in that time. Returns the mail's id and the number of wrong codes.
+ * Plans the email that reports failures to an address: after `from` or more wrong codes in 24 hours, and at
+ * most once in that time. Returns the email's id and the number of wrong codes.
  */
 export async function planNotice(
   db: Database,
@@ -143,7 +146,10 @@ export async function planNotice(
   });
 }
 
-/** Counts valid or planned mails that no server has accepted yet, and returns when one was last accepted. */
+/**
+ * Counts valid or planned emails that no server has accepted yet, and returns when the server last accepted
+ * one.
+ */
 export async function readMailsUnderWay(
   db: Database,
   now: Date,
@@ -192,12 +198,12 @@ async function readHistory(tx: Transaction, asked: Asked, now: Date): Promise<Ad
   return rows[0];
 }
 
-/** Seconds for which the sign-in cookie identifies a browser, from its last code on. */
+/** Seconds for which the sign-in cookie identifies a browser, counted from its last code. */
 const SIGN_IN_SECONDS = 30 * 24 * 60 * 60;
 
 /**
- * Returns the browser that requests a code, with its cookie. Creates a new cookie for a call without a
- * well-formed one.
+ * Returns the browser that requests a code, with its cookie. Creates a new cookie if the call has none or a
+ * malformed one.
  */
 export function codeClient(cookie: string | undefined): CodeClient {
   const known = knownCookie(cookie);
@@ -207,8 +213,8 @@ export function codeClient(cookie: string | undefined): CodeClient {
 }
 
 /**
- * Returns the value of a well-formed sign-in cookie, otherwise `undefined`. The cookie proves nothing. It
- * only separates the codes of different browsers.
+ * Returns the sign-in cookie's value if it is well-formed, otherwise `undefined`. The cookie proves nothing.
+ * It only separates the codes of different browsers.
  */
 export function knownCookie(cookie: string | undefined): string | undefined {
   return cookie !== undefined && /^[A-Za-z0-9_-]{43}$/.test(cookie) ? cookie : undefined;

@@ -7,7 +7,7 @@ import { forgetMail, planNotice } from "./sign_in_mails.ts";
 const NOBODY_ASKS = "Nobody who works for us will ask you for it.";
 const NOT_YOU = "If you did not try to sign in, you need not do anything.";
 
-/** Returns the mail with a code of six digits. */
+/** Returns the email with a six-digit code. */
 export function digitsMail(email: string, code: string): Mail {
   return {
     to: email,
@@ -22,9 +22,9 @@ export function digitsMail(email: string, code: string): Mail {
 }
 
 /**
- * Returns the mail with a long code. With `signInUrl`, it contains a link to that page with the code after
- * `#`, which browsers do not send. Opening the link does not sign anybody in, so a program that follows links
- * in mails does not use the code up.
+ * Returns the email with a link code. With `signInUrl`, it contains a link to that page with the code after
+ * `#`, which browsers do not send. Opening the link does not sign anyone in, so a program that follows links
+ * in emails does not use up the code.
  */
 export function linkMail(email: string, code: string, signInUrl: string | undefined): Mail {
   const link = signInUrl === undefined ? [] : ["", "Or open this link:", "", `${signInUrl}#code=${code}`];
@@ -44,7 +44,7 @@ export function linkMail(email: string, code: string, signInUrl: string | undefi
   };
 }
 
-/** Returns the mail that reports repeated failures to an address. */
+/** Returns the email that reports repeated failures to an address. */
 function noticeMail(email: string, tries: number): Mail {
   return {
     to: email,
@@ -67,9 +67,9 @@ function lines(...text: string[]): string {
 export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes: CodeHashes; log: Logger };
 
 /**
- * Sends a mail to an address after five or more wrong codes in 24 hours, at most once in that time, whether
- * or not it has an account. Never rejects because of the mail server: the next wrong code sends a notice that
- * could not be mailed.
+ * Sends an email to an address after five or more wrong codes in 24 hours, at most once in that time, whether
+ * or not the address has an account. Never rejects because of the mail server. If sending fails, the next
+ * wrong code tries again.
  */
 export async function tellOfFailures(
   { db, mailer, hashes, log }: FailureNotice,

@@ -34,9 +34,9 @@ type VerifyCodeDeps = FailureNotice & {
 };
 
 /**
- * `POST /v1/auth/email/verify-code`: signs in, and opens the account at the first sign-in. One transaction
+ * `POST /v1/auth/email/verify-code`: signs in. The first sign-in also opens the account. One transaction
  * spends the code, opens the account and creates the session. Repeated wrong codes are reported to the
- * address by mail.
+ * address by email.
  */
 export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
   const { db, clock, rates, hashes, tokens } = deps;
@@ -79,9 +79,9 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
 }
 
 /**
- * Returns the code if it is right. Only the code's own limit counts a try of the browser's own code, so
- * nobody in its network can prevent the browser from signing in. Every other try counts for the network
- * first.
+ * Returns the code if it is correct. A try of the browser's own code counts only against that code's limit,
+ * so nobody in the same network can prevent the browser from signing in. Every other try counts against the
+ * network's limit first.
  */
 async function findRight(
   { db, rates }: Pick<VerifyCodeDeps, "db" | "rates">,
@@ -100,8 +100,8 @@ async function findRight(
 type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;
 
 /**
- * Returns the account of an address, and opens it if there is none. Two concurrent first sign-ins find the
- * same account.
+ * Returns the account of an address, and opens an account if the address has none. Two concurrent first
+ * sign-ins get the same account.
  */
 async function openAccount(tx: Transaction, email: string, now: Date): Promise<OpenAccount> {
   await tx("accounts")
