@@ -38,7 +38,7 @@ import { recoveriesPage } from "./pages/webhooks/recoveries.ts";
 import { webhookSecretPage } from "./pages/webhooks/webhook_secret.ts";
 import { welcomeAccountPage, welcomeNamePage } from "./pages/welcome.ts";
 
-/** Every page of the console. The server and the tests use this list. */
+/** All pages of the console. The server and the tests use this list. */
 export const consolePages: readonly Page[] = [
   homePage,
   requestsPage,

@@ -5,7 +5,7 @@ import { brotliCompressSync, gzipSync } from "node:zlib";
 import type Koa from "koa";
 import { CONSOLE } from "./places.ts";
 
-/** URLs of the files that pages load. */
+/** URLs of the static files that pages load. */
 export type Assets = { style: string; script: string; htmx: string; icon: string };
 
 type File = { type: string; plain: Buffer; br: Buffer; gzip: Buffer };
@@ -14,8 +14,8 @@ const FOLDER = `${CONSOLE}/assets/`;
 const HERE = join(import.meta.dirname, "..");
 
 /**
- * Reads the files that pages load, once. A file's URL contains a hash of its bytes, so browsers may cache it
- * forever. A URL of another version is not found.
+ * Reads the static files that pages load, once. A file's URL contains a hash of its content, so browsers may
+ * cache it forever. A URL with another hash returns 404.
  */
 export function readAssets(root: string): { assets: Assets; serve: Koa.Middleware } {
   const files = new Map<string, File>();

@@ -36,7 +36,7 @@ type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 
 /**
  * The answers of the operations that pages call, by operation id. Each operation that a page declares needs
- * an entry here.
+ * an entry in this type.
  */
 export type Answers = {
   get_session: SessionAnswer;
@@ -132,7 +132,7 @@ export type Answers = {
 /** The id of an operation that pages may call. */
 export type OperationId = keyof Answers;
 
-/** The input of a call. `once` sends the idempotency key that the form contained. */
+/** The input of a call. With `once`, the call sends the idempotency key that the form contained. */
 export type CallInput = {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
@@ -141,7 +141,7 @@ export type CallInput = {
 };
 
 /**
- * Calls an operation of the API for the person whose request a page answers: with their cookies, the CSRF
- * token of their form, and the account that they act for. Throws a refusal as `ApiError`.
+ * Calls an API operation for the person who requested the page: with their cookies, the CSRF token of their
+ * form, and the account that they act for. Throws a refusal as `ApiError`.
  */
 export type Call = <Id extends OperationId>(id: Id, input?: CallInput) => Promise<Answers[Id]>;

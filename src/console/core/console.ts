@@ -23,16 +23,16 @@ import { ACCOUNT, actingFor, CONSOLE, createFindPage, sameFor, splitAccount } fr
 import { submitForm, withNotice } from "./submit_form.ts";
 import { type Begun, beginVisit, type Requested, refuseEarly, whoIsSignedIn } from "./visit.ts";
 
-/** The parts of the console. */
+/** Dependencies of the console. */
 export type ConsoleParts = {
   pages: readonly Page[];
   assets: Assets;
   clock: Clock;
-  /** The contact for more credit and help: a mail address or a URL. */
+  /** The contact for more credit and help: an email address or a URL. */
   contact?: string | undefined;
 };
 
-/** The page for addresses without a page. */
+/** The page for URLs that no page has. */
 const NOWHERE: Page = {
   id: "nowhere",
   path: "",
@@ -45,18 +45,18 @@ const NOWHERE: Page = {
   },
 };
 
-/** The request data to use when its address cannot be read. */
+/** Stands in for the request data if the URL cannot be read. */
 const NOTHING = { page: NOWHERE, params: {}, query: {}, account: undefined, sent: undefined };
 
-/** The progress of a request. */
+/** The data about a request that an error page needs. */
 type UnderWay = {
   requested?: Requested;
   begun?: Begun;
-  /** Whether the form's action has begun. */
+  /** Whether the form's action has started. */
   isSubmitted?: boolean;
 };
 
-/** Creates the console. It answers each request separately and keeps nothing between requests. */
+/** Creates the console. It handles each request separately and keeps nothing between requests. */
 export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
   return (deps: SiteDeps): Site => {
     const { inProcess, isForRole, cookies, settle, readBody, baseUrl, names } = deps;
@@ -95,14 +95,15 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
       takeFile(requested, visit.session?.account_id);
       return pageOf(frame, page, outcome?.status).catch(async (error: unknown) => {
         const isNotFound = error instanceof ApiError && error.code === "not_found";
-        // The page's subject is gone, if the address names one.
+        // Parameters in the URL name the page's subject, so `not_found` means that this subject no longer
+        // exists.
         const isGone = outcome?.status === 404 && isNotFound && Object.keys(requested.params).length > 0;
         if (!isGone) throw error;
         return outcomeReply(frame, withNotice(await above(visit, { page, pages }), visit, page), 200);
       });
     }
 
-    /** Returns the error page. Calls no operation, because that call may be the one that fails. */
+    /** Returns the error page. Calls no operation, because that operation may be the one that fails. */
     function refuse(exchange: Exchange, underWay: UnderWay, error: ApiError): Reply {
       const { requested = { exchange, ...NOTHING }, isSubmitted = false } = underWay;
       const { visit, cookies } = underWay.begun ?? beginVisit(visitDeps, requested, undefined);
@@ -155,8 +156,8 @@ async function pageOf(frame: Omit<Frame, "title" | "content">, page: Page, statu
 }
 
 /**
- * Returns where to go after a form whose page is gone with its subject: another submission, or another
- * person, has already done the same.
+ * Returns where to go after a form if its page no longer exists. Another submission or another person has
+ * already performed the form's action.
  */
 async function above(visit: Visit, places: { page: Page; pages: readonly Page[] }): Promise<Outcome> {
   const { session } = await visit.renewed();
@@ -170,14 +171,15 @@ function outcomeReply(frame: Omit<Frame, "title" | "content">, outcome: Outcome,
   return pageReply({ ...frame, ...outcome }, outcome.status ?? status);
 }
 
-/** Whether htmx requests a part of an open page. */
+/** Returns whether htmx requests part of a page that is already open. */
 function isPart({ exchange, sent }: Requested): boolean {
   return sent === undefined && exchange.request.headers["hx-request"] !== undefined;
 }
 
 /**
- * Whether a form was sent from a page of this origin. Relies on the browser's `Sec-Fetch-Site` header, which
- * no page can set, or on `Origin` if that is missing. Refuses a request without both.
+ * Returns whether a form was sent from a page of this origin. Relies on the browser's `Sec-Fetch-Site`
+ * header, which no page can set, or on `Origin` if `Sec-Fetch-Site` is missing. Returns false for a request
+ * without both headers.
  */
 function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
   const site = headers["sec-fetch-site"];
@@ -186,18 +188,21 @@ function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
 }
 
 /**
- * The most files that one person may download at the same time. Each keeps part of its content in memory
- * until it is read.
+ * Maximum number of files that one person may download at the same time. Part of each file stays in memory
+ * until the person has received it.
  */
 export const MAX_CONCURRENT_FILES = 3;
 const AGAIN_MS = 10_000;
 
-/** Counts a file page for the person who requested it, from before it is created until its response ends. */
+/**
+ * Counts a file download for the person who requested it, until the response ends. Call it before the file is
+ * created.
+ */
 type TakeFile = (requested: Requested, person: string | undefined) => void;
 
 /**
- * Counts files in this process. Throws `rate_limited` when a person already downloads as many files as they
- * may.
+ * Counts file downloads in this process. Throws `rate_limited` if a person is already downloading
+ * `MAX_CONCURRENT_FILES` files.
  */
 function createFilesUnderWay(): TakeFile {
   const counts = createKeyCounts();

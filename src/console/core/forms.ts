@@ -5,17 +5,17 @@ import type { Texts } from "../texts/texts.ts";
 
 /** The fields of a submitted form. */
 export type Fields = {
-  /** Returns a field's value, or an empty text if there is no such field. */
+  /** Returns a field's value, or an empty string if there is no such field. */
   get(name: string): string;
-  /** Returns every value of a field, for instance of the ticked boxes. */
+  /** Returns all values of a field, for instance of checked boxes. */
   all(name: string): string[];
-  /** Returns all pairs in the order in which they were sent. */
+  /** Returns all names and values in the order in which they were sent. */
   pairs(): [string, string][];
 };
 
 const FORM_TYPE = /^application\/x-www-form-urlencoded\s*(;\s*charset="?utf-8"?\s*)?$/i;
 
-/** Creates fields from pairs. */
+/** Creates `Fields` from names and values. */
 export function fieldsOf(pairs: Iterable<[string, string]>): Fields {
   const held = new URLSearchParams([...pairs]);
   return {
@@ -25,7 +25,7 @@ export function fieldsOf(pairs: Iterable<[string, string]>): Fields {
   };
 }
 
-/** Returns the fields of a form's body. Throws `invalid_request` for a body that no form of a page sends. */
+/** Parses the body of a submitted form. Throws `invalid_request` for a body that no form of a page sends. */
 export function readFields(contentType: string | undefined, body: Buffer): Fields {
   if (!FORM_TYPE.test(contentType ?? "")) {
     throw new ApiError("invalid_request", "content-type: must be application/x-www-form-urlencoded");
@@ -37,38 +37,39 @@ export function readFields(contentType: string | undefined, body: Buffer): Field
   return fieldsOf(new URLSearchParams(text));
 }
 
-/** Returns the messages of an `invalid_request` by the name of the field in the body. */
+/** Splits an `invalid_request` message into one message for each field of the body, by field name. */
 export function faultsByField(message: string): Map<string, string> {
   const faults = [...message.matchAll(/(?:^|; )body\.([\w.[\]]+): (.+?)(?=; body\.|$)/g)];
   return new Map(faults.map(([, field = "", fault = ""]) => [field, fault]));
 }
 
-/** Seconds for which the notice of an action can be shown. */
+/** Seconds for which the notice about an action can be shown. */
 export const NOTICE_SECONDS = 60;
 
 /**
- * Returns the CSRF token for a browser in which nobody is signed in yet. It is derived from the browser's
- * sign-in cookie, which another site can neither read nor send.
+ * Returns the CSRF token for a browser in which nobody is signed in yet. The token is derived from the
+ * browser's sign-in cookie, which another site can neither read nor send.
  */
 export function browserToken(cookie: string): string {
   return hash("sha256", `console form ${cookie}`, "base64url");
 }
 
-/** Whether a form contained the token of this cookie. */
+/** Returns whether a form's token was derived from this cookie. */
 export function isOfBrowser(token: string, cookie: string | undefined): boolean {
   return cookie !== undefined && isEqual(token, browserToken(cookie));
 }
 
 /**
- * Returns a notice for an address: its name, with a proof that it was created for this browser at this
- * moment. The key is the browser's token. So an address that somebody else made up shows no notice.
+ * Returns the value that makes a URL show a notice: the notice's name, with a proof that this service created
+ * it for this browser at this time. `key` is the browser's CSRF token. So a URL made up by someone else shows
+ * no notice.
  */
 export function provenNotice(notice: string, key: string, now: Date): string {
   const made = Math.floor(now.getTime() / 1000).toString(36);
   return `${notice}.${made}.${proofOf(`${notice}.${made}`, key)}`;
 }
 
-/** Returns the name of a notice if its proof is valid for this browser and recent. */
+/** Returns a notice's name if its proof is recent and valid for this browser. */
 export function noticeIn(text: string, key: string, now: Date): string | undefined {
   const [, notice = "", made = "", proof = ""] = /^(\w+)\.([0-9a-z]{1,9})\.([\w-]+)$/.exec(text) ?? [];
   const age = now.getTime() / 1000 - Number.parseInt(made, 36);
@@ -85,7 +86,7 @@ function isEqual(one: string, other: string): boolean {
   return given !== undefined && right !== undefined && timingSafeEqual(given, right);
 }
 
-/** Turns a message into a sentence with a capital and a full stop. */
+/** Converts a message to a sentence with an initial capital and a period. */
 export function sentence(message: string): string {
   const text = `${message.charAt(0).toUpperCase()}${message.slice(1)}`;
   return /[.!?…]$/.test(text) ? text : `${text}.`;
@@ -94,9 +95,9 @@ export function sentence(message: string): string {
 const HIDDEN_ONES = new RegExp(HIDDEN, "gu");
 
 /**
- * Returns the API's message in words for people, without the field that it names first and without messages
- * about other fields. Replaces invisible characters, and those that reverse the text around them, with their
- * code points.
+ * Returns the API's message in words for people. Omits the field name at its start and messages about other
+ * fields. Replaces invisible characters, and characters that reverse the surrounding text, with their code
+ * points.
  */
 export function inWords({ errors }: Texts, message: string): string {
   const place = /^(?:(?:body|query|params|constraints)(?:\.[\w.[\]]+)?|[a-z]+(?:_[a-z]+)+): /;

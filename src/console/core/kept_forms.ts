@@ -5,28 +5,32 @@ import { type Fields, fieldsOf } from "./forms.ts";
 import type { Outcome, Visit } from "./page.ts";
 import { CONSOLE, isConsolePath, RENEW } from "./places.ts";
 
-/** The field of every form that contains the account id of the person who wrote it. */
+/** The hidden field of every form. It contains the account id of the person who filled in the form. */
 export const WRITER = "person";
 
-/** A form that was submitted after the session's end. Pages pass it on until the person sends it again. */
+/**
+ * A form that was submitted after the session expired. Pages pass the form on until the person sends it
+ * again.
+ */
 const kept = z.object({
   path: z.string().refine(isConsolePath),
   fields: z.array(z.tuple([z.string(), z.string()])).max(2_000),
 });
 
-/** Returns the stored text of a form that is to be sent again to this page. */
+/** Serializes a form so that it can be sent again to this page. */
 function keep(path: string, sent: Fields): string {
   return JSON.stringify({ path, fields: sent.pairs().filter(([name]) => name !== "csrf") });
 }
 
-/** Returns a hidden field with a kept form, or `undefined` without one. */
+/** Returns a hidden field with the serialized form, or `undefined` if there is none. */
 export function keptField(text: string): Html | undefined {
   return text === "" ? undefined : html`<input type="hidden" name="kept" value=${text} />`;
 }
 
 /**
- * Returns the page that keeps a form: with `ended`, until the session is renewed; with `stale`, until the
- * person sends it again with the token of the current session. The form is never sent automatically.
+ * Returns the page that keeps a submitted form. With `ended`, it is kept until the session is renewed. With
+ * `stale`, it is kept until the person sends it again with the current session's token. The form is never
+ * sent automatically.
  */
 export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Outcome {
   const path = pathOf(visit);
@@ -45,14 +49,14 @@ export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Ou
   };
 }
 
-/** Whether a form was written while another person was signed in. */
+/** Returns whether a form was filled in while another person was signed in. */
 export function isOfAnother({ session }: Visit, sent: Fields): boolean {
   const writer = sent.get(WRITER);
   return session !== undefined && writer !== "" && writer !== session.account_id;
 }
 
 /**
- * Returns the page that says that a form was written by another person. The form cannot be sent from there.
+ * Returns a page that says that another person filled in the form. The form cannot be sent from this page.
  */
 export function foreignForm({ texts: { kept: words, errors }, session, own }: Visit): Outcome {
   return {
@@ -64,8 +68,9 @@ export function foreignForm({ texts: { kept: words, errors }, session, own }: Vi
 }
 
 /**
- * Returns the page from which the signed-in person can send a form again that they wrote. Returns `undefined`
- * if there is no form, or if it is not from this console.
+ * Returns the page from which the signed-in person can send their own form again. If another person filled in
+ * the form, returns a page without it. Returns `undefined` if there is no form, or if the form is not from
+ * this console.
  */
 export function sendAgain(visit: Visit, text: string): Outcome | undefined {
   const read = text === "" ? undefined : kept.safeParse(readJson(text)).data;
@@ -84,8 +89,8 @@ export function sendAgain(visit: Visit, text: string): Outcome | undefined {
 type Unanswered = { visit: Visit; sent: Fields; isSubmitted: boolean; error: ApiError };
 
 /**
- * Returns the page for a form without an answer, from which it can be sent again unchanged. Only if the
- * action had not begun does the page know that nothing was done.
+ * Returns the page to show if a form's action failed without a definite result. The same form can be sent
+ * again from this page. The page says that nothing was done only if the action had not started.
  */
 export function unansweredForm({ visit, sent, isSubmitted, error }: Unanswered) {
   const { kept: words, errors } = visit.texts;

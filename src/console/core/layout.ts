@@ -18,10 +18,10 @@ export type Frame = {
   content: Html;
 };
 
-/** If part of an open page cannot be updated, it stays as it is. */
+/** Statuses after which htmx leaves an open page's part unchanged, because the part could not be updated. */
 const noSwap = [204, 304, "4xx", "5xx"];
 const HTMX = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: "same-origin", noSwap });
-/** Minutes before its end at which a session's end is announced. */
+/** Minutes before a session expires at which the page announces it. */
 const ANNOUNCED_MINUTES = 2;
 
 /** Returns the whole document around a page's content. */
@@ -57,8 +57,8 @@ function layout(frame: Frame): Html {
 }
 
 /**
- * Returns the notice of the latest action. The notice of a sign-out needs no proof: nobody is signed in, so
- * it is true, and the browser has no token.
+ * Returns the notice about the latest action. A sign-out notice needs no proof: nobody is signed in, so the
+ * notice is true, and the browser has no token.
  */
 function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit): string | undefined {
   const { notice = "" } = query;
@@ -68,8 +68,8 @@ function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit)
 }
 
 /**
- * Returns the announcement that the session ends soon. A style sheet shows it when the time comes. The script
- * also shows it, counts down, and renews the session without leaving the page.
+ * Returns the announcement that the session will expire soon. A style sheet shows the announcement at the
+ * right time. With scripts, it also counts down and can renew the session without leaving the page.
  */
 function sessionEnd(visit: Visit): Html | undefined {
   const { session, texts, own, now } = visit;
@@ -86,7 +86,8 @@ function sessionEnd(visit: Visit): Html | undefined {
 type Header = Pick<Frame, "visit" | "pages" | "page">;
 
 /**
- * Returns the header of every page: the navigation, the account that the person acts for, and the sign-out.
+ * Returns the header of every page: the navigation, the account that the person acts for, and the sign-out
+ * button.
  */
 export function header(frame: Header): Html {
   const { visit } = frame;
@@ -101,7 +102,7 @@ export function header(frame: Header): Html {
   </header>`;
 }
 
-/** Returns the navigation, which narrow screens show behind a button. */
+/** Returns the navigation. Narrow screens show it behind a button. */
 function navigation({ visit, pages, page }: Header): Html {
   const { texts, at, acting } = visit;
   const entries = pages
@@ -120,8 +121,8 @@ function navigation({ visit, pages, page }: Header): Html {
 type Entry = { page: Page } & NonNullable<Page["navigation"]>;
 
 /**
- * Returns the `aria-current` value of an entry: `page` for this page, `true` for a page that this page
- * belongs to.
+ * Returns the `aria-current` value of a navigation entry: `page` if it leads to this page, `true` if this
+ * page belongs to it.
  */
 function currentOf({ page, also = [] }: Entry, path = ""): "page" | "true" | undefined {
   if (page.path === path) return "page";
@@ -131,7 +132,7 @@ function currentOf({ page, also = [] }: Entry, path = ""): "page" | "true" | und
 
 /**
  * Returns the menu with the current account, the person's other accounts, their own account page, and the
- * sign-out.
+ * sign-out button.
  */
 function who(frame: Header): Html {
   const { visit, page } = frame;
@@ -177,7 +178,10 @@ function signOut({ visit }: Header): Html {
   </form>`;
 }
 
-/** Returns a banner if the current account's credit is low or exhausted. The credit page shows it itself. */
+/**
+ * Returns a banner if the current account's credit is low or exhausted. Returns none on the credit page,
+ * which shows the same information.
+ */
 export function creditBanner({ visit, page }: Header): Html | undefined {
   const { acting, texts } = visit;
   const level = acting?.credit;
@@ -187,7 +191,7 @@ export function creditBanner({ visit, page }: Header): Html | undefined {
   </aside>`;
 }
 
-/** Allow pages to load and send only content of this origin. */
+/** Response headers that allow pages to load from and send to this origin only. */
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": [
@@ -203,16 +207,16 @@ const HEADERS = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
-  // Without this, a form's `Origin` would be `null`.
+  // With a stricter policy, browsers would send a form with `Origin: null`.
   "referrer-policy": "same-origin",
 };
 
-/** Returns the reply with a page. */
+/** Returns the reply that contains a page. */
 export function pageReply(frame: Frame, status = 200): Reply {
   return { status, headers: HEADERS, body: renderDocument(layout(frame)) };
 }
 
-/** Returns the reply with a file, which the browser saves and does not display. */
+/** Returns the reply that contains a file. The browser saves the file and does not display it. */
 export function fileReply({ name, type, content, rest }: PageFile): Reply {
   if (!/^[\w-][\w.-]*$/.test(name)) {
     throw new Error("A file's name may contain only letters, digits, `.`, `_` and `-`");
@@ -226,22 +230,25 @@ export function fileReply({ name, type, content, rest }: PageFile): Reply {
   return { status: 200, headers, body: content, ...(rest && { rest }) };
 }
 
-/** Redirects to an address with `GET`, whatever method the request had. */
+/** Returns a redirect that browsers follow with `GET`, whatever method the request had. */
 export function redirectReply(location: string): Reply {
   return { status: 303, headers: { ...HEADERS, location }, body: "" };
 }
 
-/** Leaves a part of an open page unchanged. */
+/** Returns a reply that leaves part of an open page unchanged. */
 export function unchangedReply(): Reply {
   return { status: 204, headers: {}, body: "" };
 }
 
-/** Refuses a part of an open page. The part stays unchanged and is marked as out of date. */
+/**
+ * Returns a reply that refuses to update part of an open page. The part stays unchanged and is marked as out
+ * of date.
+ */
 export function refusedPartReply({ session }: Visit): Reply {
   return { status: session === undefined ? 401 : 403, headers: {}, body: "" };
 }
 
-/** Returns the error page. */
+/** Returns the reply that contains the error page. */
 export function errorReply(frame: Omit<Frame, "title" | "content">, error: ApiError): Reply {
   const { texts, at, own, acting, session } = frame.visit;
   const home = acting === undefined && session !== undefined ? own(ACCOUNT) : at("/");

@@ -12,40 +12,41 @@ export type Acting = SessionAnswer["accounts"][number];
 /** The people who may see a page: everybody, a signed-in person, or a person whose onboarding is complete. */
 export type PageAccess = "public" | "signed_in" | "onboarded";
 
-/** A page of the console. Everything about it is declared, so that tests can visit every page. */
+/** A page of the console. All its parts are declared, so that tests can visit every page. */
 export type Page<D = unknown> = PageParts<D> & { access: PageAccess };
 
 type PageParts<D> = {
   /** Unique name, in snake_case. */
   id: string;
   /**
-   * Path below the base URL, with `{name}` parameters. A path below `/console` also exists for each
+   * Path below the base URL, with `{name}` parameters. Each path below `/console` also exists once for each
    * organization.
    */
   path: string;
   /**
-   * Every operation that the page calls. Any other call throws. Whoever may call the first operation may see
-   * the page.
+   * Every operation that the page calls. A call to any other operation throws. Everyone who may call the
+   * first operation may see the page.
    */
   operations: readonly OperationId[];
   /**
-   * The subject of the page. Default: the account that the person acts for.
-   * - `organization`: exists only for organizations.
+   * The page's subject. Default: the account that the person acts for.
+   * - `organization`: the page exists only for organizations.
    * - `person`: the signed-in person, whatever account they act for.
    * - `installation`: the whole service. Only service administrators may call its operations.
    */
   about?: "organization" | "person" | "installation";
   /**
-   * The forms' tokens are bound to the session, or before sign-in to the browser. Default: the session.
+   * Whether the forms' CSRF tokens are bound to the session, or to the browser (before sign-in). Default: the
+   * session.
    */
   boundTo?: "session" | "browser";
   /**
-   * Position and label in the navigation, which shows the page to everybody who may call its first operation.
+   * Position and label in the navigation. Everyone who may call the page's first operation sees the entry.
    */
   navigation?: {
     order: number;
     label: (texts: Texts) => string;
-    /** Paths of other pages that belong to this page. Pages below its own path always do. */
+    /** Paths of other pages that belong to this page. Pages below this page's path always belong to it. */
     also?: readonly string[];
   };
   /** Loads the page's data. Throws `Redirect` to send the browser to another page. */
@@ -54,28 +55,28 @@ type PageParts<D> = {
 
 type ShownPage<D> = {
   title(visit: Visit, data: D): string;
-  /** Returns the page that it belongs to; shown above the title. */
+  /** Returns the link to the parent page. It appears above the title. */
   back?(visit: Visit, data: D): Back;
-  /** Returns the content of `<main>` below the heading with the title. */
+  /** Returns the content of `<main>` below the title heading. */
   render(visit: Visit, data: D): Html;
   /** The forms of the page, by name. */
   forms?: Record<string, Form>;
 };
 
-/** The link to the page that a page belongs to. */
+/** The link from a page to its parent page. */
 export type Back = { to: string; text: string };
 
-/** A page that is a file for download. */
+/** A page that is a downloadable file. */
 type FilePage<D> = { file(visit: Visit, data: D): PageFile };
 
 /** A file that a browser saves and never displays. */
 export type PageFile = {
-  /** Its name: letters, digits, `.`, `_` and `-`. */
+  /** The file's name: letters, digits, `.`, `_` and `-`. */
   name: string;
-  /** Its media type. */
+  /** The file's media type. */
   type: string;
   content: string;
-  /** The rest of the content, piece by piece: for files of any length. */
+  /** The rest of the content in chunks, for files of any length. */
   rest?: AsyncIterable<string>;
 };
 
@@ -84,58 +85,57 @@ export function page<D>(declaration: PageParts<D> & { access?: PageAccess }): Pa
   return { access: "onboarded", ...declaration } as unknown as Page;
 }
 
-/** The handling of a form. */
+/** How a page handles one of its forms. */
 export type Form = {
-  /** The field beside which an error is shown whose message does not name a field. */
+  /** By error code: the field that shows the error if the message names no field. */
   errorFields?: Partial<Record<ErrorCode, string>>;
-  /** Messages for fields, where the API's own message is written for programs. */
+  /** Messages for fields that replace the API's own message where that is written for programs. */
   faults?: (texts: Texts) => Record<string, string>;
-  /** Changes nothing: shows the page again with the submitted fields. Such a form needs no token. */
+  /**
+   * The form changes nothing: it shows the page again with the submitted fields. Such a form needs no token.
+   */
   carries?: true;
   /**
-   * Performs the action. Returns where to go next, or an answer that must be shown only once, or `again` to
-   * show the page with the submitted fields. Throws `ApiError` for a refusal.
+   * Performs the action. Returns the next page, or a page that must be shown only once, or `again` to show
+   * this page with the submitted fields. Throws `ApiError` for a refusal.
    */
   submit(visit: Visit, fields: Fields): Promise<Outcome | "again">;
 };
 
-/** The result of a form: another page, perhaps with a notice there, or a page of its own. */
+/** The result of a form: another page, perhaps with a notice, or content to show directly. */
 export type Outcome = { to: string; notice?: NoticeId } | { title: string; content: Html; status?: number };
 
-/** The names of notices that pages show once. An address can name a notice but not contain free text. */
+/** The names of notices that pages show once. A URL can name a notice but not contain its text. */
 export type NoticeId = keyof Texts["notices"];
 
-/** A form that was refused: the errors and the submitted fields. */
+/** The errors and the submitted fields of a refused form. */
 export type Failure = {
   form: string;
   message: string;
-  /** Messages by field. */
+  /** Error messages by field name. */
   fields: ReadonlyMap<string, string>;
   typed: Fields;
-  /** Fields whose message is already shown beside them. */
+  /** Names of fields whose message already appears next to them. */
   said: Set<string>;
-  /** Whether its idempotency key was already used for something else. */
+  /** Whether the form's idempotency key was already used for another request. */
   isSpent?: boolean;
-  /**
-   * Whether the form showed the message. After a refusal, a page may omit the form, because the action was
-   * already done.
-   */
+  /** Whether the form showed the message. A page may omit the form if its action was already done. */
   isSaid?: true;
 };
 
-/** One request for a page. */
+/** One request for a page, as the page sees it. */
 export type Visit = {
   params: Record<string, string>;
   query: Record<string, string | undefined>;
   call: Call;
   /**
-   * Whether the signed-in person may call an operation for the account that they act for, or for another of
-   * their accounts. Pages do not offer what they may not do.
+   * Returns whether the signed-in person may call an operation for the account that they act for, or for
+   * another of their accounts. Pages do not offer forbidden actions.
    */
   may(id: OperationId, acting?: Acting): boolean;
-  /** The account that the person acts for, with their role there. Absent if they are not a member of it. */
+  /** The account that the person acts for, with their role in it. Absent if they are not a member of it. */
   acting: Acting | undefined;
-  /** The contact for more credit and help: a mail address or a URL, from a setting. */
+  /** The contact for more credit and help: an email address or a URL, from the settings. */
   contact: string | undefined;
   /** The session of the signed-in person. */
   session: SessionAnswer | undefined;
@@ -144,25 +144,26 @@ export type Visit = {
   texts: Texts;
   now: Date;
   /**
-   * Returns the address of a console page for the current account: `at("/requests")`, or `at("/")` for home.
+   * Returns the URL of a console page for the current account: `at("/requests")`, or `at("/")` for the home
+   * page.
    */
   at(path: string, query?: Record<string, string | undefined>): string;
-  /** Returns the address of a path of this origin, such as `/v1/auth/refresh/console`. */
+  /** Returns the URL of a path of this origin, such as `/v1/auth/refresh/console`. */
   own(path: string, query?: Record<string, string | undefined>): string;
-  /** How applications call the API: the URL of a path, and the name of a header. */
+  /** How applications call the API: the URL for a path, and the full name of a header. */
   outside: { url(path: string): string; header(name: string): string };
-  /** The address of this page, with its query. */
+  /** The URL of this page, with its query. */
   here: string;
-  /** The page's path below the base URL. `own(path)` is its address without a query. */
+  /** The page's path below the base URL. `own(path)` returns its URL without a query. */
   path: string;
   /** Returns the current value of a cookie, including changes by calls during this visit. */
   cookie(name: CookieName): string | undefined;
-  /** The token that every form of this visit contains. */
+  /** The CSRF token in every form of this page. */
   formToken: string;
   failure: Failure | undefined;
   /**
-   * Returns the visit with the current session, after a call that signed the person in or renewed their
-   * session.
+   * Returns the visit with the current session. Use it after a call that signed the person in or renewed
+   * their session.
    */
   renewed(): Promise<Visit>;
 };
@@ -173,7 +174,7 @@ export function signedIn({ session }: Visit): SessionAnswer {
   return session;
 }
 
-/** Redirects to another page instead. */
+/** Thrown by a page to redirect to another page. */
 export class Redirect extends Error {
   override readonly name = "Redirect";
   readonly to: string;
@@ -184,12 +185,12 @@ export class Redirect extends Error {
   }
 }
 
-/** Leaves an open page unchanged: the data that it polled for has not changed. */
+/** Thrown by a page to leave an open page unchanged, because its data has not changed. */
 export class Unchanged extends Error {
   override readonly name = "Unchanged";
 }
 
-/** Returns the error of a form's field, and marks it as shown beside the field. */
+/** Returns the error of a form field, and marks it as shown next to the field. */
 export function faultBeside({ failure }: Visit, { form, name }: { form: string; name: string }) {
   const fault = failure?.form === form ? failure.fields.get(name) : undefined;
   if (fault !== undefined) failure?.said.add(name);
@@ -198,7 +199,7 @@ export function faultBeside({ failure }: Visit, { form, name }: { form: string; 
 
 /**
  * Returns the message of a refused form, to be shown above it. Call it after the form's fields were created:
- * it contains the errors that they did not show.
+ * it contains only the errors that no field showed.
  */
 export function refusal(visit: Visit, form: string): Html | undefined {
   const { failure } = visit;
@@ -207,7 +208,10 @@ export function refusal(visit: Visit, form: string): Html | undefined {
   return alert(failure);
 }
 
-/** Returns a page's content. If the page no longer shows the refused form, its message comes first. */
+/**
+ * Returns a page's content. If the content no longer includes the refused form, the refusal's message comes
+ * first.
+ */
 export function withRefusal({ failure }: Visit, content: Html): Html {
   if (failure === undefined || failure.isSaid || failure.message === "") return content;
   return html`${alert(failure)}${content}`;

@@ -3,14 +3,14 @@ import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { Powers } from "../../http/authenticate.ts";
 import type { Acting, Page, Visit } from "./page.ts";
 
-/** The path of the console, below the base URL. */
+/** The console's path below the base URL. */
 export const CONSOLE = "/console";
-/** The page about the signed-in person. */
+/** The path of the page about the signed-in person. */
 export const ACCOUNT = `${CONSOLE}/account`;
-/** The page on which people enter an invitation's code. */
+/** The path of the page on which people enter an invitation code. */
 export const ACCEPT_INVITATION = `${CONSOLE}/invitations/accept`;
 /**
- * Pages whose paths receive the sign-in cookie and the refresh cookie. Browsers send these cookies to no
+ * Paths of the pages that need the sign-in cookie or the refresh cookie. Browsers send these cookies to no
  * other path.
  */
 export const SIGN_IN = "/v1/auth/email/console";
@@ -19,7 +19,7 @@ export const RENEW = "/v1/auth/refresh/console";
 
 const FOR = /^\/console\/for\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/|$)/;
 
-/** Splits a path into the account that it names and the path without it. */
+/** Splits a path into the account that it names and the rest of the path. */
 export function splitAccount(path: string): { account: string | undefined; path: string } {
   const account = FOR.exec(path)?.[1];
   return account === undefined ? { account, path } : { account, path: path.replace(FOR, CONSOLE) };
@@ -31,28 +31,28 @@ export function consolePath(account: string | undefined, path: string): string {
   return path === "/" ? start : `${start}${path}`;
 }
 
-/** Returns a path with its query, without `undefined` members. */
+/** Returns a path with a query. Omits parameters that are `undefined`. */
 export function withQuery(path: string, query: Record<string, string | undefined> = {}): string {
   const pairs = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
   return pairs.length === 0 ? path : `${path}?${new URLSearchParams(pairs)}`;
 }
 
 /**
- * Returns the console path that a request names as its way back, or the home page. The path must be valid as
- * it is: it cannot lead to another host or out of the console.
+ * Returns the console path that a request gives as its return path. Without a valid path, returns the home
+ * page. The path is used unchanged, so it must not lead to another host or out of the console.
  */
 export function wayBack(asked: string | undefined): string {
   return asked !== undefined && isConsolePath(asked) ? asked : CONSOLE;
 }
 
-/** Whether this is the path of a console page, perhaps with a query. */
+/** Returns whether this is the path of a console page, with or without a query. */
 export function isConsolePath(path: string): boolean {
   const form =
     /^\/console(\/[A-Za-z0-9_~%@:+,=-][A-Za-z0-9._~%@:+,=-]*)*\/?(\?[A-Za-z0-9._~%@:+,=&/!*'()-]*)?$/;
   return path.length <= 2_000 && form.test(path) && !/%(2f|5c|2e|0|1)/i.test(path.split("?")[0] ?? "");
 }
 
-/** Creates a function that finds the page of a path, and the path's parameters, with Koa's router. */
+/** Creates a function that finds a path's page and parameters with Koa's router. */
 export function createFindPage(pages: readonly Page[]) {
   const router = new Router({ sensitive: true });
   const known = new Map(pages.map((page) => [page.id, page]));
@@ -66,8 +66,8 @@ export function createFindPage(pages: readonly Page[]) {
 }
 
 /**
- * Returns the account that the signed-in person acts for: the named account, or by default their own.
- * `undefined` if they are not a member of it.
+ * Returns the account that the signed-in person acts for: the named account, or by default their own. Returns
+ * `undefined` if they are not a member of the account.
  */
 export function actingFor(
   session: SessionAnswer | undefined,
@@ -77,8 +77,8 @@ export function actingFor(
 }
 
 /**
- * Returns the powers of the signed-in person for an account. They are service administrators only when they
- * act for their own account.
+ * Returns the signed-in person's permissions for an account. They act as service administrator only in their
+ * own account.
  */
 export function powersOf(session: Visit["session"], acting: Acting | undefined): Powers {
   const isForThemselves = acting !== undefined && acting.account_id === session?.account_id;
@@ -88,15 +88,15 @@ export function powersOf(session: Visit["session"], acting: Acting | undefined):
   };
 }
 
-/** Whether a person who acts for this account may see a page. */
+/** Returns whether a person who acts for this account may see a page. */
 export function isOffered({ about, operations: [first] }: Page, visit: Visit, acting?: Acting): boolean {
   if (about === "organization" && acting?.organization_name == null) return false;
   return first === undefined || visit.may(first, acting);
 }
 
 /**
- * Returns the address of the same page for another account of the person. If the page is about one thing,
- * returns the list above it instead. If the role allows neither, returns the home page.
+ * Returns the URL of the same page for another of the person's accounts. A page about one object leads to the
+ * list above it. If the person's role allows neither, returns the home page.
  */
 export function sameFor(acting: Acting, visit: Visit, { page, pages }: Places): string {
   const here = page?.path.startsWith(CONSOLE) ? page.path.split("/") : [];
@@ -109,7 +109,7 @@ export function sameFor(acting: Acting, visit: Visit, { page, pages }: Places): 
 
 type Places = { page?: Page | undefined; pages: readonly Page[] };
 
-/** Returns the address of a console page for an account that the person may act for. */
+/** Returns the URL of a console page for an account that the person may act for. */
 export function addressFor({ account_id }: Acting, { session, own }: Visit, path = "/"): string {
   return own(consolePath(account_id === session?.account_id ? undefined : account_id, path));
 }

@@ -4,10 +4,10 @@ import { foreignForm, isOfAnother, keptForm, sendAgain } from "./kept_forms.ts";
 import type { Failure, Form, Outcome, Page, Visit } from "./page.ts";
 import { withQuery } from "./places.ts";
 
-/** A form that was refused, to be shown again. */
+/** A refused form, to be shown again, with the response status. */
 type Refused = { failure: Failure; status: number };
 
-/** Performs the action of a form. */
+/** Performs the action of a submitted form. */
 export async function submitForm(page: Page, visit: Visit, sent: Fields): Promise<Outcome | Refused> {
   const name = sent.get("form");
   const forms = "forms" in page ? page.forms : undefined;
@@ -31,19 +31,19 @@ export async function submitForm(page: Page, visit: Visit, sent: Fields): Promis
   }
 }
 
-/** Returns the page to show instead, if the form was written by another person than the one signed in now. */
+/** Returns the page to show instead of performing the action if another person filled in the form. */
 function heldBack({ boundTo }: Page, visit: Visit, sent: Fields): Outcome | undefined {
   if (boundTo !== "browser") return isOfAnother(visit, sent) ? foreignForm(visit) : undefined;
-  // Somebody has meanwhile signed in in another tab.
+  // Somebody has signed in in another tab in the meantime.
   return visit.session === undefined ? undefined : sendAgain(visit, sent.get("kept"));
 }
 
-/** Whether a renewed session helps: the form itself came from a page of this console. */
+/** Returns whether renewing the session helps, because the form itself came from a page of this console. */
 function isOfSession({ code }: ApiError): boolean {
   return code === "csrf_failed" || code === "auth_required";
 }
 
-/** Returns an outcome whose address contains its notice. */
+/** Returns an outcome whose URL contains its notice. */
 export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): Outcome {
   if (!("to" in outcome) || outcome.notice === undefined) return outcome;
   const [path = "", query = ""] = outcome.to.split("?");
@@ -53,18 +53,22 @@ export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): O
 }
 
 /**
- * Whether the form's idempotency key was already used for something else, so that the form needs another one.
+ * Returns whether the form's idempotency key was already used for another request, so the form needs a new
+ * key.
  */
 function isSpent(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && isGeneral(error);
 }
 
-/** Whether the first call with the form's key may still end. */
+/** Returns whether the first call with the form's idempotency key may still be running. */
 function isStillRunning(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && !isSpent(error);
 }
 
-/** Whether it is unknown if a call had an effect. An operation that gives its own message knows it. */
+/**
+ * Returns whether it is unknown if a call had an effect. If an operation's error has its own message, the
+ * effect is known.
+ */
 function isEndUnknown(error: ApiError): boolean {
   return (error.code === "unavailable" || error.code === "internal") && isGeneral(error);
 }

@@ -17,35 +17,35 @@ import { keptForm } from "./kept_forms.ts";
 import type { Outcome, Page, Visit } from "./page.ts";
 import { ACCOUNT, actingFor, CONSOLE, consolePath, powersOf, RENEW, withQuery } from "./places.ts";
 
-/** Dependencies of visits. */
+/** Dependencies from which visits are created. */
 type VisitDeps = {
   inProcess: InProcess;
   isForRole: SiteDeps["isForRole"];
   cookies: Cookies;
   clock: Clock;
-  /** The path of the base URL, without a slash at its end. */
+  /** The base URL's path, without a trailing slash. */
   root: string;
   baseUrl: string;
   names: Names;
-  /** The contact for more credit and help: a mail address or a URL. */
+  /** The contact for more credit and help: an email address or a URL. */
   contact: string | undefined;
 };
 
-/** A request for a page, after its address and body were read. */
+/** A request for a page, after its URL and body were read. */
 export type Requested = {
   exchange: Exchange;
   page: Page;
   params: Record<string, string>;
   query: Record<string, string | undefined>;
   account: string | undefined;
-  /** The fields of a form. Absent if the page is only viewed. */
+  /** The fields of a submitted form. Absent if the page is only viewed. */
   sent: Fields | undefined;
 };
 
-/** A visit, and the cookies that its calls have set. */
+/** A visit, and the cookies that its calls set. */
 export type Begun = { visit: Visit; cookies: string[] };
 
-/** Starts the visit of the signed-in person, or of a visitor who is not signed in. */
+/** Creates the visit of the signed-in person, or of a visitor who is not signed in. */
 export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit["session"]): Begun {
   const { exchange, page, params, query, account } = requested;
   const cookies: string[] = [];
@@ -98,7 +98,7 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
   return { visit, cookies };
 }
 
-/** Returns an exchange with the current cookies of its browser. */
+/** Returns the exchange with the browser's current cookies instead of the received ones. */
 function withCookies(exchange: Exchange, cookies: Record<string, string | undefined>): Exchange {
   const { headers, socket } = exchange.request;
   const request = { headers: { ...headers, cookie: stringifyCookie(cookies) }, socket } as IncomingMessage;
@@ -135,7 +135,7 @@ function createCall(
   };
 }
 
-/** Returns the page to show instead, for people without a session or with an incomplete onboarding. */
+/** Returns the page to show instead if the person has no session or has not completed onboarding. */
 export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | undefined {
   const { session } = visit;
   if (page.access === "public") return undefined;
@@ -157,12 +157,12 @@ export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | 
   return refuseStranger(visit, sent !== undefined);
 }
 
-/** Returns what a person who is not or no longer a member sees instead of an account's pages. */
+/** Returns the page to show instead of an account's pages if the person is not a member of the account. */
 function refuseStranger(visit: Visit, isForm: boolean): Outcome | undefined {
   const { acting, account, own, texts } = visit;
   const words = texts.acting;
   if (acting !== undefined) return undefined;
-  // A person who opened an organization's account and left it may still act for others. A form of theirs is
+  // A person who opened an organization's account and left it may still act for other accounts. Their form is
   // not executed.
   if (account === undefined && !isForm) return { to: own(ACCOUNT) };
   return {

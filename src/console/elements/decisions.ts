@@ -23,8 +23,8 @@ export function decisionBadge({ decisions, history }: Texts, { decision }: Named
 }
 
 /**
- * Returns why a decision was not `allow`, or `undefined` for an allowed one. A reason without a text is shown
- * as its code.
+ * Returns why a decision was not `allow`, or `undefined` for an allowed one. A reason without its own text is
+ * shown as its code.
  */
 export function reasonText({ decisions }: Texts, details: NamedEntry["details"]): Html | string | undefined {
   const { decision, decision_reason: reason } = details;
@@ -39,7 +39,7 @@ const HEIGHT = 180;
 const BASE = HEIGHT - 1;
 const RESULTS = ["allow", "deny", "indeterminate"] as const;
 
-/** Returns a chart of decisions by day and result, with the same numbers as a table. */
+/** Returns a chart of decisions by day and result, followed by the same numbers as a table. */
 export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
   const words = texts.decisions;
   const most = Math.max(1, ...days.map((day) => day.allow + day.deny + day.indeterminate));
@@ -71,7 +71,7 @@ export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
 
 type Day = DailyCounts["days"][number];
 
-/** Returns the stacked bars of one day's results. */
+/** Returns the stacked bars of one day, one for each result. */
 function bar(day: Day, { x, width, most }: { x: number; width: number; most: number }): Html[] {
   let top = BASE;
   return RESULTS.filter((result) => day[result] > 0).map((result) => {
@@ -85,7 +85,7 @@ function round(number: number): number {
   return Math.round(number * 10) / 10;
 }
 
-/** The known facts of a decision besides its reason. Unknown facts are omitted from the text. */
+/** The known facts about a decision besides its reason. The explanation omits unknown facts. */
 export type DecisionFacts = {
   requiredScope?: string | undefined;
   certificate?:
@@ -94,9 +94,9 @@ export type DecisionFacts = {
         "approved_scope" | "issued_at" | "expires_at" | "revoked_at" | "revoke_reason" | "cert_json"
       >
     | undefined;
-  /** The scopes that the platform's ceiling allows today. */
+  /** The scopes that the platform's ceiling currently allows. */
   ceiling?: readonly string[] | undefined;
-  /** The detail that verification gave. */
+  /** The detail that the verify call returned. */
   detail?: string | null | undefined;
 };
 
@@ -105,8 +105,8 @@ type Check = ReturnType<typeof explainDecision>[number];
 const OUTCOME_TONES: Record<Check["outcome"], Tone> = { passed: "good", failed: "bad", not_reached: "plain" };
 
 /**
- * Returns tables with every rule of a decision as passed, failed or not reached, by the decision's reason.
- * `undefined` means that there is no decision. The rules about the proof itself are collapsed.
+ * Returns tables of all rules of a decision. The reason determines whether each rule passed, failed or was
+ * not reached. `undefined` means that there was no decision. The rules about the proof itself are collapsed.
  */
 export function ruleTables({ explain: words }: Texts, reason: string | undefined): Html {
   const checks = explainDecision(reason);
@@ -136,8 +136,8 @@ export function ruleTables({ explain: words }: Texts, reason: string | undefined
 }
 
 /**
- * Explains what would have been needed for an allowed decision, with the known values. `reason` is the
- * decision's reason, or the error code if there is no decision.
+ * Explains, with the known values, what would have been needed for an allowed decision. `reason` is the
+ * decision's reason, or the error code if there was no decision.
  */
 export function neededFor(texts: Texts, reason: string, known: DecisionFacts): Html {
   const words = texts.explain;
@@ -152,7 +152,7 @@ function isExplained({ explain }: Texts, reason: string): reason is Explained {
 
 type Values = Parameters<typeof facts>[0];
 
-/** The switch has no `default`, so a new reason without its values does not compile. */
+/** The switch has no `default`, so that a new reason without values does not compile. */
 function valuesFor(texts: Texts, reason: Explained, known: DecisionFacts): Values {
   const words = texts.explain;
   const { requiredScope, certificate, ceiling, detail } = known;

@@ -9,7 +9,7 @@ import { table } from "./listing.ts";
 import { type ScopeWords, scopeList, scopesInWords } from "./scopes.ts";
 import { badge, type Tone, time } from "./values.ts";
 
-/** The state of a delegation. `ending` means active with an end within {@link SOON_SECONDS}. */
+/** The state of a delegation. `ending` means active, but expiring within {@link SOON_SECONDS}. */
 type DelegationState = "active" | "ending" | "expired" | "revoked";
 
 const SOON_SECONDS = 7 * 24 * 60 * 60;
@@ -23,7 +23,7 @@ const TONES: Record<DelegationState, Tone> = {
 
 type Ending = Pick<CertificateAnswer, "status" | "expires_at">;
 
-/** Returns the current state of a delegation. It is still active in its last second. */
+/** Returns the current state of a delegation. In its last second, it is still active. */
 export function delegationState({ now }: Visit, { status, expires_at }: Ending): DelegationState {
   if (status === "revoked") return "revoked";
   if (expires_at === null) return "active";
@@ -32,7 +32,7 @@ export function delegationState({ now }: Visit, { status, expires_at }: Ending):
   return left < SOON_SECONDS ? "ending" : "active";
 }
 
-/** Returns the moment before which the end of an active delegation counts as soon. */
+/** Returns the time until which an active delegation's expiry counts as soon. */
 export function soon({ now }: Visit): Date {
   return addSeconds(now, SOON_SECONDS);
 }
@@ -43,14 +43,14 @@ export function stateBadge(visit: Visit, certificate: Ending): Html {
   return badge(visit.texts.delegations.states[state], TONES[state]);
 }
 
-/** Returns the end of a delegation. */
+/** Returns when a delegation expires. */
 function endOf({ texts }: Visit, { expires_at }: Ending): Html {
   return expires_at === null
     ? html`<span class="quiet">${texts.delegations.forever}</span>`
     : time(expires_at);
 }
 
-/** Returns a table of delegations with their agents, scopes, states and ends. */
+/** Returns a table of delegations with their agents, scopes, states and expiry times. */
 export function delegationTable(visit: Visit, items: readonly CertificateAnswer[], empty: Piece): Html {
   const words = visit.texts.delegations;
   return table({
@@ -70,16 +70,16 @@ function agentOf({ at, texts }: Visit, { cert_id, agent, platform }: Certificate
   return html`<a href=${at(`/delegations/${cert_id}`)}>${agent.name}</a> <span class="quiet">${texts.delegations.of(platform.name)}</span>`;
 }
 
-/** The agent, scopes, constraints and end of a certificate. */
+/** The agent, scopes, constraints and expiry of a certificate. */
 type Lent = {
   agent: string;
   scopes: readonly string[];
   constraints: readonly unknown[];
-  /** `null` means that it lasts until somebody revokes it. */
+  /** `null` means that the certificate is valid until it is revoked. */
   expiresAt: string | null;
 };
 
-/** Returns the content of a certificate in sentences. */
+/** Returns the content of a certificate as sentences. */
 export function grant(
   texts: Texts,
   words: ScopeWords,

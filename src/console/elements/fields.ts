@@ -7,7 +7,7 @@ export type Field = {
   form: string;
   name: string;
   label: string;
-  /** A line below the label. */
+  /** A help text below the label. */
   hint?: Piece;
   value?: string;
   required?: boolean;
@@ -16,7 +16,8 @@ export type Field = {
 };
 
 /**
- * Returns a field for a line of text. After a refusal, it contains the typed text, with the error beside it.
+ * Returns a single-line text field. After a refusal, it contains the submitted text, with the error next to
+ * it.
  */
 export function textField(visit: Visit, { attributes = {}, ...field }: Field): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
@@ -29,7 +30,7 @@ export function textField(visit: Visit, { attributes = {}, ...field }: Field): H
   </div>`;
 }
 
-/** Returns a field for several lines of text. */
+/** Returns a multi-line text field. */
 export function areaField(visit: Visit, { attributes = {}, ...field }: Field): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   return html`<div class="field">
@@ -40,7 +41,7 @@ export function areaField(visit: Visit, { attributes = {}, ...field }: Field): H
   </div>`;
 }
 
-/** Returns a checkbox that sends `on` when ticked. */
+/** Returns a checkbox that sends `on` when checked. */
 export function checkField(visit: Visit, field: Omit<Field, "attributes">): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   return html`<div class="field">${faultOf(visit, field)}<div class="choice">
@@ -56,13 +57,13 @@ export type Choice = { value: string; label: string; hint?: Piece };
 
 export type ChoiceField = Field & { choices: readonly Choice[] };
 
-/** Returns a field with radio buttons, of which one is chosen. */
+/** Returns a field with radio buttons, one of which is selected. */
 export function choiceField(visit: Visit, field: ChoiceField): Html {
   const { value } = stateOf(visit, field);
   return choices(visit, field, { type: "radio", required: true, isChosen: (choice) => choice === value });
 }
 
-/** Returns a drop-down list, of which one choice is chosen. */
+/** Returns a drop-down list, one choice of which is selected. */
 export function selectField(visit: Visit, field: ChoiceField): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   return html`<div class="field">
@@ -76,7 +77,7 @@ export function selectField(visit: Visit, field: ChoiceField): Html {
   </div>`;
 }
 
-/** Returns a field with checkboxes, of which any number may be ticked. Initially all are ticked, or none. */
+/** Returns a field with checkboxes. Initially, all are checked or none. */
 export function boxField(
   visit: Visit,
   { isTicked = true, ...field }: ChoiceField & { isTicked?: boolean },
@@ -133,7 +134,7 @@ function stateOf(visit: Visit, field: Field) {
   };
 }
 
-/** Returns choices from labels by value. */
+/** Returns choices for labels by value. */
 export function choicesOf(words: Record<string, string>): Choice[] {
   return Object.entries(words).map(([value, label]) => ({ value, label }));
 }
@@ -141,8 +142,9 @@ export function choicesOf(words: Record<string, string>): Choice[] {
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
 
 /**
- * Returns a field for a date and a time. Without scripts, the typed time is in UTC, as its label says. With
- * scripts, the field uses the reader's time zone, its label says so, and the sent value includes the zone.
+ * Returns a field for a date and a time. Without scripts, the entered time is in UTC, as its label says. With
+ * scripts, the field uses the reader's time zone, its label says so, and the sent value includes the time
+ * zone.
  */
 export function momentField(visit: Visit, { label, value, ...field }: Field): Html {
   const { listing } = visit.texts;
@@ -163,8 +165,8 @@ export function momentField(visit: Visit, { label, value, ...field }: Field): Ht
 }
 
 /**
- * Returns the moment that such a field sent, or `undefined` for an invalid one. A moment without a zone is in
- * UTC.
+ * Parses the value of a date-and-time field. A time without a zone is in UTC. Returns `undefined` for an
+ * invalid value.
  */
 export function readMoment(text: string): Date | undefined {
   const date = new Date(LOCAL.test(text) ? `${text}Z` : text);
@@ -172,8 +174,8 @@ export function readMoment(text: string): Date | undefined {
 }
 
 /**
- * Returns the moments of fields in a page's address, in the API's format. For an invalid moment, shows an
- * error at its field and returns `undefined`.
+ * Returns the times from the page's query in the API's format. If one is invalid, shows an error at its field
+ * and returns `undefined`.
  */
 export function queryMoments(
   visit: Visit,
@@ -188,7 +190,7 @@ export function queryMoments(
   return Object.fromEntries(moments);
 }
 
-/** Shows an error at a field whose value came from the page's address. */
+/** Shows an error at a field whose value came from the page's query. */
 export function sayWrong(visit: Visit, { form, name }: { form: string; name: string }, fault: string): void {
   const { failure, query, texts } = visit;
   const before = failure?.form === form ? failure.fields : [];
@@ -202,7 +204,7 @@ export function sayWrong(visit: Visit, { form, name }: { form: string; name: str
   };
 }
 
-/** Returns the visit with this text as the field's submitted value. */
+/** Returns the visit with this string as the field's submitted value. */
 function shown(visit: Visit, { form, name }: { form: string; name: string }, text: string): Visit {
   const { failure } = visit;
   if (failure === undefined || failure.form !== form) return visit;

@@ -6,27 +6,27 @@ import { WRITER } from "../core/kept_forms.ts";
 import { refusal, type Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** A form of this page. */
+/** The parts of a form on this page. */
 export type FormParts = {
-  /** Its name among the page's `forms`. */
+  /** The form's name among the page's `forms`. */
   name: string;
-  /** The content of the form; functions such as {@link textField} create the fields. */
+  /** The form's content. Functions such as {@link textField} create its fields. */
   content?: Piece;
-  /** The label of its button. */
+  /** The label of the form's button. */
   submit: string;
-  /** Content beside the button. */
+  /** Content next to the button. */
   beside?: Piece;
-  /** The look of its button: `danger` for actions that cannot be undone. */
+  /** The button's style: `danger` for actions that cannot be undone. */
   tone?: "primary" | "quiet" | "danger";
-  /** Creates something. Submitting the same form twice creates it once. */
+  /** For forms that create something. Submitting the same form twice creates it only once. */
   once?: boolean;
-  /** Hidden fields. */
+  /** Hidden fields, by name. */
   hidden?: Record<string, string | undefined>;
-  /** Submitted automatically where scripts run. */
+  /** Whether a script submits the form automatically. */
   autoSubmit?: boolean;
 };
 
-/** Returns a form that is sent to its own page, with the token of this visit. */
+/** Returns a form that is sent to its own page, with this visit's CSRF token. */
 export function form(visit: Visit, parts: FormParts): Html {
   const {
     name,
@@ -56,25 +56,30 @@ export function form(visit: Visit, parts: FormParts): Html {
   </form>`;
 }
 
-/** Returns the idempotency key that the form was submitted with, if it is still valid for these fields. */
+/**
+ * Returns the idempotency key of the submitted form, if the key is still valid for these fields. Otherwise,
+ * returns an empty string.
+ */
 function keyOf({ failure }: Visit, of: string): string {
   return failure?.form === of && failure.isSpent !== true ? failure.typed.get("key") : "";
 }
 
-/** Reads fields, and collects their errors. */
+/** Reads form fields and collects their errors. */
 export type FieldReader = {
-  /** Returns a required text. */
+  /** Returns the text of a required field. */
   text(name: string): string;
   optional(name: string): string;
   /**
-   * Returns a number with a point or a comma before its fraction. It is an error if the text has two
-   * readings, neither of them above `most`.
+   * Returns a number with a decimal point or a decimal comma. Adds an error if the text has two readings,
+   * neither of them above `most`.
    */
   number(name: string, most?: number): number;
   whole(name: string): number;
   /** Adds an error to a field. */
   fault(name: string, message: string): void;
-  /** Throws `invalid_request` if there is an error, with the fields named as in the API's own errors. */
+  /**
+   * Throws `invalid_request` if there are errors. The message names the fields as the API's own errors do.
+   */
   check(): void;
 };
 
@@ -114,19 +119,16 @@ export function readerOf({ request }: Texts, fields: Fields): FieldReader {
   };
 }
 
-/** The highest value of a coordinate. */
+/** The highest absolute value of a coordinate, in degrees. */
 export const MOST_DEGREES = 180;
 
-/**
- * One mark between digits with three digits after it: "1,000" is a thousand to some people, and one to
- * others.
- */
+/** One separator with three digits after it: "1,000" means a thousand to some people, and one to others. */
 const IN_TWO_WAYS = /^(-?[1-9]\d{0,2})[.,](\d{3})$/;
 
 /**
- * Returns the numbers that a person may have meant: one number, or two for a text like "1,000" or "1.000".
- * Returns none for text that is not a number or has several marks, like "1,000.50". A reading above `most`
- * cannot be meant: "13.405" is only one longitude.
+ * Returns the numbers that a person may have meant: one number, or two for text like "1,000" or "1.000".
+ * Returns none for text that is not a number or has several separators, like "1,000.50". A reading above
+ * `most` does not count: as a longitude, "13.405" has only one reading.
  */
 export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): number[] {
   const typed = text.trim().replace("−", "-");
@@ -137,7 +139,7 @@ export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): numbe
   return before === undefined || Math.abs(whole) > most ? [fraction] : [whole, fraction];
 }
 
-/** Writes a number so that it has one reading: a fraction of three digits gets one more. */
+/** Formats a number so that it has only one reading: three decimals become four. */
 export function writtenNumber(value: number): string {
   const text = String(value).includes("e") ? value.toFixed(20).replace(/0+$/, "") : String(value);
   return IN_TWO_WAYS.test(text) ? `${text}0` : text;

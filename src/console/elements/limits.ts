@@ -9,10 +9,10 @@ import type { TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { Texts } from "../texts/texts.ts";
 import { facts } from "./values.ts";
 
-/** The most clocks that a list draws. Strangers choose how long a list is. */
+/** Maximum number of clocks in a list. Untrusted parties determine how long a list is. */
 const MOST_CLOCKS = 4;
 
-/** Returns constraints in words. Each continues the words "only if". */
+/** Returns constraints as phrases. Each phrase continues the words "only if". */
 export function limitList(texts: Texts, constraints: readonly Constraint[]): Html {
   return html`<ul class="limits">${constraints.map(
     (constraint) => html`<li>${texts.limits.say(constraint)}</li>`,
@@ -20,8 +20,8 @@ export function limitList(texts: Texts, constraints: readonly Constraint[]): Htm
 }
 
 /**
- * Returns constraints in words. A time window has a clock beside it. A place has its numbers and a link to a
- * map.
+ * Returns constraints as phrases. A time window also has a clock. An area also has its coordinates and a link
+ * to a map.
  */
 export function detailedLimitList(texts: Texts, constraints: readonly Constraint[]): Html {
   const drawn = new Set(constraints.filter(({ type }) => type === "time_window").slice(0, MOST_CLOCKS));
@@ -49,12 +49,12 @@ type Place = GeoCircle | GeoPolygon | GeoBox;
 type Circle = Pick<GeoCircle, "lat" | "lon" | "radius_m">;
 
 const METERS_PER_DEGREE = 111_195;
-/** A circle of this radius, in meters on the equator, fills a map of zoom 0. */
+/** The radius in meters of a circle that fills a map of zoom level 0 at the equator. */
 const WHOLE_MAP_METERS = 20_000_000;
 
 /**
- * Returns the exact numbers of a circle, and a link to a public map. The map site learns the place only when
- * somebody follows the link.
+ * Returns the exact numbers of an area, and a link to a public map. The map site learns the location only
+ * when somebody follows the link.
  */
 function place({ limits }: Texts, limit: Place): Html {
   const { lat, lon, radius_m } = circleAround(limit);
@@ -71,7 +71,8 @@ function place({ limits }: Texts, limit: Place): Html {
 }
 
 /**
- * Returns a circle itself. For a polygon or box, returns its center, with half of its longer side as radius.
+ * Returns a circle unchanged. For a polygon or box, returns a circle around its center, with half of its
+ * longer side as radius.
  */
 function circleAround(limit: Place): Circle {
   if (limit.type === "geo_circle") return limit;
@@ -82,7 +83,9 @@ function circleAround(limit: Place): Circle {
   return { lat, lon: lon > 180 ? lon - 360 : lon, radius_m: radius };
 }
 
-/** Returns the sides of a polygon or box in degrees. `east` exceeds 180 for a box across the date line. */
+/**
+ * Returns the bounds of a polygon or box in degrees. `east` exceeds 180 for a box that crosses the date line.
+ */
 function boundsOf(limit: GeoPolygon | GeoBox) {
   if (limit.type === "geo_bbox") {
     const { min_lat: south, min_lon: west, max_lat: north, max_lon } = limit;
@@ -104,8 +107,8 @@ const MINUTES = 24 * 60;
 const HOURS = [0, 3, 6, 9, 12, 15, 18, 21];
 
 /**
- * Draws a day as a circle with midnight at the top, and the window as an arc. The words beside it have the
- * same content.
+ * Draws the day as a circle with midnight at the top, and the time window as an arc. The text next to it has
+ * the same content.
  */
 function dayClock({ limits }: Texts, window: TimeWindow): Html {
   const start = minuteOf(window.start);

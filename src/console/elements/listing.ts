@@ -2,7 +2,7 @@ import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** A column of a table: its heading, and its cell for an item. The first column is the heading of its row. */
+/** A table column: its heading, and its cell for an item. The first column contains the row headings. */
 type Column<Item> = { label: string; cell(item: Item): Piece };
 
 type Table<Item> = {
@@ -13,8 +13,8 @@ type Table<Item> = {
 };
 
 /**
- * Returns items as a table. On a narrow screen, each item becomes a block with labeled cells. The ARIA roles
- * keep it a table for screen readers.
+ * Returns items as a table. On a narrow screen, each item becomes a block with labeled cells. ARIA roles make
+ * screen readers treat it as a table even then.
  */
 export function table<Item>({ caption, columns, items, empty }: Table<Item>): Html {
   if (items.length === 0) return html`<p class="quiet">${empty}</p>`;
@@ -33,7 +33,7 @@ function row<Item>(columns: readonly Column<Item>[], item: Item): Html {
   )}</tr>`;
 }
 
-/** Returns links to the next page of a list, and to its beginning. */
+/** Returns links to the next page of a list and to its first page. */
 export function pager(visit: Visit, nextCursor: string | null): Html | undefined {
   const { query, texts, own, path } = visit;
   const { cursor, notice, ...filters } = query;
@@ -45,8 +45,8 @@ export function pager(visit: Visit, nextCursor: string | null): Html | undefined
 }
 
 /**
- * Returns a form that filters a list. Its fields have the names of the page's query. Empty fields do not
- * filter.
+ * Returns a form that filters a list. Its fields have the names of the page's query parameters. Empty fields
+ * do not filter.
  */
 export function filterForm(visit: Visit, { label, content }: { label: string; content: Piece }): Html {
   const { texts, own, path } = visit;
@@ -57,12 +57,12 @@ export function filterForm(visit: Visit, { label, content }: { label: string; co
   </form>`;
 }
 
-/** Returns the query of a filter form, without empty fields. */
+/** Returns the query parameters of a filter form. Omits empty fields. */
 export function filtersOf(visit: Visit, names: readonly string[]): Record<string, string | undefined> {
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
 }
 
-/** Returns the note that a script shows when a self-updating part could not be updated. */
+/** Returns the note that a script shows when it could not update part of the page. */
 export function staleNote({ listing }: Texts): Html {
   return html`<p class="refusal" role="status" data-stale hidden>${listing.stale}</p>`;
 }

@@ -7,23 +7,24 @@ import type { Texts } from "../texts/texts.ts";
 import type { Choice } from "./fields.ts";
 import { badge } from "./values.ts";
 
-/** Returns scopes side by side. */
+/** Returns scopes next to each other. */
 export function scopeList(scopes: readonly string[]): Html {
   return html`<ul class="scopes">${scopes.map((scope) => html`<li><code>${scope}</code></li>`)}</ul>`;
 }
 
-/** How to describe scopes: the vocabulary, and the name of the platform that owns the custom ones. */
+/** How to describe scopes: the vocabulary, and the name of the platform that defines the custom scopes. */
 export type ScopeWords = { vocabulary: ScopesAnswer; platform: string };
 
 /**
- * Returns what an agent may do with a scope, in words. For a custom scope, returns its text and its platform.
+ * Returns a phrase for what a scope allows an agent to do. For a custom scope, returns its description and
+ * platform.
  */
 function scopeWords({ scopes }: Texts, { vocabulary, platform }: ScopeWords, scope: string): string {
   const words = Object.hasOwn(vocabulary.words, scope) ? vocabulary.words[scope] : undefined;
   return words ?? scopes.custom(scope, platform);
 }
 
-/** Returns the scope itself, the scopes that a wildcard grants, and whether it is sensitive. */
+/** Returns the scope string, the scopes that a wildcard grants, and whether the scope is sensitive. */
 function scopeDetail({ scopes }: Texts, { vocabulary }: ScopeWords, scope: string): Html {
   const granted = Object.hasOwn(vocabulary.wildcards, scope) ? vocabulary.wildcards[scope] : undefined;
   return html`<code>${scope}</code>${granted !== undefined && ` ${scopes.grants(granted)}`}${
@@ -31,7 +32,7 @@ function scopeDetail({ scopes }: Texts, { vocabulary }: ScopeWords, scope: strin
   }`;
 }
 
-/** Returns scopes as choices, in plain words. */
+/** Returns scopes as choices, described in plain words. */
 export function scopeChoices(texts: Texts, words: ScopeWords, scopes: readonly string[]): Choice[] {
   return scopes.map((scope) => ({
     value: scope,
@@ -40,7 +41,7 @@ export function scopeChoices(texts: Texts, words: ScopeWords, scopes: readonly s
   }));
 }
 
-/** Returns scopes below each other, in plain words. */
+/** Returns a list of scopes, described in plain words. */
 export function scopesInWords(texts: Texts, words: ScopeWords, scopes: readonly string[]): Html {
   return html`<ul class="said-scopes">${scopes.map(
     (scope) => html`<li>${scopeWords(texts, words, scope)}${" "}
@@ -56,13 +57,13 @@ type Picker = {
   label: string;
   hint: Piece;
   vocabulary: Vocabulary;
-  /** The scopes that are chosen initially. */
+  /** The scopes that are initially selected. */
   value?: readonly string[];
 };
 
 /**
- * Returns a field to choose scopes. Those of the vocabulary are checkboxes in groups. Others are text, one on
- * each line. All inputs have the same name. {@link pickedScopes} reads them.
+ * Returns a field to choose scopes. Scopes of the vocabulary are checkboxes in groups. Others are entered as
+ * text, one on each line. All inputs have the same name. {@link pickedScopes} reads them.
  */
 export function scopePicker(visit: Visit, picker: Picker): Html {
   const { form, name, label, hint, vocabulary, value = [] } = picker;
@@ -98,13 +99,13 @@ export function scopePicker(visit: Visit, picker: Picker): Html {
   }
 }
 
-/** Returns the chosen scopes, each once. */
+/** Returns the chosen scopes without duplicates. */
 export function pickedScopes(fields: Fields, name: string): string[] {
   const picked = fields.all(name).flatMap((text) => text.split(/[\s,]+/));
   return [...new Set(picked.filter((scope) => scope !== ""))];
 }
 
-/** Groups the vocabulary by the text before the last colon, with each group's wildcard first. */
+/** Groups the vocabulary by the part before the last colon. Each group starts with its wildcard. */
 function groupsOf({ scopes, wildcards }: Vocabulary): { group: string; scopes: string[] }[] {
   const all = [...Object.keys(wildcards), ...scopes];
   const groups = Map.groupBy(all, (scope) => scope.slice(0, scope.lastIndexOf(":")));

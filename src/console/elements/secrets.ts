@@ -5,8 +5,8 @@ import type { Outcome, Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
 /**
- * Shows a secret for the only time, to be copied or, where scripts run, saved as a file. Use it only in the
- * answer to a form, because no address leads back to that.
+ * Returns a part that shows a secret, to be copied or, where scripts run, saved as a file. Use it only in the
+ * reply to a form: no URL leads back to that reply, so the secret appears only once.
  */
 export function shownOnce(
   { listing }: Texts,
@@ -21,8 +21,8 @@ export function shownOnce(
 }
 
 /**
- * Returns the outcome of a form that creates a secret: the secret the first time, and a note that it was
- * already shown if the same form is submitted again.
+ * Returns the outcome of a form that creates a secret: the secret the first time. If the same form is
+ * submitted again, returns a note that the secret was already shown.
  */
 export async function onceOnly(
   make: () => Promise<Outcome>,
@@ -36,8 +36,7 @@ export async function onceOnly(
 }
 
 /**
- * Returns the time until a moment, which a script counts down. Returns another text once the moment has
- * passed.
+ * Returns the time until a moment. A script counts it down. Once the moment has passed, returns another text.
  */
 export function countdown({ texts, now }: Visit, to: Date): Html {
   const { left, over } = texts.countdown;
@@ -53,7 +52,7 @@ function clock(seconds: number): string {
   return `${Math.floor(seconds / 3600)}:${pair(Math.floor(seconds / 60) % 60)}:${pair(seconds % 60)}`;
 }
 
-/** Returns a shell command that calls the API with the key in `$API_KEY`, and changes nothing. */
+/** Returns a shell command that makes an API call with the key in `$API_KEY`. The call changes nothing. */
 export function tryKeyLine({ outside }: Visit, connectionId: string): string {
   const url = outside.url(`/v1/service/connections/${connectionId}/agents`);
   return curlLine({ url, header: outside.header("X-Service-API-Key"), apiKey: "$API_KEY" });

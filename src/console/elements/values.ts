@@ -1,20 +1,17 @@
 import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/**
- * How to judge a state: `good` is as it should be, `warn` needs attention, `bad` is wrong, `plain` is
- * neutral.
- */
+/** How good a state is: `good` is as expected, `warn` needs attention, `bad` is wrong, `plain` is neutral. */
 export type Tone = "good" | "warn" | "bad" | "plain";
 
 const MARKS: Record<Tone, string> = { good: "✓", warn: "!", bad: "✕", plain: "–" };
 
-/** Returns a state in words, with a mark and a color. */
+/** Returns the name of a state with a mark and a color. */
 export function badge(text: string, tone: Tone = "plain"): Html {
   return html`<span class=${`badge ${tone}`}><span aria-hidden="true">${MARKS[tone]} </span>${text}</span>`;
 }
 
-/** Returns a list of names and values. Entries that are `undefined` or `false` are omitted. */
+/** Returns a list of names and values. Omits entries that are `undefined` or `false`. */
 export function facts(entries: readonly ([name: string, value: Piece] | false | undefined)[]): Html {
   return html`<dl class="facts">${entries.map(
     (entry) => entry && html`<dt>${entry[0]}</dt><dd>${entry[1]}</dd>`,
@@ -30,30 +27,30 @@ const UTC = new Intl.DateTimeFormat("en-GB", {
   timeZone: "UTC",
 });
 
-/** Returns a time for people: in UTC, until the script changes it to the reader's zone. */
+/** Returns a `<time>` element in UTC. A script converts it to the reader's time zone. */
 export function time(at: Date | string): Html {
   const date = typeof at === "string" ? new Date(at) : at;
   return html`<time datetime=${date.toISOString()}>${UTC.format(date)} UTC</time>`;
 }
 
-/** Returns one line of text with a copy button. `id` is unique on the page. */
+/** Returns one line of text with a copy button. `id` must be unique on the page. */
 export function copyable({ listing }: Texts, { id, text }: { id: string; text: string }): Html {
   return html`<span class="copyable"><code id=${id}>${text}</code>
     <button type="button" class="quiet small" data-copy=${id} data-done=${listing.copied} hidden>${listing.copy}</button></span>`;
 }
 
-/** Returns several lines of text with a copy button. `id` is unique on the page. */
+/** Returns several lines of text with a copy button. `id` must be unique on the page. */
 export function copyBlock({ listing }: Texts, { id, text }: { id: string; text: string }): Html {
   return html`<div class="copy-block"><pre id=${id} tabindex="0">${text}</pre>
     <button type="button" class="quiet small" data-copy=${id} data-done=${listing.copied} hidden>${listing.copy}</button></div>`;
 }
 
-/** Returns formatted JSON. */
+/** Returns a value as formatted JSON. */
 export function jsonBlock(value: unknown): Html {
   return html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>`;
 }
 
-/** Returns an object's name in its cluster, `namespace/name`, without the parts that are unknown. */
+/** Returns an object's name in its cluster, `namespace/name`, without unknown parts. */
 export function objectName({ namespace, name }: { namespace: string | null; name: string | null }): string {
   return [namespace, name].filter((part) => part !== null).join("/");
 }

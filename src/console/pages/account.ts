@@ -6,7 +6,7 @@ import { badge, copyable, facts, type Tone } from "../elements/values.ts";
 
 const TONES: Record<"enough" | "low" | "exhausted", Tone> = { enough: "good", low: "warn", exhausted: "bad" };
 
-/** The signed-in person, the accounts that they may act for, and their sessions. */
+/** The page about the signed-in person, the accounts that they may act for, and their sessions. */
 export const accountPage = page({
   id: "account",
   path: ACCOUNT,

@@ -11,8 +11,8 @@ const PLACE = ["cluster", "namespace", "name"] as const;
 type Shown = { adoption: AdoptionAnswer["adoption"]; mayConfirm: boolean; mayWithdraw: boolean };
 
 /**
- * Returns the object that may adopt something, with the forms `confirm` and `withdraw`, if the person may use
- * them.
+ * Returns the cluster object that may adopt the agent or platform, with the forms `confirm` and `withdraw` if
+ * the person may use them.
  */
 function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Shown): Html {
   const { adoption: words } = visit.texts;
@@ -30,7 +30,7 @@ function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Show
   ${mayConfirm ? confirming(visit) : html`<p class="quiet">${words.ownersOnly}</p>`}`;
 }
 
-/** Returns the object that a form of {@link adoptionForms} names. */
+/** Returns the cluster object that a form of {@link adoptionForms} names. */
 function placeIn(fields: Fields): Record<string, string> {
   return Object.fromEntries(PLACE.map((name) => [name, fields.get(name).trim()]));
 }
@@ -103,7 +103,7 @@ async function loadAgent(visit: Visit) {
   return { agent, adoption };
 }
 
-/** Returns the path parameters of an agent's calls, which include its connection. */
+/** Returns the path parameters of the calls about an agent. They include the agent's connection. */
 export async function paramsOf({ call, params }: Visit): Promise<Record<string, string>> {
   return idsOf(await call("get_account_agent", { params }));
 }

@@ -10,7 +10,7 @@ import { paramsOf } from "./adoption.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** One agent: its platform, its key and its delegations. */
+/** The page about one agent: its platform, its key and its delegations. */
 export const agentPage = page<Loaded>({
   id: "agent",
   path: "/console/agents/{agent_id}",
@@ -88,7 +88,7 @@ function adoption(visit: Visit, { agent_id, declared_by }: AccountAgentAnswer): 
     <p><a href=${visit.at(`/agents/${agent_id}/adoption`)}>${visit.texts.adoption.link}</a></p></section>`;
 }
 
-/** Deletes an agent, after showing what that ends. */
+/** The page that deletes an agent. It first shows what the deletion stops. */
 export const deleteAgentPage = page<AccountAgentAnswer>({
   id: "delete_agent",
   path: "/console/agents/{agent_id}/delete",

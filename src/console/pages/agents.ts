@@ -10,7 +10,7 @@ type Listed = Awaited<ReturnType<typeof load>>;
 
 const FILTERS = ["q", "state", "connection_id"] as const;
 
-/** The agents of all platforms of the account, and how to create one. */
+/** The page with the agents of all the account's platforms. It also shows how to create an agent. */
 export const agentsPage = page<Listed>({
   id: "agents",
   path: "/console/agents",

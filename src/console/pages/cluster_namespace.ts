@@ -7,7 +7,7 @@ import { facts, time } from "../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** A page about one namespace of a cluster: whether it acts for the account, and its limits. */
+/** The page about one namespace of a cluster: whether it acts for the account, and its limits. */
 export const clusterNamespacePage = page<Loaded>({
   id: "cluster_namespace",
   path: "/console/clusters/{cluster}/{namespace}",
@@ -25,7 +25,7 @@ export const clusterNamespacePage = page<Loaded>({
       async submit({ call, params, at }, fields) {
         const scopes = pickedScopes(fields, "ceiling");
         const body = {
-          // The API accepts no empty list.
+          // The API does not accept an empty list.
           ceiling: fields.get("unbounded") === "on" && scopes.length === 0 ? null : scopes,
           four_eyes: fields.get("four_eyes") === "on",
         };

@@ -12,8 +12,8 @@ import { time } from "../elements/values.ts";
 type Loaded = Awaited<ReturnType<typeof load>>;
 
 /**
- * The cluster namespaces that act for the account, and the cluster users whose decisions count as its
- * owner's.
+ * The page about the cluster namespaces that act for the account, and the cluster users whose decisions count
+ * as decisions of its owner.
  */
 export const clustersPage = page<Loaded>({
   id: "clusters",
@@ -80,7 +80,7 @@ function fault(field: string, message: string): ApiError {
   return new ApiError("invalid_request", `body.${field}: ${message}`);
 }
 
-/** Returns the address of the page that accepts, limits and ends a namespace. */
+/** Returns the URL of the page that accepts, limits and removes a namespace. */
 function namespaceAddress(
   { at }: Visit,
   { cluster, namespace }: Pick<NamespaceBindingAnswer, "cluster" | "namespace">,

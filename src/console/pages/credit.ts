@@ -10,7 +10,10 @@ import { facts, time } from "../elements/values.ts";
 type Data = Awaited<ReturnType<typeof load>>;
 type Posting = NonNullable<Answers["get_credits"]["items"]>[number];
 
-/** The account's credit, how long it will last, whom to ask for more, and the postings. */
+/**
+ * The page about the account's credit: the balance, how long it will last, the contact for more, and the
+ * postings.
+ */
 export const creditPage = page<Data>({
   id: "credit",
   path: "/console/credit",
@@ -67,10 +70,10 @@ function signed(microUsd: number): string {
   return `${microUsd < 0 ? "−" : "+"}${formatUsd(Math.abs(microUsd))}`;
 }
 
-/** Days whose decisions are used to estimate how long the credit lasts. */
+/** Number of past days whose decisions are used to estimate how long the credit will last. */
 const RATE_DAYS = 7;
 
-/** Returns the counts by day, or `undefined` if the history is too long to be counted in time. */
+/** Returns the decision counts by day, or `undefined` if the history is too long to count in time. */
 export function loadCounts(visit: Visit): Promise<DailyCounts | undefined> {
   return visit.call("count_decisions").catch((error: unknown) => {
     if (error instanceof ApiError && error.code === "unavailable") return undefined;
@@ -80,7 +83,7 @@ export function loadCounts(visit: Visit): Promise<DailyCounts | undefined> {
 
 type Left = { credits: Answers["get_credits"]; counts: DailyCounts | undefined };
 
-/** Returns the remaining credit in decisions and days, and whom to ask for more if it is low. */
+/** Returns the remaining credit in decisions and days, and the contact for more credit if it is low. */
 export function creditLeft(visit: Visit, { credits, counts }: Left): Html {
   const { home, credit: words } = visit.texts;
   const days = counts && daysLeft(credits, counts);
@@ -92,8 +95,8 @@ export function creditLeft(visit: Visit, { credits, counts }: Left): Html {
 }
 
 /**
- * Returns for how many days the credit lasts if use continues as on the last days. `Infinity` if nothing was
- * used.
+ * Returns for how many days the credit lasts at the average use of the past days. Returns `Infinity` if
+ * nothing was used.
  */
 function daysLeft(credits: Left["credits"], { days }: DailyCounts): number {
   const last = days.slice(-RATE_DAYS);
@@ -101,7 +104,7 @@ function daysLeft(credits: Left["credits"], { days }: DailyCounts): number {
   return used === 0 ? Number.POSITIVE_INFINITY : (credits.balance_micro_usd / used) * last.length;
 }
 
-/** Returns whom to ask for more credit. */
+/** Returns the contact for more credit. */
 export function whomToAsk({ contact, texts: { credit: words } }: Visit): Html {
   if (contact === undefined) return html`${words.askNobody}`;
   const isAddress = !/^https?:/i.test(contact);

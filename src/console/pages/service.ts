@@ -8,14 +8,14 @@ import { badge, type Tone, time } from "../elements/values.ts";
 type State = PartAnswer["state"];
 type Figure = PartAnswer["figures"][number];
 
-/** The states that the summary names, the most urgent first. */
+/** The states that the summary shows, most urgent first. */
 const URGENT = ["act", "away", "look"] as const;
 const TONES: Record<State, Tone> = { well: "good", look: "warn", act: "bad", away: "bad" };
 const SUSPENDED = "/service/suspended";
 
 /**
- * The state of every part of the installation. Only service administrators see it, and never while they act
- * for an organization.
+ * The page about the state of every part of the installation. Only service administrators see it, and never
+ * while they act for an organization.
  */
 export const servicePage = page<PartAnswer[]>({
   id: "service",
@@ -89,7 +89,10 @@ function shown({ texts: { service } }: Visit, figure: Figure): Piece {
   return unit === "seconds" ? service.lasting(value) : value.toLocaleString("en");
 }
 
-/** Suspended callbacks, with data that identifies their owners, for service administrators. */
+/**
+ * The page with suspended callbacks, for service administrators. It includes data that identifies their
+ * owners.
+ */
 export const suspendedPage = page<SuspendedAnswer>({
   id: "service_suspended",
   path: "/console/service/suspended",

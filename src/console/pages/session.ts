@@ -6,8 +6,8 @@ import { choiceField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
 /**
- * The page for signing out. The button of every page signs out immediately. This page's own form signs out
- * here or everywhere.
+ * The page for signing out. The button on every page signs out immediately. This page's own form signs out of
+ * this session or of all sessions.
  */
 export const signOutPage = page({
   id: "sign_out",
@@ -44,7 +44,9 @@ export const signOutPage = page({
   },
 });
 
-/** The page that renews a session. The browser sends the refresh cookie only to this path and below. */
+/**
+ * The page that renews a session. The browser sends the refresh cookie only to this path and the paths below.
+ */
 export const renewPage = page({
   id: "renew",
   path: RENEW,

@@ -6,8 +6,8 @@ import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
 /**
- * The page on which people request a code. Its path receives the sign-in cookie, which separates the codes of
- * different browsers.
+ * The page on which people request a code. The browser sends the sign-in cookie to this path. The cookie
+ * separates the codes of different browsers.
  */
 export const signInPage = page({
   id: "sign_in",
@@ -59,10 +59,15 @@ export const signInPage = page({
   },
 });
 
-/** Data of a person who is signing in: their address, and a form that is kept until they have signed in. */
+/**
+ * Data about a person who is signing in: their email address, and a form that is kept until they have signed
+ * in.
+ */
 type Known = { email: string; kept: string };
 
-/** The page on which people enter their code. The link in a mail opens it, with the code after `#`. */
+/**
+ * The page on which people enter their code. The link in an email opens this page, with the code after `#`.
+ */
 export const enterCodePage = page<Known>({
   id: "enter_code",
   path: ENTER_CODE,
@@ -96,7 +101,7 @@ export const enterCodePage = page<Known>({
   },
 });
 
-/** Returns the form for a code. */
+/** Returns the form that submits a code. */
 function codeContent(visit: Visit, { email, kept }: Known): Html {
   const { texts, query } = visit;
   return html`<p class="lead">${email === "" ? texts.code.leadUnknown : texts.code.lead(email)}</p>

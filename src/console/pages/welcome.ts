@@ -9,7 +9,7 @@ import { form, readerOf } from "../elements/form.ts";
 const NAME = "/welcome/name";
 const ACCOUNT = "/welcome/account";
 
-/** The first step of onboarding: the person's name. */
+/** The page for the first step of onboarding: the person's name. */
 export const welcomeNamePage = page({
   id: "welcome_name",
   path: `/console${NAME}`,
@@ -46,7 +46,7 @@ export const welcomeNamePage = page({
   },
 });
 
-/** The last step of onboarding: the type of the account. */
+/** The page for the last step of onboarding: the account type. */
 export const welcomeAccountPage = page({
   id: "welcome_account",
   path: `/console${ACCOUNT}`,
@@ -92,8 +92,8 @@ export const welcomeAccountPage = page({
 });
 
 /**
- * Reads the type of the account. Throws `invalid_request` if nothing was chosen, or if an organization's name
- * comes with another type. The type cannot be changed later, so the page does not guess.
+ * Reads the account type. Throws `invalid_request` if no type was selected, or if an organization's name was
+ * sent with another type. The type cannot be changed later, so the page does not guess.
  */
 function readAccount({ texts }: Visit, fields: Fields): { account_type: string; organization_name?: string } {
   const reader = readerOf(texts, fields);
@@ -108,7 +108,7 @@ function readAccount({ texts }: Visit, fields: Fields): { account_type: string; 
   return { account_type, ...named };
 }
 
-/** Runs a step of onboarding. Ignores that another tab has already completed it. */
+/** Runs a step of onboarding. Ignores the error if another tab has already completed the step. */
 async function inAnyTab(step: () => Promise<unknown>): Promise<void> {
   try {
     await step();
@@ -117,7 +117,7 @@ async function inAnyTab(step: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** Redirects to the account's current step, if it is another one. */
+/** Redirects to the account's current onboarding step if it is another step. */
 function stayAt(step: "profile" | "account_type", visit: Visit): undefined {
   const { onboarding_step } = signedIn(visit);
   if (onboarding_step === step) return undefined;

@@ -1,4 +1,4 @@
-/** Words of the page about the members' changes. */
+/** Texts of the page about the members' changes. */
 export const ACTIVITY = {
   title: "Who did what",
   lead: "Every call by which a member changed something, or was refused. Newest first, and kept permanently.",
@@ -39,7 +39,7 @@ export const ACTIVITY = {
   } as Record<string, string | undefined>,
   yes: "on",
   no: "off",
-  /** Why an act was refused, where the message of a form does not fit. */
+  /** Reasons why a change was refused, where the error message of a form does not fit. */
   refusals: {
     not_found: "The target did not exist, or no longer existed",
     forbidden: "The role no longer allowed it",

@@ -1,4 +1,4 @@
-/** Words of the pages about agents. */
+/** Texts of the pages about agents. */
 export const AGENTS = {
   title: "Agents",
   lead: "Programs that act for you. An agent may do only what its delegations allow.",
@@ -23,7 +23,7 @@ export const AGENTS = {
   toPlatforms: "Platforms",
 };
 
-/** Words of the page about one agent. */
+/** Texts of the page about one agent. */
 export const AGENT = {
   lead: (platform: string) => `An agent of the platform ${platform}.`,
   deletedLead: "It is deleted: its key is disabled for good, and its delegations are revoked.",
@@ -71,7 +71,7 @@ export const AGENT = {
   already: "It is deleted already.",
 };
 
-/** Words of the pages on which a cluster object adopts something. */
+/** Texts of the pages on which an owner lets a cluster object adopt an agent or a platform. */
 export const ADOPTION = {
   about: "Hand it over to Kubernetes",
   link: "Choose the object",
@@ -88,7 +88,7 @@ export const ADOPTION = {
   ownersOnly: "Only owners confirm it.",
 };
 
-/** The notices of these pages. */
+/** Notices of the pages about agents and adoption. */
 export const AGENT_NOTICES = {
   agent_deleted: "The agent is deleted, and its delegations are revoked.",
   agent_adoption_confirmed: "Confirmed. The object may take the agent over, once.",

@@ -1,4 +1,4 @@
-/** Words of the page about a connection's callback. */
+/** Texts of the page about a connection's callback. */
 export const CALLBACKS = {
   parts: {
     label: "Parts of this connection",
@@ -69,7 +69,7 @@ export const CALLBACKS = {
   resume: "Resume the callback",
 } as const;
 
-/** Words of the page that replaces a webhook secret. */
+/** Texts of the page that replaces a webhook secret. */
 export const WEBHOOK_SECRET = {
   title: (name: string) => `Webhook secret of ${name}`,
   lead: "Every request to your callback URL is signed with this secret, so that your receiver knows it is genuine. It is replaced in two phases, and no delivery is lost.",

@@ -1,4 +1,4 @@
-/** Words of the pages about clusters that act for an account. */
+/** Texts of the pages about clusters that act for an account. */
 export const CLUSTERS = {
   title: "Clusters that act for you",
   lead: "The operator in a Kubernetes cluster registers platforms and asks for delegations in your name, for the namespaces that you accept. Nothing is registered for a namespace before you do.",

@@ -17,7 +17,7 @@ const REFUSING = {
 /** Why a decision was not `allow`, in plain words. Pages show an unknown reason unchanged. */
 export const REASONS: Record<string, string | undefined> = REFUSING;
 
-/** Returns a time span in its largest whole unit. */
+/** Returns a duration in its largest unit that gives a whole number. */
 export function span(seconds: number): string {
   const units: [number, string][] = [
     [86_400, "day"],
@@ -32,7 +32,7 @@ export function span(seconds: number): string {
   return `${number} ${unit}${number === 1 ? "" : "s"}`;
 }
 
-/** The rules of a decision. Each text is true if the rule passes. */
+/** Texts for the rules of a decision. Each text is true if its rule passes. */
 const RULES = {
   structure: "The proof is complete: certificates, and a challenge of 32 bytes.",
   session_context: "It is bound to the operation that the application names, and to none when it names none.",
@@ -60,7 +60,7 @@ const RULES = {
 /** The reasons of decisions that pages explain, and the error codes of calls without a decision. */
 export type Explained = RefusingReason | "no_active_delegation" | "credits_exhausted";
 
-/** For each reason, the authority that was missing. */
+/** For each reason, what would have been needed for an allowed decision. */
 const NEEDED = {
   untrusted_root:
     "A delegation by an account of this service. Nobody here has the key that signed the one that was shown.",
@@ -84,7 +84,7 @@ const NEEDED = {
   credits_exhausted: "Credit for a decision. Ask who runs this service for more.",
 } satisfies Record<Explained, string>;
 
-/** Words that explain decisions. */
+/** Texts that explain decisions. */
 export const EXPLAIN = {
   needed: "What would have been needed",
   rules: RULES as Record<string, string | undefined>,
@@ -123,7 +123,7 @@ const CONTEXT = {
   path: { label: "Path", hint: "Below the resource, such as /orders/7" },
 };
 
-/** Words of the page on which a person tries what the service would answer an application. */
+/** Texts of the page that shows how the service would answer an application. */
 export const TRY_IT = {
   navigation: "Try it",
   title: "Try it",

@@ -2,7 +2,7 @@ import { span } from "./decisions.ts";
 
 const times = (number: number) => (number === 1 ? "once" : `${number.toLocaleString("en")} times`);
 
-/** Words of the pages about delegations. */
+/** Texts of the pages about delegations. */
 export const DELEGATIONS = {
   title: "Delegations",
   lead: "What agents may do for you. A delegation is a signed certificate that somebody approved; you can take it back at any time.",
@@ -33,7 +33,7 @@ export const DELEGATIONS = {
   nothing: "No delegation is like that.",
 };
 
-/** Words of the page about one delegation. */
+/** Texts of the page about one delegation. */
 export const DELEGATION = {
   title: (agent: string) => `Delegation to ${agent}`,
   lead: {
@@ -107,7 +107,7 @@ export const DELEGATION = {
   allDecisions: "All in the history",
 };
 
-/** Words of the page on which a delegation is revoked. */
+/** Texts of the page that revokes a delegation. */
 export const REVOKE = {
   title: (agent: string) => `Revoke the delegation to ${agent}`,
   lead: "From then on every check of it is denied, immediately and for good. It cannot be taken back; a new request can be approved.",
@@ -136,7 +136,7 @@ export const REVOKE = {
   ended: "It has already expired. Revoking it also puts it on the revocation list.",
 };
 
-/** The notices of these pages. */
+/** Notices of the pages about delegations. */
 export const DELEGATION_NOTICES = {
   revoked: "Revoked. Every check of it is denied from now on.",
 };

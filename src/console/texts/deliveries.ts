@@ -9,7 +9,7 @@ const EVENTS: Record<string, string | undefined> = {
   "callback.test": "A test of the callback",
 };
 
-/** Why there was no answer, and what to check. Pages show an unknown code unchanged. */
+/** Why the receiver did not respond, and what to check. Pages show an unknown code unchanged. */
 const DETAILS: Record<string, string | undefined> = {
   ECONNREFUSED:
     "Nothing listens at that host and port. Check the port, and that the receiver runs and listens outwards.",
@@ -38,7 +38,7 @@ const DETAILS: Record<string, string | undefined> = {
   internal: "The request could not be made here. Ask who runs this service.",
 };
 
-/** Returns what to check after an answer with this status. */
+/** Returns advice on what to check after a response with this status. */
 function adviceOf(status: number): string {
   if (status < 300) return "The receiver took it.";
   if (status < 400) return "Redirects are not followed. Set the URL to which it leads.";
@@ -58,7 +58,7 @@ function adviceOf(status: number): string {
   return "The receiver failed. Look at what it answered, and into its log.";
 }
 
-/** Words of the pages about deliveries. */
+/** Texts of the pages about deliveries. */
 export const DELIVERIES = {
   title: (name: string) => `Deliveries of ${name}`,
   lead: "What was sent to the callback URL, and what is to be: an event each, newest first. They are shown for 30 days after they were finished.",
@@ -144,7 +144,7 @@ export const DELIVERIES = {
   },
 } as const;
 
-/** Words of the page that sends the deliveries of a range again. */
+/** Texts of the page that sends the deliveries of a time range again. */
 export const RECOVERIES = {
   title: (name: string) => `Send deliveries of ${name} again`,
   lead: "After an outage of your receiver: everything that was made in a time, and was not accepted, is sent once more. The oldest first, at most 50 at a time. You can begin this ten times a day.",

@@ -1,4 +1,4 @@
-/** Words of the history's pages. */
+/** Texts of the history pages. */
 export const HISTORY = {
   title: "History",
   lead: "Every decision about your agents, newest first: what was asked, and what came of it.",

@@ -8,7 +8,7 @@ const ROLES: Record<MemberRole, string> = {
   auditor: "auditor",
 };
 
-/** Permissions of the roles, in words. */
+/** Descriptions of what each role may do. */
 const ROLE_HINTS: Record<MemberRole, string> = {
   owner:
     "Does everything. Only owners change members and domains, publish platforms, and decide whose authority platforms accept.",
@@ -17,7 +17,7 @@ const ROLE_HINTS: Record<MemberRole, string> = {
   auditor: "Reads everything but secrets, and who did what; changes nothing.",
 };
 
-/** Words about the account that a person acts for. */
+/** Texts about the account that a person acts for. */
 export const ACTING = {
   label: "Acting for",
   nobody: "nobody",
@@ -32,7 +32,7 @@ export const ACTING = {
   yourAccounts: "See for whom you may act",
 };
 
-/** Words of the page about the signed-in person. */
+/** Texts of the page about the signed-in person. */
 export const OWN_ACCOUNT = {
   title: "Your account",
   name: "Name",
@@ -63,7 +63,7 @@ export const OWN_ACCOUNT = {
   signOut: "Sign out, here or everywhere",
 };
 
-/** An organization and its members. */
+/** Texts of the pages about an organization and its members. */
 export const ORGANIZATION = {
   navigation: "Organization",
   facts: "At a glance",
@@ -132,7 +132,7 @@ export const ORGANIZATION = {
   leaveButton: "Leave",
 };
 
-/** Accepting an invitation. */
+/** Texts of the page on which a person accepts an invitation. */
 export const INVITATION = {
   title: "Accept an invitation",
   lead: "You were invited by mail to act for an organization. Open the link of the mail, or paste its code here: you see what it is before you accept.",
@@ -149,7 +149,7 @@ export const INVITATION = {
   notNow: "Not now",
 };
 
-/** The domains that an organization publishes under. */
+/** Texts of the pages about the domains under which an organization publishes. */
 export const DOMAINS = {
   title: "Domains",
   lead: "A verified domain shows others who publishes a platform. You show that a domain is yours by a TXT record in its DNS.",

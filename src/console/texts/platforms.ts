@@ -1,6 +1,6 @@
 import { span } from "./decisions.ts";
 
-/** The notices after changes of a platform, a connection or a cluster. */
+/** Notices after changes to a platform, a connection or a cluster. */
 export const PLATFORM_NOTICES = {
   changed: "Changed.",
   published: "The platform is published.",
@@ -17,7 +17,7 @@ export const PLATFORM_NOTICES = {
   approver_unlinked: "Unlinked. Their decisions count no longer.",
 };
 
-/** Words of the fields in which scopes are chosen. */
+/** Texts of the fields in which scopes are selected. */
 export const PICKER = {
   chosen: (number: number) => `${number} chosen`,
   sensitive: "sensitive: only by its name, never by a wildcard",

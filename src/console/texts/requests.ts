@@ -2,14 +2,14 @@ import type { Constraint, KnownConstraint } from "../../protocol/constraints/con
 import { altitudeBounds } from "../../protocol/constraints/geometry.ts";
 import { span } from "./decisions.ts";
 
-/** Words about scopes. */
+/** Texts about scopes. */
 export const SCOPES = {
   sensitive: "sensitive",
   custom: (scope: string, platform: string) => `${scope.slice("custom:".length)}, as ${platform} means it`,
   grants: (scopes: readonly string[]) => `that is ${scopes.join(", ")}`,
 };
 
-/** The list of requests. */
+/** Texts of the list of requests. */
 export const REQUESTS = {
   title: "Requests",
   lead: "Agents ask for authority here. Nothing is lent before somebody has approved it.",
@@ -31,7 +31,7 @@ export const REQUESTS = {
   },
 };
 
-/** The page on which a person asks for an agent of their own. */
+/** Texts of the page on which a person requests a delegation for one of their own agents. */
 export const ASK = {
   link: "Ask for a delegation",
   title: (agent: string) => `Ask for a delegation to ${agent}`,
@@ -43,7 +43,7 @@ export const ASK = {
   submit: "Ask for it",
 };
 
-/** A request, and the decision about it. */
+/** Texts of the page about a request and its decision. */
 export const REQUEST = {
   title: {
     pending: (agent: string) => `${agent} asks for authority`,
@@ -174,7 +174,7 @@ type Sayings = {
   [T in KnownConstraint["type"]]: (constraint: Extract<KnownConstraint, { type: T }>) => string;
 };
 
-/** The meaning of each constraint, to continue the words "only if". */
+/** A phrase for each constraint. It continues the words "only if". */
 const SAYINGS: Sayings = {
   max_amount: ({ max_amount, currency }) => `the amount is at most ${number(max_amount)} ${currency}`,
   max_rate: ({ count, window_s }) =>
@@ -198,7 +198,7 @@ const SAYINGS: Sayings = {
       : `it is about the resource ${resource_id}, at ${path_prefix} or below`,
 };
 
-/** Words about constraints. Pages call them limits. */
+/** Texts about constraints. Pages call them limits. */
 export const LIMITS = {
   say(constraint: Constraint): string {
     if (!Object.hasOwn(SAYINGS, constraint.type)) {

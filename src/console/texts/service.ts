@@ -33,7 +33,7 @@ const FIGURES: Record<string, ((what: string) => string) | undefined> = {
   deputize_ledger_accounts: () => "Accounts compared",
 };
 
-/** Words for values that are codes. */
+/** Texts for values that are codes. */
 const WORDS: Record<string, string | undefined> = {
   "database_schema usable": "as this version needs it",
   "database_schema behind": "behind this version: run deputize migrate",
@@ -49,7 +49,7 @@ const WORDS: Record<string, string | undefined> = {
   "vault_state audit_unavailable": "it cannot write its audit",
 };
 
-/** Words of the pages for service administrators. */
+/** Texts of the pages for service administrators. */
 export const SERVICE = {
   navigation: "Service",
   title: "How the service is doing",
@@ -81,7 +81,7 @@ export const SERVICE = {
   never: "never",
   nameOf: ({ name, about }: Figure) => FIGURES[name]?.(about ?? "") ?? name,
   wordOf: ({ name, value }: Figure) => WORDS[`${name} ${value}`],
-  /** Returns a time span in its two largest units. */
+  /** Returns a duration in its two largest units. */
   lasting(seconds: number) {
     if (seconds < 60) return `${seconds} s`;
     if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;

@@ -12,7 +12,7 @@ import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts
 import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
 import { SERVICE } from "./service.ts";
 
-/** Words about an account's credit. */
+/** Texts about an account's credit. */
 export const CREDIT = {
   navigation: "Credit",
   title: "Credit",
@@ -40,7 +40,7 @@ export const CREDIT = {
   reference: "reference",
 };
 
-/** Every word of the console. */
+/** All texts of the console. */
 export const texts = {
   language: "en",
   name: "Deputize",
@@ -251,5 +251,5 @@ export const texts = {
   errors: ERRORS,
 };
 
-/** The type of {@link texts}. Elements take what they need of it. */
+/** The type of {@link texts}. Elements receive only the parts that they need. */
 export type Texts = typeof texts;

@@ -10,7 +10,7 @@ import { badge, copyBlock, facts, objectName, time } from "../../elements/values
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** One delegation: its state, content, keys and decisions. */
+/** The page about one delegation: its state, content, keys and decisions. */
 export const delegationPage = page<Loaded>({
   id: "delegation",
   path: "/console/delegations/{cert_id}",
@@ -86,7 +86,7 @@ function quiet(text: string): Piece {
   return html`<span class="quiet">${text}</span>`;
 }
 
-/** Returns the certificate in words, and as signed JSON. */
+/** Returns the certificate in plain words and as signed JSON. */
 function certificateDetails(visit: Visit, certificate: CertificateAnswer): Html {
   const words = visit.texts.delegation;
   const { cert_id, issued_at, expires_at, cert_json } = certificate;
@@ -107,7 +107,7 @@ function certificateDetails(visit: Visit, certificate: CertificateAnswer): Html 
   </section>`;
 }
 
-/** The signed certificate as a file. */
+/** The page that downloads the signed certificate as a file. */
 export const certificateFilePage = page<CertificateAnswer>({
   id: "certificate_file",
   path: "/console/delegations/{cert_id}/certificate.json",

@@ -6,7 +6,7 @@ import { filterForm, filtersOf, pager } from "../../elements/listing.ts";
 
 type Listed = Awaited<ReturnType<typeof load>>;
 
-/** The account's delegations, with search and filters, sorted by age or by end. */
+/** The page with the account's delegations, with search and filters, sorted by age or expiry. */
 export const delegationsPage = page<Listed>({
   id: "delegations",
   path: "/console/delegations",
@@ -40,7 +40,7 @@ async function load(visit: Visit) {
   return { ...listed, platforms };
 }
 
-/** Returns the query of the list for a state of the filter. */
+/** Returns the list's query parameters for the selected state filter. */
 function asked(visit: Visit, state: string | undefined): Record<string, string> {
   if (state === undefined) return {};
   if (state !== "ending") return { state };

@@ -9,7 +9,9 @@ import { objectName, time } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** The page before a delegation is revoked. It shows what the revocation will stop. */
+/**
+ * The page that asks for confirmation before a delegation is revoked. It shows what the revocation will stop.
+ */
 export const revokePage = page<Loaded>({
   id: "revoke_delegation",
   path: "/console/delegations/{cert_id}/revoke",

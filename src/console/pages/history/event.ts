@@ -16,7 +16,7 @@ type Shown = {
   ceiling: readonly string[] | undefined;
 };
 
-/** One event of the history: the question, the decision with its reason, and the receipt. */
+/** The page about one event of the history: the question, the decision with its reason, and the receipt. */
 export const eventPage = page<Shown>({
   id: "history_event",
   path: "/console/history/{event_id}",
@@ -53,7 +53,7 @@ async function load({ call, params }: Visit): Promise<Shown> {
   return { event, receipt, certificate, ceiling: platform?.default_allowed_scopes };
 }
 
-/** Returns the certificate of the decision, if it belongs to this account. */
+/** Returns the certificate of the decision if it belongs to this account, otherwise `undefined`. */
 async function findCertificate(call: Call, { cert_id }: NamedEntry): Promise<CertificateAnswer | undefined> {
   if (cert_id === null) return undefined;
   return call("get_delegation", { params: { cert_id } }).catch(unlessGone);

@@ -3,12 +3,13 @@ import type { ExportAnswer } from "../../../history/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { askedFor } from "./filters.ts";
 
-/** Events that are read in one call and kept in memory. */
+/** Number of events that one call reads and keeps in memory. */
 const READ = "1000";
 
 /**
- * The filtered history as one file of any length, newest first. It is read page by page while it is sent,
- * each page in its own statement. `before` continues a file after its last complete line.
+ * The page that downloads the filtered history as one file of any length, newest first. The history is read
+ * page by page during the download, each page in its own statement. `before` continues a file after its last
+ * complete line.
  */
 export const exportPage = page<ExportAnswer>({
   id: "history_export",
@@ -46,7 +47,7 @@ async function* csvPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<str
 }
 
 /**
- * Returns one line for each event. The last line says that the file is complete, and how many events it
+ * Returns one line for each event. The last line says that the file is complete and how many events it
  * contains.
  */
 async function* jsonPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<string> {
@@ -79,10 +80,16 @@ const COLUMNS: readonly [name: string, of: (event: NamedEntry) => Cell][] = [
   ["receipt_hash", (event) => event.receipt_hash],
 ];
 
-/** Text that a spreadsheet would read as a formula, including leading characters that it drops. */
+/**
+ * Matches text that a spreadsheet would read as a formula, even after leading characters that the spreadsheet
+ * drops.
+ */
 const FORMULA = /^[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/;
 
-/** Returns the first line of a CSV file, after the byte order mark by which spreadsheets recognize UTF-8. */
+/**
+ * Returns the first line of a CSV file. It starts with the byte order mark by which spreadsheets recognize
+ * UTF-8.
+ */
 export function csvHead(): string {
   return `\ufeff${lineOf(COLUMNS.map(([name]) => name))}`;
 }
@@ -97,7 +104,8 @@ function lineOf(cells: readonly Cell[]): string {
 }
 
 /**
- * Returns a quoted cell that every spreadsheet reads as text, with an apostrophe before a would-be formula.
+ * Returns a quoted cell that every spreadsheet reads as text. Adds an apostrophe before text that looks like
+ * a formula.
  */
 function quoted(cell: Cell): string {
   const text = cell ?? "";

@@ -12,7 +12,8 @@ import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed } from "./filters.ts
 
 const SHOWN = "25";
 /**
- * Seconds after which all events of a moment are written. An event has the moment at which its writing began.
+ * Seconds after which all events of a given time have been written. An event's time is when its writing
+ * began.
  */
 const SETTLED = 10;
 
@@ -20,11 +21,11 @@ type History = {
   events: NamedEntry[];
   nextCursor: string | null;
   platforms: PlatformAnswer[];
-  /** Why the filters are invalid. */
+  /** The reason why the filters are invalid. */
   fault?: string;
 };
 
-/** The history, newest first, with filters and live updates. */
+/** The page with the history, newest first, with filters and live updates. */
 export const historyPage = page<History>({
   id: "history",
   path: "/console/history",
@@ -52,8 +53,8 @@ async function load(visit: Visit): Promise<History> {
 }
 
 /**
- * Ends a live update without new events. `fresh` is a moment, and `seen` is the number of events since then
- * that the open page already shows.
+ * Throws `Unchanged` if a live update has no new events. `fresh` is a time, and `seen` is the number of
+ * events since then that the open page already shows.
  */
 async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof askedFor>): Promise<void> {
   const { fresh, seen } = query;
@@ -108,7 +109,7 @@ function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): H
   return html`${details.verifier.platform_name} <span class="quiet">${texts.history.elsewhere}</span>`;
 }
 
-/** Returns the controls of the live updates. Without scripts, returns a link. */
+/** Returns the controls of the live updates. Without scripts, it is a link. */
 function liveTail({ texts, own, path, query }: Visit): Html {
   const { live, newer } = texts.history;
   return html`<p class="actions">
@@ -118,7 +119,7 @@ function liveTail({ texts, own, path, query }: Visit): Html {
   </p>`;
 }
 
-/** Returns the query with which an open list asks for new events. */
+/** Returns the query parameters with which an open list requests new events. */
 function tailOf({ now, own, path, query }: Visit, events: readonly NamedEntry[]) {
   const fresh = addSeconds(now, -SETTLED).toISOString();
   const seen = events.filter(({ occurred_at }) => occurred_at >= fresh).length;

@@ -54,7 +54,9 @@ function receiptForm(visit: Visit): Html {
   })}</section>`;
 }
 
-/** Reads the pasted text: a receipt, or an answer that contains one, as strictly as the API does. */
+/**
+ * Parses the pasted text as strictly as the API does. The text is a receipt, or an answer that contains one.
+ */
 function readReceipt(text: string): Read {
   const value = parsed(text);
   const outer = isObject(value) ? value : {};
@@ -114,7 +116,7 @@ function receiptFileName(receiptId: string): string {
   return `receipt-${receiptId}.json`;
 }
 
-/** Returns the outcome that the application reported for a decision, or `undefined` if it reported none. */
+/** Returns the outcome that the application reported after a decision, or `undefined` if it reported none. */
 export function outcomeCard({ texts }: Visit, { outcome }: ReceiptAnswer): Html | undefined {
   if (outcome === null) return undefined;
   const words = texts.history.outcome;
@@ -127,7 +129,8 @@ export function outcomeCard({ texts }: Visit, { outcome }: ReceiptAnswer): Html 
 }
 
 /**
- * Returns the card of a decision's receipt: whether it is unchanged, its file, and how others can check it.
+ * Returns the card about a decision's receipt: whether it is unchanged, its file, and how others can check
+ * it.
  */
 export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAnswer): Html {
   const { texts, at } = visit;
@@ -145,7 +148,10 @@ export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAns
   </section>`;
 }
 
-/** A decision's receipt as a file with exactly the bytes that its hash covers. */
+/**
+ * The page that downloads a decision's receipt as a file with exactly the bytes that the receipt's hash
+ * covers.
+ */
 export const receiptFilePage = page<ReceiptAnswer>({
   id: "history_receipt",
   path: "/console/history/{receipt_id}/receipt",

@@ -20,7 +20,7 @@ const PLACES: Record<string, string> = {
   connection_id: "/connections/",
 };
 
-/** The members' changes for an organization, newest first. */
+/** The page with the members' changes for an organization, newest first. */
 export const activityPage = page<Data>({
   id: "organization_activity",
   path: "/console/organization/activity",
@@ -95,7 +95,7 @@ function about(visit: Visit, { target }: Entry, emails: Emails): Piece {
   });
 }
 
-/** Returns one target of an act: a name if one is known, and a link if it has a page. */
+/** Returns one target of a change: its name if known, with a link if the target has a page. */
 function said({ texts, at }: Visit, key: string, value: string | boolean, emails: Emails): Piece {
   const { activity: words, acting } = texts;
   if (typeof value === "boolean") return value ? words.yes : words.no;
@@ -111,7 +111,7 @@ function outcome(visit: Visit, { status, error_code }: Entry): Piece {
   return html`${badge(words[status], TONES[status])}${error_code !== null && html`<br /><span class="quiet">${whyRefused(visit, error_code)}</span>`}`;
 }
 
-/** Returns why an act was refused, in words. A code that no longer exists is shown unchanged. */
+/** Returns in words why a change was refused. An unknown code is shown unchanged. */
 function whyRefused({ texts: { activity: words, errors } }: Visit, code: string): string {
   const meaning = Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode][1] : code;
   return words.refusals[code] ?? errors.messages[code] ?? meaning;

@@ -7,7 +7,7 @@ import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
 import { badge, copyable, facts, time } from "../../elements/values.ts";
 
-/** The domains of an organization, verified or not. */
+/** The page with an organization's domains, verified or not. */
 export const domainsPage = page<Answers["list_organization_domains"]>({
   id: "organization_domains",
   path: "/console/organization/domains",
@@ -76,13 +76,13 @@ function stateOf({ texts: { domains: words } }: Visit, { verified_at, failing_si
   return failing_since === null ? badge(words.verified, "good") : badge(words.failing, "bad");
 }
 
-/** Days of a missing record after which a domain is no longer verified. */
+/** Number of days with a missing record after which a domain is no longer verified. */
 const LAPSE_DAYS = 7;
 
 type Platform = Answers["get_platform"];
 type Data = { domain: Answers["add_organization_domain"]; published: Platform[] };
 
-/** One domain: its verification record, and the platforms published under it. */
+/** The page about one domain: its verification record, and the platforms published under it. */
 export const domainPage = page<Data>({
   id: "organization_domain",
   path: "/console/organization/domains/{domain}",

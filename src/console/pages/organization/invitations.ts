@@ -9,7 +9,7 @@ import { form } from "../../elements/form.ts";
 import { facts, time } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 
-/** The page on which an owner invites a person by mail. */
+/** The page on which an owner invites a person by email. */
 export const invitePage = page({
   id: "organization_invite",
   path: "/console/organization/invite",
@@ -68,7 +68,7 @@ export function roleChoices({ acting }: Texts): Choice[] {
   }));
 }
 
-/** A pending invitation, with the form to withdraw it. */
+/** The page about a pending invitation, with the form that withdraws it. */
 export const invitationPage = page<Answers["invite_organization_member"]>({
   id: "organization_invitation",
   path: "/console/organization/invitations/{invitation_id}",
@@ -110,8 +110,8 @@ export const invitationPage = page<Answers["invite_organization_member"]>({
 const LENGTH = 64;
 
 /**
- * The page on which people enter an invitation's code, see the invitation and accept it. The mail's link
- * opens it.
+ * The page on which people enter an invitation code, see the invitation and accept it. The link in the email
+ * opens this page.
  */
 export const acceptInvitationPage = page({
   id: "accept_invitation",

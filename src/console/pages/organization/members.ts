@@ -11,7 +11,9 @@ import { roleChoices } from "./invitations.ts";
 type Member = Answers["change_organization_member"];
 type Data = { member: Member; isLastOwner: boolean };
 
-/** A member of an organization, with forms to change their role or remove them. */
+/**
+ * The page about a member of an organization, with forms that change the member's role or remove the member.
+ */
 export const memberPage = page<Data>({
   id: "organization_member",
   path: "/console/organization/members/{account_id}",
@@ -44,7 +46,7 @@ export const memberPage = page<Data>({
   },
 });
 
-/** Whether no owner would remain without this member. */
+/** Returns whether this member is the organization's only owner. */
 function isLastOwner(members: readonly Member[], { account_id, role }: Member): boolean {
   return role === "owner" && !members.some((each) => each.role === "owner" && each.account_id !== account_id);
 }

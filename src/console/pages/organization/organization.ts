@@ -9,7 +9,7 @@ import { copyable, facts, time } from "../../elements/values.ts";
 
 type Data = Awaited<ReturnType<typeof load>>;
 
-/** The organization that the person acts for: its members, invitations and roles. */
+/** The page about the organization that the person acts for: its members, invitations and roles. */
 export const organizationPage = page<Data>({
   id: "organization",
   path: "/console/organization",
@@ -126,7 +126,7 @@ function roles({ texts: { organization: words, acting } }: Visit): Html {
     })}</section>`;
 }
 
-/** An organization's name, and whether people may approve their own requests. */
+/** The page about an organization's settings: its name, and whether people may approve their own requests. */
 export const organizationSettingsPage = page<Answers["get_organization"]>({
   id: "organization_settings",
   path: "/console/organization/settings",

@@ -13,7 +13,7 @@ const DAY_SECONDS = 86_400;
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** The root identities of other accounts whose authority a platform accepts. */
+/** The page about the root identities of other accounts whose delegations a platform accepts. */
 export const acceptedIdentitiesPage = page<Loaded>({
   id: "accepted_identities",
   path: "/console/platforms/{platform_id}/accepted",
@@ -70,8 +70,8 @@ function until({ texts, now }: Visit, end: string | null): Html | string {
 }
 
 /**
- * Returns the identity that others need to accept this account. Omitted for organizations, whose identity is
- * not the person's own.
+ * Returns this account's identity, which others need to accept it. Returns `undefined` for organizations,
+ * because an organization's identity is not the person's own.
  */
 function ownIdentity({ texts, session, account }: Visit): Html | undefined {
   const isOwn = account === undefined || account === session?.account_id;
@@ -142,7 +142,10 @@ function acceptForm(): Form {
   };
 }
 
-/** Turns a refused identity into words: it belongs to nobody, or to this account. */
+/**
+ * Replaces the error about a refused identity with one for readers: the identity belongs to nobody, or to
+ * this account.
+ */
 function refusedIdentity({ texts }: Visit, error: unknown): unknown {
   const { nobodysIdentity, alwaysCounts } = texts.platforms;
   const said = { not_found: nobodysIdentity, invalid_principal: alwaysCounts };
@@ -151,8 +154,8 @@ function refusedIdentity({ texts }: Visit, error: unknown): unknown {
 }
 
 /**
- * Returns the end of a day in UTC. Throws `invalid_expiry` for an invalid day, a past day, or an end after
- * the year 9999.
+ * Returns the end of a day in UTC. Throws `invalid_expiry` for an invalid day, a past day, or a day after the
+ * year 9999.
  */
 function endOf({ texts, now }: Visit, day: string): string | null {
   if (day === "") return null;

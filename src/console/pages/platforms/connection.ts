@@ -12,7 +12,7 @@ import { callbackBadge, declaredNote } from "./platform.ts";
 type Loaded = Awaited<ReturnType<typeof load>>;
 type ApiKey = ConnectionAnswer["api_keys"][number];
 
-/** How an application reaches the service: its API keys, its name and its callback. */
+/** The page about how an application connects to the service: its API keys, its name and its callback. */
 export const connectionPage = page<Loaded>({
   id: "connection",
   path: "/console/connections/{connection_id}",
@@ -131,7 +131,10 @@ function removing(visit: Visit, connection: ConnectionAnswer): Html | undefined 
 
 const CHANGE = "change";
 
-/** Changes the verifier name that proofs are bound to, and whether AuthZEN answers without a proof. */
+/**
+ * The page that changes the verifier name to which proofs are bound, and whether AuthZEN answers without a
+ * proof.
+ */
 export const changeConnectionPage = page<ConnectionAnswer>({
   id: "change_connection",
   path: "/console/connections/{connection_id}/change",
@@ -183,7 +186,7 @@ export const changeConnectionPage = page<ConnectionAnswer>({
 
 const REMOVE = "remove";
 
-/** Removes a connection with its platform, after showing what that ends. */
+/** The page that removes a connection with its platform. It first shows what the removal stops. */
 export const removeConnectionPage = page<ConnectionAnswer>({
   id: "remove_connection",
   path: "/console/connections/{connection_id}/remove",

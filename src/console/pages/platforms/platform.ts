@@ -9,7 +9,10 @@ import { badge, copyable, facts, type Tone, time } from "../../elements/values.t
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** A platform: its settings, how its application reaches the service, and whether it is published. */
+/**
+ * The page about a platform: its settings, how its application connects to the service, and whether it is
+ * published.
+ */
 export const platformPage = page<Loaded>({
   id: "platform",
   path: "/console/platforms/{platform_id}",
@@ -103,7 +106,7 @@ const CALLBACK: Record<PlatformAnswer["callback_state"], Tone> = {
 
 type Shown = Pick<PlatformAnswer, "callback_url" | "callback_state" | "declared_by">;
 
-/** Whether the person acts for an organization. */
+/** Returns whether the person acts for an organization. */
 export function isOrganization({ account, session }: Visit): boolean {
   const isOwn = account === undefined || account === session?.account_id;
   return isOwn ? session?.account_type === "organization" : true;
@@ -125,13 +128,19 @@ export function callbackBadge({ texts }: Visit, { callback_url, callback_state }
     : badge(callbackStates[callback_state], CALLBACK[callback_state]);
 }
 
-/** Returns the cluster object that declares a platform, in words. `undefined` for other platforms. */
+/**
+ * Returns a phrase that names the cluster object that declares a platform, or `undefined` for other
+ * platforms.
+ */
 export function declaredWords({ texts }: Visit, { declared_by }: Shown): string | undefined {
   if (declared_by === null) return undefined;
   return texts.platforms.declaredBy(declared_by.cluster_id, declared_by.namespace, declared_by.name);
 }
 
-/** Returns a note that a platform is changed through its cluster object. `undefined` for other platforms. */
+/**
+ * Returns a note that a platform can be changed only through its cluster object, or `undefined` for other
+ * platforms.
+ */
 export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
   const words = declaredWords(visit, shown);
   const { declared, declaredExplain } = visit.texts.platforms;
@@ -141,7 +150,8 @@ export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
 }
 
 /**
- * Returns the publish state of a platform, with its forms. `domains` are empty unless the person may publish.
+ * Returns a platform's publish state, with the forms that change it. `domains` is empty unless the person may
+ * publish.
  */
 export function publishing(
   visit: Visit,

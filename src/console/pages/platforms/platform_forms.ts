@@ -12,7 +12,7 @@ import { declaredNote, isOrganization } from "./platform.ts";
 const FORM = "register";
 const SCOPES = "default_allowed_scopes";
 
-/** Registers a platform, and shows its secrets once. */
+/** The page that registers a platform and shows its secrets once. */
 export const newPlatformPage = page<Awaited<ReturnType<typeof load>>>({
   id: "new_platform",
   path: "/console/platforms/new",
@@ -76,7 +76,10 @@ async function load(visit: Visit) {
   return { vocabulary, only };
 }
 
-/** Returns the only platform that a personal account may have, if it exists. */
+/**
+ * Returns the account's platform if the account is personal and has one. A personal account may have only one
+ * platform.
+ */
 async function onlyPlatform(visit: Visit) {
   if (isOrganization(visit)) return undefined;
   const { items } = await visit.call("list_platforms", { query: { limit: "1" } });
@@ -97,7 +100,7 @@ async function register(visit: Visit, fields: Fields): Promise<Outcome> {
   return { title: visit.texts.platforms.madeTitle(made.name), content: secrets(visit, made) };
 }
 
-/** Returns text of several lines with LF, because browsers send CR and LF. */
+/** Converts CR LF to LF in text of several lines, because browsers send CR LF. */
 function lineFeeds(text: string): string {
   return text.replaceAll("\r\n", "\n");
 }
@@ -133,7 +136,7 @@ function secrets(visit: Visit, made: RegisteredAnswer): Html {
 
 const CHANGE = "change";
 
-/** Changes a platform's name and description, and narrows its ceiling. */
+/** The page that changes a platform's name and description, and narrows its ceiling. */
 export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>({
   id: "change_platform",
   path: "/console/platforms/{platform_id}/change",

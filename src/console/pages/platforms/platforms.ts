@@ -5,7 +5,7 @@ import { pager, table } from "../../elements/listing.ts";
 import { badge, time } from "../../elements/values.ts";
 import { callbackBadge, declaredWords, isOrganization, publishBadge } from "./platform.ts";
 
-/** The account's platforms, and the link to register one. */
+/** The page with the account's platforms, and the link to register one. */
 export const platformsPage = page<Awaited<ReturnType<typeof load>>>({
   id: "platforms",
   path: "/console/platforms",

@@ -11,7 +11,7 @@ import { copyBlock, time } from "../../elements/values.ts";
 const FORM = "rotate";
 const USUAL_GRACE = "3600";
 
-/** Replaces the API key, and shows the new one once. */
+/** The page that replaces the API key and shows the new one once. */
 export const rotateKeyPage = page<ConnectionAnswer>({
   id: "rotate_key",
   path: "/console/connections/{connection_id}/rotate-key",

@@ -14,14 +14,14 @@ import { type ScopeWords, scopeChoices } from "../../elements/scopes.ts";
 import { time } from "../../elements/values.ts";
 import { fieldOfLimit, limitFields, readLimits } from "./limit_fields.ts";
 
-/** The most characters of a text that the preview of a certificate shows. */
+/** Maximum length of a string in the preview of a certificate, in characters. */
 const LONGEST = 64;
 
 /** A pending request, with the data needed for a decision. */
 export type Waiting = { request: RequestAnswer; words: ScopeWords; preview: Preview };
 
 /**
- * Returns the forms that approve or deny a request. A person who may not decide sees only what is requested.
+ * Returns the forms that approve or deny a request. A person who may not decide sees only what was requested.
  */
 export function decision(visit: Visit, waiting: Waiting): Html {
   const { texts } = visit;
@@ -37,7 +37,7 @@ export function decision(visit: Visit, waiting: Waiting): Html {
   }${denial(visit)}`;
 }
 
-/** Returns why the viewer may not approve, if the organization requires two people. */
+/** Returns why the viewer may not approve the request, if the organization requires a second person. */
 function twoPeople({ texts, session }: Visit, request: RequestAnswer): string | undefined {
   if (!request.four_eyes) return undefined;
   if (request.requested_by === null) return texts.request.fourEyesUnknown;
@@ -91,11 +91,12 @@ function end(visit: Visit, request: RequestAnswer): Html {
 }
 
 /**
- * Returns the preview of the certificate. Its button updates it, and so does each change where scripts run.
- * The button comes first in the form, so that the enter key updates the preview and does not approve.
+ * Returns the preview of the certificate. Its button updates the preview. With scripts, each change in the
+ * form does too. The button comes first in the form, so that the Enter key updates the preview and does not
+ * approve.
  *
- * The element that receives the answers is never replaced itself: htmx drops an answer if its target was
- * removed meanwhile.
+ * The element that receives htmx responses is never replaced itself: htmx drops a response if its target was
+ * removed in the meantime.
  */
 function previewPart(visit: Visit, waiting: Waiting): Html {
   const words = visit.texts.request;
@@ -113,7 +114,7 @@ function previewPart(visit: Visit, waiting: Waiting): Html {
   </section>`;
 }
 
-/** Shortens long texts, such as keys. */
+/** Shortens long strings, such as keys. */
 function cutShort(_name: string, value: unknown): unknown {
   return typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
 }
@@ -136,10 +137,10 @@ function denial(visit: Visit): Html {
   })}</section>`;
 }
 
-/** The body of an approval. */
+/** The body of an approve call. */
 type Approval = { approved_scope: string[]; constraints: KnownConstraint[]; expires_in?: number };
 
-/** The content of the certificate, or why it cannot be created. */
+/** The content of the future certificate, or why it cannot be created. */
 export type Preview = { said: PreviewAnswer } | { fault: string };
 
 /** Reads the approval from the form. Throws `invalid_request` with the error of each field. */
@@ -155,7 +156,7 @@ export function readApproval(visit: Visit, fields: Fields): Approval {
   };
 }
 
-/** Returns the preview of the certificate for the current fields of the page. */
+/** Returns the preview of the certificate for the page's current fields. */
 export async function previewOf(visit: Visit): Promise<Preview> {
   const { params, call, failure, texts } = visit;
   try {
@@ -172,7 +173,7 @@ export async function previewOf(visit: Visit): Promise<Preview> {
   }
 }
 
-/** Moves a refusal of a limit to the field of that limit. */
+/** Moves the error about a constraint to the form field of that constraint. */
 export function besideField(error: unknown, request: RequestAnswer, approval: Approval): unknown {
   if (!(error instanceof ApiError) || !/^(invalid_constraints|constraint_widened)$/.test(error.code)) {
     return error;
@@ -219,7 +220,7 @@ export function endFields(
     })}</div></fieldset>`;
 }
 
-/** Returns the duration in seconds, or nothing if the number is empty. Reports errors to the reader. */
+/** Returns the duration in seconds, or nothing if the number is empty. Adds errors to the reader. */
 export function readEnd({ texts }: Visit, reader: FieldReader): { expires_in?: number } {
   if (reader.optional("end_number") === "") return {};
   const expires_in = reader.whole("end_number") * reader.whole("end_unit");
@@ -229,7 +230,7 @@ export function readEnd({ texts }: Visit, reader: FieldReader): { expires_in?: n
   return { expires_in };
 }
 
-/** Returns the requested end of the delegation. */
+/** Returns the requested expiry of the delegation. */
 export function askedEnd({ texts }: Visit, request: RequestAnswer): Piece {
   return request.requested_expires_at !== null
     ? time(request.requested_expires_at)

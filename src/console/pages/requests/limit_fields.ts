@@ -9,11 +9,11 @@ import type { Texts } from "../../texts/texts.ts";
 
 const FORM = "approve";
 
-/** A kind of limit that a person can add: its fields, and the constraint that they describe. */
+/** A kind of limit that a person can add: its form fields, and the constraint that they describe. */
 type LimitKind = {
   type: KnownConstraint["type"];
   title: keyof Texts["request"] & ("amount" | "rate" | "hours" | "place" | "speed" | "resource");
-  /** The names of its fields. The first one shows a refusal. */
+  /** Names of the form fields of this limit. Errors appear at the first field. */
   names: readonly [string, ...string[]];
   fields(visit: Visit): Html;
   read(reader: FieldReader, texts: Texts): KnownConstraint;
@@ -154,7 +154,7 @@ const KINDS: readonly LimitKind[] = [
   },
 ];
 
-/** Returns the fields of every kind of limit, each kind collapsed unless something was typed. */
+/** Returns the form fields of every kind of limit. A kind is collapsed if its fields are empty. */
 export function limitFields(visit: Visit): Html {
   const words = visit.texts.request;
   const { failure } = visit;
@@ -169,12 +169,12 @@ export function limitFields(visit: Visit): Html {
     )}</fieldset>`;
 }
 
-/** Returns the constraints that the fields describe. Kinds with empty fields add none. */
+/** Returns the constraints that the fields describe. Limits with empty fields add none. */
 export function readLimits({ texts }: Visit, fields: Fields, reader: FieldReader): KnownConstraint[] {
   return KINDS.filter((kind) => isGiven(kind, fields)).map((kind) => kind.read(reader, texts));
 }
 
-/** Returns the field that shows the refusal of a constraint of this type. */
+/** Returns the field that shows errors about a constraint of this type. */
 export function fieldOfLimit(type: string): string | undefined {
   return KINDS.find((kind) => kind.type === type)?.names[0];
 }

@@ -12,7 +12,10 @@ import { askedEnd, besideField, decision, previewOf, readApproval } from "./appr
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
-/** One request: who asks, for what, and the decision. The operator's messages link to it. */
+/**
+ * The page about one request: the requester, the requested scopes, and the decision. The operator's messages
+ * link to this page.
+ */
 export const requestPage = page<Shown>({
   id: "request",
   path: "/console/requests/{request_id}",
@@ -47,7 +50,7 @@ export const requestPage = page<Shown>({
         const { call, params, at } = visit;
         const request = await call("get_delegation_request", { params });
         const body = readApproval(visit, fields);
-        // The preview then shows the error.
+        // If the approval is not possible, the preview shows the error.
         if (fields.get("show") === "preview") return "again";
         await call("approve_delegation_request", { params, body, once: true }).catch((error: unknown) => {
           throw besideField(error, request, body);
@@ -80,7 +83,9 @@ async function load(visit: Visit) {
   return { request, words, preview, certificate };
 }
 
-/** Returns the card with the requester (agent, platform, key, way and time) and the person who decided. */
+/**
+ * Returns the card about the requester (agent, platform, key, channel and time) and the person who decided.
+ */
 function asker(visit: Visit, request: RequestAnswer): Html {
   const { texts, at } = visit;
   const words = texts.request;
@@ -118,7 +123,7 @@ function asker(visit: Visit, request: RequestAnswer): Html {
   ])}</section>`;
 }
 
-/** Returns a row for each field that the object declares. */
+/** Returns a table row for each field that the cluster object declares. */
 function declaredRows({ texts: { request: words } }: Visit, declared: DeclaredFields): [string, Piece][] {
   const rows = {
     requested_by: [
@@ -144,7 +149,7 @@ function decidedBy({ texts: { request: words } }: Visit, request: RequestAnswer)
   return ` ${words.decidedIn(decided_by, decided_in_cluster)}`;
 }
 
-/** A request that was decided or has expired, with its certificate, if there is one. */
+/** A request that was decided or has expired, with its certificate if there is one. */
 type Decided = {
   request: RequestAnswer;
   words: ScopeWords;
@@ -152,7 +157,8 @@ type Decided = {
 };
 
 /**
- * Returns what was approved and what was withheld, or for a request without certificate, what was requested.
+ * Returns what was approved and what was withheld. For a request without a certificate, returns what was
+ * requested.
  */
 function outcome(visit: Visit, { request, words, certificate }: Decided): Html {
   const { texts } = visit;

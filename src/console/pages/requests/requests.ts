@@ -18,7 +18,7 @@ const TONES: Record<RequestAnswer["status"], Tone> = {
 
 type Listed = { items: RequestAnswer[]; next_cursor: string | null };
 
-/** The account's requests, newest first. */
+/** The page with the account's requests, newest first. */
 export const requestsPage = page<Listed>({
   id: "requests",
   path: "/console/requests",
@@ -62,7 +62,9 @@ function agent({ at, texts }: Visit, { request_id, agent: { name }, platform }: 
 const FORM = "ask";
 const SCOPES = "requested_scope";
 
-/** Requests authority for an agent, within its platform's ceiling. An approver then decides about it. */
+/**
+ * The page that requests a delegation for an agent, within its platform's ceiling. An approver decides later.
+ */
 export const askPage = page<Awaited<ReturnType<typeof load>>>({
   id: "ask",
   path: "/console/agents/{agent_id}/ask",

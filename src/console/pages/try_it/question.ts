@@ -16,14 +16,17 @@ type ContextName = keyof Texts["tryIt"]["context"];
 
 const TEXTS: readonly ContextName[] = ["currency", "resource_id", "path"];
 
-/** The highest values of coordinates. */
+/** The highest absolute values of coordinates. */
 const BOUNDS: Record<string, number | undefined> = { latitude: MOST_DEGREES, longitude: MOST_DEGREES };
 
-/** Values that a constraint needs to know about an action, each with an example that it allows. */
+/**
+ * Values that a constraint needs to know about an action, each with an example that satisfies the constraint.
+ */
 type Wanted = Partial<Record<ContextName, string>>;
 
 /**
- * Returns the question about a delegation: a scope, and the values that its constraints are compared with.
+ * Returns the form that asks about a delegation: a scope, and the values that its constraints are compared
+ * with.
  */
 export function questionForm(
   visit: Visit,
@@ -59,14 +62,14 @@ export function questionForm(
   });
 }
 
-/** Returns the chosen or typed scope. */
+/** Returns the selected or entered scope. */
 export function scopeOf(fields: Fields): string {
   return fields.get("another_scope").trim() || fields.get("required_scope");
 }
 
 /**
- * Returns the typed values in the form of verify. Omits empty fields, which count as unknown. Throws
- * `invalid_request` for a number that is invalid or can be read in two ways.
+ * Returns the entered values as the verify call expects them. Omits empty fields, which count as unknown.
+ * Throws `invalid_request` for a number that is invalid or has two readings.
  */
 export function contextOf({ texts }: Visit, fields: Fields): Record<string, string | number> | undefined {
   const filled = fields.pairs().filter(([name, text]) => name.startsWith("context.") && text.trim() !== "");
@@ -122,8 +125,8 @@ function contextFields(visit: Visit, certificate: CertificateAnswer): Html | und
 }
 
 /**
- * Returns the values that a constraint is compared with, each with an example that it allows. Empty if the
- * service knows them itself.
+ * Returns the values that a constraint is compared with, each with an example that satisfies the constraint.
+ * Returns none if the service knows the values itself.
  */
 function wantedBy(constraint: Constraint): Wanted {
   if (!isKnownConstraint(constraint)) return {};

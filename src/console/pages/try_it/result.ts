@@ -6,12 +6,12 @@ import { neededFor, ruleTables } from "../../elements/decisions.ts";
 import { badge, copyBlock, facts, jsonBlock, type Tone, time } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 
-/** A trial and its result. */
+/** A trial call and its result. */
 export type Result = {
   certificate: CertificateAnswer;
   requiredScope: string;
   context: Record<string, string | number> | undefined;
-  /** The current ceiling of the platform. */
+  /** The platform's current ceiling. */
   ceiling: readonly string[] | undefined;
   /** The price of a decision, in US dollars. */
   price: string;
@@ -19,10 +19,10 @@ export type Result = {
 };
 
 const TONES: Record<string, Tone> = { allow: "good", deny: "bad" };
-/** Texts longer than `LONG` characters are cut to `SHOWN`. */
+/** Strings longer than `LONG` characters are shortened to `SHOWN` characters. */
 const SHOWN = 32;
 const LONG = 100;
-/** The most entries of a list of objects that are shown. A chain never has more certificates. */
+/** Maximum number of list entries that are shown. A certificate chain never has more certificates. */
 const MOST_ENTRIES = 8;
 
 /** Returns the heading above a result. */
@@ -30,7 +30,10 @@ export function resultTitle({ texts }: Visit, { answer: { decision } }: Result):
   return texts.tryIt.titles[decision ?? "none"];
 }
 
-/** Returns a result: the decision in words, its rules, what would have been needed, and the calls. */
+/**
+ * Returns the content of a result: the decision in words, its rules, what would have been needed, and the
+ * calls.
+ */
 export function resultContent(visit: Visit, result: Result): Html {
   const { texts, at } = visit;
   const words = texts.tryIt;
@@ -89,14 +92,14 @@ function sentenceOf({ texts }: Visit, { answer, certificate, requiredScope }: Re
   return answer.decision === null ? (words.refusals[why] ?? why) : words.indeterminate;
 }
 
-/** Returns the reason of the decision, or the code of the refusal that ended the calls. */
+/** Returns the decision's reason, or the error code that ended the calls. */
 function reasonOf({ decision_reason, calls }: TryAnswer): string {
   if (decision_reason !== null) return decision_reason;
   const error = calls.at(-1)?.answer.error as { code?: string } | undefined;
   return error?.code ?? "";
 }
 
-/** Returns the answer of verify, if there was a decision. */
+/** Returns the answer of the verify call, or `undefined` if there was no decision. */
 function verified({ decision, calls }: TryAnswer): Record<string, unknown> | undefined {
   return decision === null ? undefined : calls.at(-1)?.answer;
 }
@@ -123,7 +126,7 @@ function calls({ texts }: Visit, answer: TryAnswer): Html {
     )}</section>`;
 }
 
-/** Returns a value with long texts cut and long lists of objects left out. */
+/** Returns a value with long strings shortened and long lists of objects omitted. */
 function shortened(value: unknown, words: Texts["tryIt"]): unknown {
   if (typeof value === "string") {
     return value.length > LONG ? words.shortened(value.slice(0, SHOWN), value.length) : value;

@@ -9,8 +9,8 @@ import { resultContent, resultTitle } from "./result.ts";
 type TryIt = Awaited<ReturnType<typeof load>>;
 
 /**
- * Shows a person how the service would answer an application: they choose a delegation, ask a question, and
- * see the answer explained.
+ * The page that shows how the service would answer an application. A person selects a delegation, asks a
+ * question, and sees the explained answer.
  */
 export const tryItPage = page<TryIt>({
   id: "try_it",
@@ -83,7 +83,7 @@ function content(visit: Visit, data: TryIt): Html {
   return html`${!isOnly && choice(visit, items, chosen?.certificate)}${chosen && question(visit, chosen)}`;
 }
 
-/** Returns the form that chooses a delegation through the page's address. */
+/** Returns the form that selects a delegation. The selection becomes part of the page's URL. */
 function choice(visit: Visit, items: CertificateAnswer[], chosen: CertificateAnswer | undefined): Html {
   const words = visit.texts.tryIt;
   const all = chosen && !items.some(({ cert_id }) => cert_id === chosen.cert_id) ? [chosen, ...items] : items;

@@ -21,7 +21,9 @@ const TESTS_SHOWN = "5";
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
-/** The callback of a connection: its URL and state, with forms to set, test, pause and resume it. */
+/**
+ * The page about a connection's callback: its URL and state, with forms to set, test, pause and resume it.
+ */
 export const callbackPage = page<Shown>({
   id: "callback",
   path: "/console/connections/{connection_id}/callback",
@@ -174,7 +176,7 @@ const TONES: Record<State, Tone> = {
   suspended: "bad",
 };
 
-/** Returns the state of a callback, since when it has it, and what to do about it. */
+/** Returns the state of a callback, the time since when, and what to do about it. */
 function callbackState({ texts }: Visit, callback: CallbackAnswer): Html {
   const words = texts.callbacks;
   const state = stateOf(callback);

@@ -11,7 +11,7 @@ const FILTER = "filter";
 
 type Shown = { callback: CallbackAnswer; list: Answers["list_deliveries"] };
 
-/** Past and pending deliveries of a connection. */
+/** The page with past and pending deliveries of a connection. */
 export const deliveriesPage = page<Shown>({
   id: "deliveries",
   path: "/console/connections/{connection_id}/deliveries",
@@ -60,7 +60,7 @@ function filters(visit: Visit): Html {
   });
 }
 
-/** Returns the list, which a script updates while a delivery in it is in progress. */
+/** Returns the list of deliveries. A script updates it while one of them is in progress. */
 function listed(visit: Visit, { items, next_cursor }: Answers["list_deliveries"]): Html {
   const { texts, now } = visit;
   const words = texts.deliveries;

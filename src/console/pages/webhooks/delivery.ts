@@ -8,7 +8,9 @@ import { type CallbackAnswer, isOpen, loadCallback, partAddress, parts } from ".
 
 type Shown = { callback: CallbackAnswer; delivery: WholeDelivery };
 
-/** One delivery: its content, its attempts with their answers, and the form to send it again. */
+/**
+ * The page about one delivery: its content, its attempts with their responses, and the form to send it again.
+ */
 export const deliveryPage = page<Shown>({
   id: "delivery",
   path: "/console/connections/{connection_id}/deliveries/{delivery_id}",
@@ -34,7 +36,7 @@ export const deliveryPage = page<Shown>({
   },
 });
 
-/** Returns the state and attempts, which a script updates while the delivery is in progress. */
+/** Returns the state and attempts. A script updates them while the delivery is in progress. */
 function progress(visit: Visit, { callback, delivery }: Shown): Html {
   const { texts, now } = visit;
   const words = texts.deliveries;
@@ -66,7 +68,7 @@ function progress(visit: Visit, { callback, delivery }: Shown): Html {
   </section>`;
 }
 
-/** Returns the form that sends the delivery again, or why that is not possible. */
+/** Returns the form that sends the delivery again, or the reason why that is not possible. */
 function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
   const words = visit.texts.deliveries;
   if (!visit.may("resend_delivery")) return undefined;
@@ -81,7 +83,7 @@ function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
     }</section>`;
 }
 
-/** Returns a note that nothing can be sent now, with a link to change that. */
+/** Returns a note that the callback currently receives nothing, with a link to change that. */
 export function inactive(visit: Visit): Html {
   const words = visit.texts.recoveries;
   return html`<p class="quiet">${words.inactive} <a href=${partAddress(visit, "/callback")}>${words.toCallback}</a></p>`;
@@ -98,7 +100,10 @@ function whyNot(reasons: Reasons, { state, body_state }: WholeDelivery): string 
     : undefined;
 }
 
-/** Returns the body and headers as they are sent. Signatures are created for each attempt and not stored. */
+/**
+ * Returns the body and headers as they are sent, without signatures. Each attempt creates new signatures,
+ * which are not stored.
+ */
 function content(visit: Visit, { delivery }: Shown): Html {
   const { texts, outside } = visit;
   const { header } = outside;

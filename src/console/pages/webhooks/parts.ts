@@ -9,7 +9,7 @@ export function loadCallback({ call, params }: Visit): Promise<CallbackAnswer> {
   return call("get_callback", { params: { connection_id: params.connection_id ?? "" } });
 }
 
-/** Returns the address of a connection's page. `""` is the connection's main page. */
+/** Returns the URL of one of a connection's pages. `""` is the connection's main page. */
 export function partAddress(
   { at, params }: Visit,
   part: string,
@@ -34,7 +34,7 @@ export function parts(visit: Visit, { platform_name }: CallbackAnswer): Html {
   })}</p></nav>`;
 }
 
-/** Whether the callback currently accepts deliveries. */
+/** Returns whether the callback currently accepts deliveries. */
 export function isOpen({ callback_url, callback_state }: CallbackAnswer): boolean {
   return callback_url !== null && callback_state === "active";
 }

@@ -15,7 +15,7 @@ type Shown = { callback: CallbackAnswer; recoveries: Recoveries; wish?: Wish; co
 
 const TONES: Record<Recovery["state"], Tone> = { running: "plain", done: "good", cancelled: "warn" };
 
-/** Sends the deliveries of a range of time again, after a preview. */
+/** The page that sends the deliveries of a time range again, after a preview. */
 export const recoveriesPage = page<Shown>({
   id: "recoveries",
   path: "/console/connections/{connection_id}/recoveries",
@@ -54,7 +54,7 @@ async function load(visit: Visit): Promise<Shown> {
   return { callback, recoveries, wish, counted: await countWish(visit, wish) };
 }
 
-/** Returns the form for a range, and the preview of what it would send. */
+/** Returns the form for a time range, with a preview of the deliveries that it would send. */
 function asking(visit: Visit, { callback, recoveries, wish, counted }: Shown): Html {
   const words = visit.texts.recoveries;
   if (!isOpen(callback)) {
@@ -116,7 +116,7 @@ function begin(visit: Visit, { since, until, states }: Wish): Html {
   });
 }
 
-/** Returns earlier recoveries and the running one, which a script updates. */
+/** Returns earlier recoveries and the running one. A script updates the list. */
 function former(visit: Visit, { items, next_cursor }: Recoveries): Html {
   const { recoveries: words, deliveries } = visit.texts;
   const runs = items.some(({ state }) => state === "running");
@@ -149,26 +149,26 @@ function range({ texts }: Visit, { since, until }: { since: Date | string; until
   return html`${time(since)} ${texts.recoveries.to} ${time(until)}`;
 }
 
-/** The name of the form for a range, by which its fields are named. */
+/** The name of the form for a time range. Its field names start with it. */
 const WISH = "wish";
-/** States whose deliveries can be sent again by a range. */
+/** States of deliveries that can be sent again. */
 const STATES = ["failed", "rejected", "blocked", "delivered"] as const;
-/** The most deliveries of one state that the preview counts. */
+/** Maximum number of deliveries that the preview counts for each state. */
 const MOST_COUNTED = 100;
 
 type Recoverable = (typeof STATES)[number];
 
-/** The range and states to send again. */
+/** The time range and the delivery states to send again. */
 type Wish = { since: Date; until: Date; states: Recoverable[] };
 
-/** Whether the page's address contains a range. */
+/** Returns whether the page's query contains a time range. */
 function hasAsked({ query }: Visit): boolean {
   return query.look !== undefined;
 }
 
 /**
- * Returns the range in the page's address. For an invalid range, shows the errors at its fields and returns
- * `undefined`.
+ * Returns the time range in the page's query. For an invalid range, shows the errors at its fields and
+ * returns `undefined`.
  */
 function readWish(visit: Visit): Wish | undefined {
   const { now, query, texts } = visit;
@@ -188,7 +188,7 @@ function readWish(visit: Visit): Wish | undefined {
   return visit.failure?.form !== WISH ? { since, until: end, states } : undefined;
 }
 
-/** Counts the deliveries of each chosen state, up to one page. */
+/** Counts the deliveries of each selected state, up to one page. */
 async function countWish({ call, params }: Visit, { since, until, states }: Wish) {
   const { connection_id = "" } = params;
   return Promise.all(

@@ -129,7 +129,7 @@ function anew(visit: Visit): Html | undefined {
     ${form(visit, { name: "rotate", submit: words.again, tone: "quiet", once: true })}</section>`;
 }
 
-/** Returns sample code with which a receiver checks signatures made with either of two secrets. */
+/** Returns sample code for a receiver. It checks signatures made with either of two secrets. */
 function signatureSample(header: (name: string) => string): string {
   const name = (each: string) => header(each).toLowerCase();
   return `import { createHmac, timingSafeEqual } from "node:crypto";
