@@ -10,11 +10,11 @@ import {
 } from "../../src/html/html.ts";
 import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../support/xss_corpus.ts";
 
-/** Returns the markup of a page, without its escaped text. */
+/** Matches the start of an element, but not escaped text. */
 const MARKUP = /<[a-z!/]/gi;
 
-describe("HTML from templates", () => {
-  test.each(XSS_CORPUS)("renders text as text: %j", (text) => {
+describe("html templates", () => {
+  test.each(XSS_CORPUS)("render a string as text: %j", (text) => {
     const page = String(
       html`<p title=${text} data-a="before ${text} after">${text}${[text, [text]]}<textarea>${text}</textarea><input value=${text} /></p>`,
     );
@@ -23,21 +23,18 @@ describe("HTML from templates", () => {
     expect(unescaped(page)).toContain(`value="${text}"`);
   });
 
-  test.each(HOSTILE_ADDRESSES)(
-    "omits an address that runs something or leads to another site: %j",
-    (address) => {
-      for (const part of [
-        html`<a href=${address}>a</a>`,
-        html`<form action=${address}></form>`,
-        html`<button formaction=${address}>a</button>`,
-        html`<img src=${address} alt="" />`,
-        html`<div hx-get=${address} hx-post=${address}></div>`,
-      ]) {
-        expect(String(part)).not.toMatch(/href|action|src|hx-|attacker|stolen/);
-      }
-      expect(isOwnPath(address)).toBe(false);
-    },
-  );
+  test.each(HOSTILE_ADDRESSES)("omit a URL that runs a script or leads to another site: %j", (address) => {
+    for (const part of [
+      html`<a href=${address}>a</a>`,
+      html`<form action=${address}></form>`,
+      html`<button formaction=${address}>a</button>`,
+      html`<img src=${address} alt="" />`,
+      html`<div hx-get=${address} hx-post=${address}></div>`,
+    ]) {
+      expect(String(part)).not.toMatch(/href|action|src|hx-|attacker|stolen/);
+    }
+    expect(isOwnPath(address)).toBe(false);
+  });
 
   test.each([
     "/console",
@@ -47,12 +44,12 @@ describe("HTML from templates", () => {
     "openapi.json",
     "./a",
     "../a",
-  ])("keeps a path of the same origin: %s", (address) => {
+  ])("keep a path of the same origin: %s", (address) => {
     expect(String(html`<a href=${address}>a</a>`)).toBe(`<a href="${address}">a</a>`);
     expect(String(html`<form action=${address}></form>`)).toBe(`<form action="${address}"></form>`);
   });
 
-  test("allows links to other sites, but not loading from or sending to them", () => {
+  test("allow links to other sites, but not loading from other sites or sending to them", () => {
     for (const address of ["https://shop.example/a?b=c", "http://127.0.0.1:8080/"]) {
       expect(String(html`<a href=${address}>a</a>`)).toContain(`href="${address}"`);
       expect(String(html`<form action=${address}></form>`)).toBe("<form></form>");
@@ -74,17 +71,17 @@ describe("HTML from templates", () => {
     ["content of a style sheet", () => html`<style>a {}</style>`],
     ["an object as a value", () => html`<p title=${{ __html: "<b>" } as unknown as Piece}></p>`],
     ["an element name from a value", () => html`<${"script" as Piece}>a</>`],
-    ["a style sheet that ends itself", () => inlineStyle("</style><script>")],
-  ])("refuses %s", (_, make) => {
+    ["a style sheet that closes its own element", () => inlineStyle("</style><script>")],
+  ])("refuse %s", (_, make) => {
     expect(() => String(make())).toThrow();
   });
 
-  test("renders JSON that looks like an element as nothing", () => {
+  test("render JSON that looks like an element as nothing", () => {
     const forged = JSON.parse(`{"type": "script", "markup": "<script>", "html": "<b>"}`) as Piece;
     expect(String(html`<p>${forged}</p>`)).toBe("<p></p>");
   });
 
-  test("joins lists, omits absent values, and closes open elements", () => {
+  test("join lists, omit absent values, and close open elements", () => {
     expect(String(html`<p>${undefined}${null}${false}${0}${["a", html`<b>c</b>`]}<br /></p><hr />`)).toBe(
       "<p>0a<b>c</b><br></p><hr>",
     );

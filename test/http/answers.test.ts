@@ -8,7 +8,7 @@ import { FAIL, sampleApi } from "./support/sample_api.ts";
 const world = sampleApi();
 const { post } = world;
 
-/** Returns the raw answer to a call of the echo route with these header lines. */
+/** Returns the raw response to an echo call with these header lines. */
 async function raw(lines: string): Promise<string> {
   const socket = connect(world.api.server.port, "127.0.0.1");
   const head = `POST /v1/service/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n`;
@@ -18,7 +18,7 @@ async function raw(lines: string): Promise<string> {
   return Buffer.concat(chunks).toString("latin1");
 }
 
-describe("every answer", () => {
+describe("every response", () => {
   test.each([
     ["a success", "POST", "/v1/service/echo"],
     ["a page", "GET", "/dev/mailbox"],
@@ -35,7 +35,7 @@ describe("every answer", () => {
     expect(headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test("makes browsers stay on https if the service uses it, and only then", async () => {
+  test("makes browsers stay on https only if the service itself uses https", async () => {
     const secure = await startApi({ shares: world.api, config: { BASE_URL: "https://api.example.com" } });
     expect((await secure.client().get("/v1/none")).headers.get("strict-transport-security")).toBe(
       "max-age=31536000",
@@ -54,7 +54,7 @@ describe("every answer", () => {
     '{"id": "7"}',
     "caf\u00e9",
     "tab\there",
-  ])("returns the caller's request id %j unchanged", async (id) => {
+  ])("contains the caller's request id %j unchanged", async (id) => {
     for (const [method, path] of [
       ["POST", "/v1/service/echo"],
       ["POST", "/v1/none"],
@@ -68,7 +68,7 @@ describe("every answer", () => {
     }
   });
 
-  test("returns the UTF-8 bytes of a request id unchanged", async () => {
+  test("contains the same UTF-8 bytes as the caller's request id", async () => {
     const id = Buffer.from("größer 猫").toString("latin1");
     expect((await post("/v1/service/echo", { "x-request-id": id })).headers.get("x-request-id")).toBe(id);
   });
@@ -79,7 +79,7 @@ describe("every answer", () => {
     );
   });
 
-  test("gets a new request id instead of an empty one", async () => {
+  test("gets a new request id if the caller's id is empty", async () => {
     expect(await raw("X-Request-Id: \r\n")).toMatch(
       /^HTTP\/1\.1 200 [\s\S]*\r\nx-request-id: [0-9a-f-]{36}\r\n/,
     );
@@ -93,14 +93,14 @@ describe("every answer", () => {
     ["with a bare line feed", "X-Request-Id: a\nb\r\n"],
     ["with a bare carriage return", "X-Request-Id: a\rSet-Cookie: x=1\r\n"],
     ["with U+0000", "X-Request-Id: a\u0000b\r\n"],
-  ])("refuses a request id %s, and never replaces it", async (_, header) => {
+  ])("refuses a request id %s instead of replacing it", async (_, header) => {
     const answer = await raw(header);
     expect(answer).toMatch(/^HTTP\/1\.1 400 [\s\S]*\r\nx-request-id: [0-9a-f-]{36}\r\n/);
     expect(answer).toContain('"code":"invalid_request"');
     expect(answer).not.toMatch(/set-cookie|AAAA/i);
   });
 
-  test("appears in the log under its request id without control characters, and shortened", async () => {
+  test("appears in the log under a shortened request id without control characters", async () => {
     world.fail = () => Promise.reject(new Error("broken"));
     const logged = async (id: string) => {
       await post(FAIL, { "x-request-id": id });
@@ -110,7 +110,7 @@ describe("every answer", () => {
     expect(await logged("A".repeat(1024))).toBe("A".repeat(128));
   });
 
-  test("has its own request id", async () => {
+  test("without a request id from the caller has its own id", async () => {
     const ids = await Promise.all(
       [1, 2, 3].map(async () => (await post("/v1/service/echo")).headers.get("x-request-id")),
     );
@@ -118,8 +118,8 @@ describe("every answer", () => {
   });
 });
 
-describe("a path", () => {
-  test("prefers the route that names it over one with a parameter, in any order", async () => {
+describe("routing", () => {
+  test("prefers a route with a fixed path over one with a parameter, in any order of declaration", async () => {
     expect((await world.api.client().get("/v1/service/things/newest")).body).not.toHaveProperty(
       "params.thing_id",
     );
@@ -128,13 +128,13 @@ describe("a path", () => {
     });
   });
 
-  test("prefers the route with fewer parameters, in any order", async () => {
+  test("prefers the route with fewer parameters, in any order of declaration", async () => {
     const part = await world.api.client().get("/v1/service/things/7/parts/newest");
     expect(part.body).toMatchObject({ params: { thing_id: "7" } });
     expect(part.body).not.toHaveProperty("params.part_id");
   });
 
-  test("decodes its parameters, and one that cannot be stored is not found", async () => {
+  test("decodes path parameters, and returns not_found for one that cannot be stored", async () => {
     expect((await world.api.client().get("/v1/service/things/a%2Fb%20c")).body).toMatchObject({
       params: { thing_id: "a/b c" },
     });
@@ -148,7 +148,7 @@ describe("a path", () => {
     expect(answer.text).toBe("");
   });
 
-  test("may contain the host, as proxies send it", async () => {
+  test("accepts a request target with the host, as proxies send it", async () => {
     const answer = await new Promise<string>((resolve, reject) => {
       const socket = connect(world.api.server.port, "127.0.0.1", () =>
         socket.write("POST http://any.example/v1/service/echo HTTP/1.1\r\nHost: any.example\r\n\r\n"),
@@ -162,7 +162,7 @@ describe("a path", () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("with random content gets an answer, and never causes an internal error", async () => {
+  test("answers random paths and never fails with an internal error", async () => {
     const segment = fc.oneof(
       fc.constantFrom(
         "v1",
@@ -201,7 +201,7 @@ describe("a path", () => {
   });
 });
 
-/** Sends a request whose target is not normalized. */
+/** Sends a request without normalizing its target. */
 function sendAsWritten(method: string, path: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: "127.0.0.1", port: world.api.server.port, method, path }, (answer) => {

@@ -16,13 +16,13 @@ describe("docs/api.md", () => {
     expect(text).toContain(`\`${call}\``);
   });
 
-  test("names no call that does not exist", () => {
+  test("names only existing calls", () => {
     const known = contract.operations.map(({ method, path }) => `${method} ${path}`);
     const named = [...text.matchAll(/`((?:GET|POST|PUT|PATCH|DELETE) \/[^`]*)`/g)].map(([, call]) => call);
     expect(named.filter((call) => !known.includes(call ?? ""))).toEqual([]);
   });
 
-  test("lists exactly the existing reasons of decisions", () => {
+  test("lists exactly the existing decision reasons", () => {
     const rows = text
       .slice(text.indexOf("### What verify answers"))
       .matchAll(/^\| `(allow|deny|indeterminate)` \| (.*) \|$/gm);
@@ -37,11 +37,12 @@ describe("docs/api.md", () => {
     expect(listed.sort()).toEqual(known.sort());
   });
 
-  test("names only reasons that a rule or the deciding statement uses", () => {
+  test("names only decision reasons that a rule or the deciding statement uses", () => {
     const sources = readdirSync(PROOFS, { recursive: true, encoding: "utf8" })
       .filter((file) => file.endsWith(".ts"))
       .map((file) => readFileSync(new URL(file, PROOFS), "utf8"))
-      // The table of reasons uses none of them itself. The text after it names those of the protocol's rules.
+      // The table of decision reasons itself uses none. The text after it contains the reasons of the
+      // protocol's rules.
       .map((source) => source.slice(Math.max(0, source.indexOf("export const DENIALS"))));
     const places = (reason: string) =>
       sources.reduce((sum, source) => sum + source.split(new RegExp(`["']${reason}["']`)).length - 1, 0);
@@ -57,13 +58,13 @@ describe("docs/api.md", () => {
     }
   });
 
-  test("names no error code that does not exist", () => {
+  test("names only existing error codes", () => {
     const named = [...text.matchAll(/\b[45]\d\d `([a-z]+_[a-z_]+)`/g)].map(([, code]) => code ?? "");
     expect(named.length).toBeGreaterThan(10);
     expect(named.filter((code) => !(code in errorCodes))).toEqual([]);
   });
 
-  test("lists the error codes with their status and meaning", () => {
+  test("lists every error code with its status and meaning", () => {
     const rows = Object.entries(errorCodes).map(
       ([code, [status, when]]) => `| \`${code}\` | ${status} | ${when} |`,
     );

@@ -43,7 +43,7 @@ const refused = (message: RegExp) => ({
 });
 
 describe("query parameters", () => {
-  test("reach the handler as their schema parses them", async () => {
+  test("reach the handler as parsed by their schema", async () => {
     expect((await get("/v1/service/echo")).body).toMatchObject({ query: { limit: 25 } });
     expect((await get("/v1/service/echo?limit=100&cursor=a%20b&more=x")).body).toMatchObject({
       query: { limit: 100, cursor: "a b" },
@@ -64,7 +64,7 @@ describe("query parameters", () => {
     ["given twice although unknown", "x=1&x=1", /^query: a parameter is repeated$/],
     ["with U+0000", "cursor=a%00", /^query: must not contain U\+0000$/],
     ["with U+0000 in its name", "a%00=1", /^query: must not contain U\+0000$/],
-  ])("%s are refused", async (_, query, message) => {
+  ])("cause an error if they are %s", async (_, query, message) => {
     expect(await get(`/v1/service/echo?${query}`)).toMatchObject(refused(message));
   });
 
@@ -76,14 +76,14 @@ describe("query parameters", () => {
 });
 
 describe("a path parameter", () => {
-  test("without the form of an id causes not_found", async () => {
+  test("must be formed like an id, otherwise it causes not_found", async () => {
     const answer = await get("/v1/service/things/7");
     expect(answer).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
   });
 });
 
-describe("an answer", () => {
-  test("has the route's status, or the one that the handler chose, and the handler's headers", async () => {
+describe("a response", () => {
+  test("has the route's status or the handler's, and the handler's headers", async () => {
     expect((await api.client().post("/v1/service/created")).status).toBe(201);
     const either = await api.client().post("/v1/service/either");
     expect(either.status).toBe(201);
@@ -91,12 +91,12 @@ describe("an answer", () => {
     expect(either.headers.get("etag")).toBe('"1"');
   });
 
-  test("to a call through a trusted proxy contains the client's address", async () => {
+  test("contains the client's address if the call came through a trusted proxy", async () => {
     const { body } = await get("/v1/service/echo", { "x-forwarded-for": "6.6.6.6, 203.0.113.7" });
     expect(body).toMatchObject({ ip: "203.0.113.7" });
   });
 
-  test("to a successful call is not logged", async () => {
+  test("does not appear in the log if the call succeeded", async () => {
     const before = api.lines.length;
     await get("/v1/service/echo");
     await get("/v1/none");
@@ -107,7 +107,7 @@ describe("an answer", () => {
 test.each([
   ["id", [echoRoute({ id: "same", path: "/v1/a" }), echoRoute({ id: "same", path: "/v1/b" })]],
   ["place", [echoRoute({ id: "a", path: "/v1/{x}/a" }), echoRoute({ id: "b", path: "/v1/{y}/a" })]],
-])("two routes with the same %s prevent the start", async (_, routes) => {
+])("the API does not start if two routes have the same %s", async (_, routes) => {
   await expect(startApi({ shares: api, routes: () => routes })).rejects.toThrow(
     /^Two routes have the same id or path: /,
   );

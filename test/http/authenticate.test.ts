@@ -35,7 +35,7 @@ describe("an API key", () => {
   const call = (headers: Record<string, string>) =>
     api.client().post("/v1/service/keyed", undefined, { headers });
 
-  test("identifies its connection if it is known", async () => {
+  test("identifies its connection if the key is known", async () => {
     expect(await call({ "X-Service-API-Key": "known" })).toMatchObject({ status: 200, body: { caller } });
   });
 
@@ -44,11 +44,11 @@ describe("an API key", () => {
     ["empty", { "x-service-api-key": "" }],
     ["unknown", { "x-service-api-key": "unknown" }],
     ["in another header", { authorization: "Bearer known" }],
-  ])("fails if it is %s", async (_, headers) => {
+  ])("causes a 401 if it is %s", async (_, headers) => {
     expect(await call(headers)).toMatchObject(error(401, "invalid_api_key"));
   });
 
-  test("fails if it is sent twice", async () => {
+  test("causes a 401 if it is sent twice", async () => {
     const headers = new Headers({ "x-service-api-key": "known" });
     headers.append("x-service-api-key", "known");
     const response = await fetch(`${api.url}/v1/service/keyed`, { method: "POST", headers });
@@ -60,17 +60,17 @@ describe("an API key", () => {
     expect(answer.status).toBe(401);
   });
 
-  test("does not open a call that requires a session", async () => {
+  test("gives no access to a call that requires a session", async () => {
     const answer = await api.client().get("/v1/service/seen", { headers: { "x-service-api-key": "known" } });
     expect(answer).toMatchObject(error(401, "auth_required"));
   });
 });
 
-describe("a call for people and applications", () => {
+describe("a call that accepts a session or an API key", () => {
   const call = (client: HttpClient, headers: Record<string, string> = {}, csrf = true) =>
     client.post("/v1/service/shared", undefined, { headers, csrf });
 
-  test("identifies the application's connection, but no person", async () => {
+  test("receives the application's connection, but no person, from an API key", async () => {
     const byKey = await call(api.client(), { "x-service-api-key": "known" });
     expect(byKey).toMatchObject({ status: 200, body: { caller: { accountId: "a", connectionId: "c" } } });
     const client = api.client();
@@ -78,14 +78,14 @@ describe("a call for people and applications", () => {
     expect((await call(client)).body).toMatchObject({ caller: { accountId, connectionId: null } });
   });
 
-  test("requires the CSRF header from a session, but not with a key", async () => {
+  test("requires the CSRF header with a session, but not with an API key", async () => {
     const client = api.client();
     await client.onboard("edsger@example.com");
     expect(await call(client, {}, false)).toMatchObject(error(403, "csrf_failed"));
     expect((await call(client, { "x-service-api-key": "known" }, false)).status).toBe(200);
   });
 
-  test("refuses a wrong or empty key even beside a valid session, and a call with neither", async () => {
+  test("refuses a wrong or empty key even with a valid session, and refuses a call with neither", async () => {
     const client = api.client();
     await client.onboard("barbara@example.com");
     for (const key of ["unknown", ""]) {
@@ -104,14 +104,14 @@ describe("a session", () => {
     ids = await client.onboard("ada@example.com");
   });
 
-  test("identifies its account", async () => {
+  test("identifies the account", async () => {
     expect(await client.get("/v1/service/seen")).toMatchObject({
       status: 200,
       body: { caller: { accountId: ids.account_id, onboardingStep: "complete" } },
     });
   });
 
-  test("never shows its CSRF hash to a handler", async () => {
+  test("never gives the handler the session's CSRF hash", async () => {
     const { caller: shown } = (await client.get("/v1/service/seen")).body;
     expect(Object.keys(shown as object).sort()).toEqual([
       "accountId",
@@ -124,7 +124,7 @@ describe("a session", () => {
     ]);
   });
 
-  test("without complete onboarding reaches only calls that allow it", async () => {
+  test("with incomplete onboarding may make only the calls that allow it", async () => {
     const fresh = api.client();
     await fresh.signIn("fresh@example.com");
     expect(await fresh.get("/v1/service/seen")).toMatchObject(error(403, "onboarding_incomplete"));
@@ -136,7 +136,7 @@ describe("a session", () => {
   });
 
   test.each(["POST", "PUT", "PATCH", "DELETE"])(
-    "changes nothing by %s without its CSRF token",
+    "cannot be used for %s without its CSRF token",
     async (method) => {
       const call = (options: Parameters<HttpClient["call"]>[2]) =>
         client.call(method, "/v1/service/changed", options);
@@ -148,14 +148,14 @@ describe("a session", () => {
     },
   );
 
-  test("refuses a forged pair of CSRF cookie and header", async () => {
+  test("cannot be used with a forged pair of CSRF cookie and header", async () => {
     const forged = api.client();
     forged.setCookie("service_session", client.cookie("service_session") ?? "");
     forged.setCookie("service_csrf", "x".repeat(43));
     expect(await forged.post("/v1/service/changed")).toMatchObject(error(403, "csrf_failed"));
   });
 
-  test("refuses another session's CSRF token", async () => {
+  test("cannot be used with another session's CSRF token", async () => {
     const other = api.client();
     await other.onboard("eve@example.com");
     const mixed = api.client();
@@ -164,7 +164,7 @@ describe("a session", () => {
     expect(await mixed.post("/v1/service/changed")).toMatchObject(error(403, "csrf_failed"));
   });
 
-  test("requires the cookie as well as the header", async () => {
+  test("requires the CSRF cookie as well as the header", async () => {
     const bare = api.client();
     bare.setCookie("service_session", client.cookie("service_session") ?? "");
     const headers = { "x-service-csrf": client.cookie("service_csrf") ?? "" };
@@ -173,7 +173,7 @@ describe("a session", () => {
     );
   });
 
-  test("does not open calls that require an API key or the operator", async () => {
+  test("gives no access to calls that require an API key or the operator", async () => {
     expect(await client.post("/v1/service/keyed")).toMatchObject(error(401, "invalid_api_key"));
     const operator = api.operatorClient();
     operator.setCookie("service_session", client.cookie("service_session") ?? "");
@@ -181,7 +181,7 @@ describe("a session", () => {
   });
 });
 
-describe("the operator", () => {
+describe("an operator's call", () => {
   const headers = (epoch: string, cluster = "cluster-1", token = OPERATOR_TOKEN) => ({
     authorization: `Bearer ${token}`,
     "x-deputize-cluster": cluster,
@@ -192,7 +192,7 @@ describe("the operator", () => {
 
   const claim = (clusterId: string) => claimLeadership(api, { clusterId });
 
-  test("needs its token, its cluster and its leader's epoch", async () => {
+  test("needs the operator's token, its cluster and its leader's epoch", async () => {
     const epoch = await claim("cluster-1");
     expect(await call(headers(String(epoch)))).toMatchObject({
       status: 200,
@@ -222,7 +222,7 @@ describe("the operator", () => {
     expect(await call(sent as Record<string, string>)).toMatchObject(error(400, "invalid_request"));
   });
 
-  test("fails with any epoch but the newest leader's, on every replica", async () => {
+  test("fails on every replica with any epoch except the newest leader's", async () => {
     const other = await startApi({
       shares: api,
       routes: () => [echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" })],
@@ -240,7 +240,7 @@ describe("the operator", () => {
     await other.stop();
   });
 
-  test("always fails if no token is set", async () => {
+  test("always fails if no operator token is configured", async () => {
     const { createSharedToken } = await import("../../src/clusters/identify_operator.ts");
     const isOperator = createSharedToken(undefined);
     expect(isOperator("")).toBe(false);
@@ -248,7 +248,7 @@ describe("the operator", () => {
   });
 });
 
-test("an API key never reaches the log", async () => {
+test("an API key never appears in the log", async () => {
   await api
     .client()
     .post("/v1/service/keyed", undefined, { headers: { "x-service-api-key": "very-secret-key" } });

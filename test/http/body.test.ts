@@ -66,19 +66,19 @@ describe("a body's size", () => {
     expect((await send(path, inChunks(jsonOf(MAX)))).status).toBe(200);
   });
 
-  test.each(["json", "raw", "none"])("may not be one byte more on %s routes", async (path) => {
+  test.each(["json", "raw", "none"])("may not be 262145 bytes on %s routes", async (path) => {
     expect(await send(path, jsonOf(MAX + 1))).toMatchObject(refused("body: larger than 262144 bytes"));
     expect(await send(path, inChunks(jsonOf(MAX + 1)))).toMatchObject(
       refused("body: larger than 262144 bytes"),
     );
   });
 
-  test("causes a refusal by the announced length, before any byte arrives", async () => {
+  test("causes a refusal as soon as its length is announced, before any byte arrives", async () => {
     const head = `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${MAX + 1}\r\n\r\n`;
     expect(await firstAnswer(head)).toMatch(/^HTTP\/1\.1 400 .*"message":"body: larger than 262144 bytes"/s);
   });
 
-  test("causes a refusal before the client sends the body, if the client waits for a go-ahead", async () => {
+  test("causes a refusal before the body is sent, if the client waits for 100 Continue", async () => {
     const head = (length: number) =>
       `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
     expect(await firstAnswer(head(MAX + 1))).toMatch(/^HTTP\/1\.1 400 /);
@@ -86,7 +86,7 @@ describe("a body's size", () => {
   });
 });
 
-/** Returns the first bytes of the answer to an unfinished request, and then closes the connection. */
+/** Returns the first bytes of the response to an unfinished request, and then closes the connection. */
 function firstAnswer(head: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(api.server.port, "127.0.0.1", () => socket.write(head));
@@ -102,16 +102,20 @@ describe("a JSON body", () => {
   test.each([
     ["cut short", '{"text":"a"', /^body: invalid_json/],
     ["not JSON", "text=a", /^body: invalid_json/],
-    ["followed by more", '{"text":"a"} {}', /^body: invalid_json/],
+    ["followed by another value", '{"text":"a"} {}', /^body: invalid_json/],
     ["with a member twice", '{"text":"a","text":"b"}', /^body: duplicate_key/],
     ["with a member twice, once in escapes", '{"text":"a","\\u0074ext":"b"}', /^body: duplicate_key/],
-    ["with a member twice further in", '{"text":"a","x":[{"y":1,"y":1}]}', /^body: duplicate_key/],
+    ["with a member twice at a deeper level", '{"text":"a","x":[{"y":1,"y":1}]}', /^body: duplicate_key/],
     ["nested too deeply", `{"text":"a","x":${"[".repeat(32)}${"]".repeat(32)}}`, /^body: too_deep/],
     ["with U+0000", '{"text":"a\\u0000"}', "body: must not contain U+0000"],
-    ["with U+0000 further in", '{"text":"a","list":[{"x":"\\u0000"}]}', "body: must not contain U+0000"],
+    [
+      "with U+0000 at a deeper level",
+      '{"text":"a","list":[{"x":"\\u0000"}]}',
+      "body: must not contain U+0000",
+    ],
     ["with U+0000 in a name", '{"text":"a","\\u0000":1}', "body: must not contain U+0000"],
     [
-      "with U+0000 in a member nobody asked for",
+      "with U+0000 in an unknown member",
       '{"text":"a","x":{"y":["\\u0000"]}}',
       "body: must not contain U+0000",
     ],
@@ -123,7 +127,7 @@ describe("a JSON body", () => {
     ["with a wrong type", '{"text":7}', /^body\.text: Invalid input: expected string, received number$/],
     ["without a required member", "{}", /^body\.text: Invalid input: expected string, received undefined$/],
     ["with a wrong type further in", '{"text":"a","list":[{"n":1},{"n":1.5}]}', /^body\.list\[1\]\.n: /],
-  ])("causes an error that names the place: %s", async (_, body, message) => {
+  ])("causes an error that names the location: %s", async (_, body, message) => {
     expect(await send("json", body)).toMatchObject(refused(message));
   });
 
@@ -137,7 +141,7 @@ describe("a JSON body", () => {
     expect(await send("json", body)).toEqual({ status: 200, body: { text: "\\u0000" } });
   });
 
-  test("never appears in the error about it", async () => {
+  test("never appears in an error about it", async () => {
     const secret = "hunter2-hunter2";
     for (const body of [
       `{"text":"${secret}`,
@@ -151,7 +155,7 @@ describe("a JSON body", () => {
     }
   });
 
-  test("with random content succeeds or is refused, but never causes an internal error", async () => {
+  test("with random content is accepted or refused, but never causes an internal error", async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.json(), fc.string({ unit: "binary" })), async (body) => {
         const { status } = await send("json", body === "" ? " " : body);
@@ -161,7 +165,7 @@ describe("a JSON body", () => {
     );
   });
 
-  test("may be missing only where the route does not require one", async () => {
+  test("may be missing only where the route does not require a body", async () => {
     expect(await send("json", undefined, {})).toMatchObject(
       refused(/^body: Invalid input: expected object, received undefined/),
     );
@@ -171,7 +175,7 @@ describe("a JSON body", () => {
   });
 });
 
-describe("a body on a route without one", () => {
+describe("a route that takes no body", () => {
   test.each([
     ["nothing", undefined, {}],
     ["nothing, declared as JSON", undefined, JSON_TYPE],
@@ -179,12 +183,12 @@ describe("a body on a route without one", () => {
     ["JSON", '{"a":1}', JSON_TYPE],
     ["text without a content type", "{", {}],
     ["text declared as plain text", "{", { "content-type": "text/plain" }],
-  ])("has no effect when it is %s", async (_, body, headers) => {
+  ])("ignores a body that is %s", async (_, body, headers) => {
     expect((await send("none", body, headers as Record<string, string>)).status).toBe(200);
   });
 
   test.each(["{", "text=a", '{"a":1,"a":2}', '{"a":"\\u0000"}'])(
-    "causes an error when it is declared as JSON and is %s",
+    "refuses a body that is declared as JSON and is %s",
     async (body) => {
       expect(await send("none", body)).toMatchObject(refused(/^body/));
     },
@@ -217,14 +221,14 @@ describe("a content type", () => {
     }
   });
 
-  test("must be present only with a body", async () => {
+  test("must be sent with a body, and may be omitted without one", async () => {
     const answer = await send("json", Buffer.from('{"text":"a"}'), {});
     expect(answer).toMatchObject(refused("content-type: must be application/json"));
     expect((await send("raw", undefined, {})).status).toBe(200);
     expect((await send("none", undefined, JSON_TYPE)).status).toBe(200);
   });
 
-  test("does not help a compressed body", async () => {
+  test("does not make a compressed body acceptable", async () => {
     const body = gzipSync('{"text":"a"}');
     const answer = await send("json", body, { ...JSON_TYPE, "content-encoding": "gzip" });
     expect(answer).toMatchObject(refused(/^content-encoding: /));
@@ -238,18 +242,18 @@ describe("a raw body", () => {
     expect(answer.body.body).toEqual({ bytes: bytes.toString("base64") });
   });
 
-  test("reaches the handler as empty bytes when there is none", async () => {
+  test("reaches the handler as empty bytes if the request has none", async () => {
     expect((await send("raw", undefined, {})).body.body).toEqual({ bytes: "" });
   });
 });
 
-test("a route without a body ignores what is sent", async () => {
+test("a route without body handling ignores a body", async () => {
   const answer = await send("none", "not { json", { "content-type": "text/plain" });
   expect(answer).toMatchObject({ status: 200 });
   expect(answer.body).not.toHaveProperty("body");
 });
 
-test("a body that breaks off affects only its own connection", async () => {
+test("an aborted body affects only its own connection", async () => {
   const socket = connect(api.server.port, "127.0.0.1");
   socket.on("error", () => {});
   socket.write(
@@ -261,7 +265,7 @@ test("a body that breaks off affects only its own connection", async () => {
   expect(api.lines.filter((line) => line.includes('"level":50'))).toEqual([]);
 });
 
-test("a body that breaks off frees its place for the client's next one", async () => {
+test("an aborted body no longer counts against its client's limit", async () => {
   const bodyLimits = createBodyLimits({ perClient: 1 });
   await expect(bodyLimits.wait("a", () => Promise.reject(new Error("broke off")))).rejects.toThrow(
     "broke off",

@@ -45,11 +45,11 @@ describe("the client's address", () => {
     ["192.0.2.2", false],
     ["2001:db8:ffff:ffff::1", true],
     ["2001:db8:fffe::1", false],
-  ])("trusts the header of the peer %s: %s", (peer, trusted) => {
+  ])("comes from the header of the peer %s: %s", (peer, trusted) => {
     expect(behind(peer, "198.51.100.1")).toBe(trusted ? "198.51.100.1" : peer);
   });
 
-  test("does not depend on hops left of the one that a trusted proxy saw", () => {
+  test("does not depend on hops to the left of the hop that a trusted proxy saw", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.ipV4(), fc.ipV6(), fc.string())), fc.ipV4(), (forged, hop) => {
         const chain = [...forged.map((text) => text.replaceAll(",", "")), hop].join(", ");
@@ -60,7 +60,7 @@ describe("the client's address", () => {
   });
 
   test.each(["10.0.0.0/33", "10.0.0.0/x", "nonsense", "10.0.0", "/8", "::1/129", "0x0a.0.0.0/8"])(
-    "cannot be determined with %s as a trusted proxy, so the start fails",
+    "cannot be determined with %s as a trusted proxy, so the API does not start",
     (entry) => {
       expect(() => createClientAddress([entry])).toThrow(ConfigError);
       expect(() => createClientAddress([entry])).toThrow("TRUSTED_PROXIES");

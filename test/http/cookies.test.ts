@@ -20,7 +20,7 @@ describe("cookies", () => {
     expect(createCookies(names, baseUrl).write(change).split("; ").includes("Secure")).toBe(secure);
   });
 
-  test("belong to the base URL's path, and the refresh cookie to its one call", () => {
+  test("have the base URL's path, and the refresh cookie that of the refresh call", () => {
     const cookies = createCookies(names, "https://example.com/authority/");
     expect(cookies.write(change)).toBe(
       "service_session=t0ken; Max-Age=900; Path=/authority/; HttpOnly; Secure; SameSite=Lax",
@@ -28,7 +28,7 @@ describe("cookies", () => {
     expect(cookies.write({ ...change, name: "refresh" })).toContain("Path=/authority/v1/auth/refresh;");
   });
 
-  test("cannot be read by scripts unless that is their purpose", () => {
+  test("cannot be read by scripts, except for the CSRF cookie", () => {
     const { write } = createCookies(names, "https://example.com");
     expect(write({ ...change, name: "csrf" })).not.toContain("HttpOnly");
     for (const name of ["session", "refresh"] as const) {
@@ -36,7 +36,7 @@ describe("cookies", () => {
     }
   });
 
-  test("with an empty value expire, whatever age is given", () => {
+  test("with an empty value expire immediately, whatever age is given", () => {
     expect(createCookies(names, "https://example.com").write({ ...change, value: "" })).toContain(
       "Max-Age=0;",
     );
@@ -50,7 +50,7 @@ describe("cookies", () => {
     ["service_session", undefined],
     ["", undefined],
     [undefined, undefined],
-  ])("have the right value: the header %j contains %j", (header, value) => {
+  ])("have the right value when read from a header: %j contains %j", (header, value) => {
     expect(createCookies(names, "https://example.com").read(header, "session")).toBe(value);
   });
 });

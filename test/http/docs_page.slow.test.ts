@@ -23,7 +23,7 @@ describe.skipIf(program === undefined)(
       await api?.stop();
     });
 
-    /** Opens the page, and reports all browser complaints and every requested address. */
+    /** Opens the page, and records all browser warnings and every requested URL. */
     async function open(width: number, colorScheme: "light" | "dark") {
       const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
       const page = await context.newPage();
@@ -42,7 +42,7 @@ describe.skipIf(program === undefined)(
       [390, "light"],
       [390, "dark"],
     ] as const)(
-      "at %i pixels, %s: shows every operation without complaints, other hosts or horizontal scrolling",
+      "at %i pixels, %s: shows every operation without warnings, other hosts or horizontal scrolling",
       async (width, scheme) => {
         const { page, complaints, asked } = await open(width, scheme);
         for (const { operationId, path, summary } of contract.operations) {
@@ -62,7 +62,7 @@ describe.skipIf(program === undefined)(
       },
     );
 
-    test("works with the keyboard: skip link, navigation, opening an answer", async () => {
+    test("works with the keyboard: skip link, navigation, opening a response", async () => {
       const { page } = await open(1280, "light");
       await page.keyboard.press("Tab");
       expect(await focused(page)).toBe("To the operations");
@@ -76,7 +76,7 @@ describe.skipIf(program === undefined)(
 
     const focused = (page: Page) => page.evaluate("document.activeElement.textContent");
 
-    test("runs no script that a document could contain", async () => {
+    test("runs no script that the OpenAPI document contains", async () => {
       const { page, complaints } = await open(1280, "light");
       await page.evaluate(
         "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')",

@@ -5,7 +5,7 @@ import { startApi } from "../support/api.ts";
 import { contract } from "./walk/documented.ts";
 
 describe("the API reference page", () => {
-  test("shows every operation, under a policy that allows only its own style", async () => {
+  test("shows every operation, under a policy that allows only the page's own style", async () => {
     const api = await startApi({ pages: [docsPage(contract.document)] });
     const answer = await fetch(`${api.url}/docs`);
     const text = await answer.text();
@@ -29,7 +29,7 @@ describe("GET /", () => {
   const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
   const CONSOLE = "https://deputize.example/prefix/console";
 
-  test("sends a browser to the console, and answers 404 to a program", async () => {
+  test("redirects a browser to the console, and returns 404 to other programs", async () => {
     const api = await startApi({ pages: [frontPage(CONSOLE)] });
     const ask = async (accept: string, path = "/", method = "GET") => {
       const answer = await fetch(`${api.url}${path}`, { method, headers: { accept }, redirect: "manual" });

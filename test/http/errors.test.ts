@@ -26,10 +26,10 @@ describe("an error", () => {
     ["another version", "POST", "/v2/service/echo"],
     ["a path with an additional slash", "POST", "/v1/service/echo/"],
     ["a path in another case", "POST", "/v1/service/ECHO"],
-    ["a path of another word", "POST", "/v1/ratify/echo"],
+    ["a path with another service word", "POST", "/v1/ratify/echo"],
     ["an encoded path", "POST", "/v1/service/%65cho"],
     ["an empty path parameter", "GET", "/v1/service/things/"],
-  ])("says not_found for %s", async (_, method, path) => {
+  ])("has the code not_found for %s", async (_, method, path) => {
     const answer = await world.api.client().call(method, path);
     expect(answer).toMatchObject({ status: 404, body: { error: { code: "not_found", status: 404 } } });
   });
@@ -45,15 +45,18 @@ describe("an error", () => {
     ["HEAD", "/v1/service/echo", "POST"],
     ["TRACE", "/v1/service/things/7", "GET, HEAD, PUT"],
     ["OPTIONS", "/v1/service/things/newest", "GET, HEAD"],
-  ])("says method_not_allowed for %s on %s, and names the allowed methods", async (method, path, allowed) => {
-    const { port } = world.api.server;
-    const answer = await sendRaw(`http://127.0.0.1:${port}`, { method, path, headers: [] });
-    expect(answer.status).toBe(405);
-    expect(answer.text).toMatch(method === "HEAD" ? /^$/ : /^\{"error":\{"code":"method_not_allowed",/);
-    expect(answer.headers.get("allow")).toBe(allowed);
-  });
+  ])(
+    "has the code method_not_allowed for %s on %s, and names the allowed methods",
+    async (method, path, allowed) => {
+      const { port } = world.api.server;
+      const answer = await sendRaw(`http://127.0.0.1:${port}`, { method, path, headers: [] });
+      expect(answer.status).toBe(405);
+      expect(answer.text).toMatch(method === "HEAD" ? /^$/ : /^\{"error":\{"code":"method_not_allowed",/);
+      expect(answer.headers.get("allow")).toBe(allowed);
+    },
+  );
 
-  test('says "internal" for an unexpected exception, reveals nothing, and is logged with the request\'s id', async () => {
+  test('is "internal" for an unexpected exception, reveals nothing, and is logged with the request\'s id', async () => {
     world.fail = async () => {
       throw Object.assign(new Error("boom at table x"), {
         code: "23505",
@@ -86,7 +89,7 @@ describe("an error", () => {
     ["undefined", undefined],
     ["a string", "oops"],
     ["null", null],
-  ])('says "internal" if %s is thrown', async (_, thrown) => {
+  ])('has the code "internal" if %s is thrown', async (_, thrown) => {
     world.fail = async () => {
       throw thrown;
     };
@@ -126,7 +129,7 @@ describe("an error", () => {
     expect(line).not.toContain("00000000000a");
   });
 
-  test("says vault_unavailable for an unavailable vault", async () => {
+  test("has the code vault_unavailable if the vault is unavailable", async () => {
     world.fail = async () => {
       throw new VaultUnavailable("sealed", "sealed");
     };
@@ -139,7 +142,7 @@ describe("an error", () => {
     [3, "3"],
     [undefined, "5"],
   ])(
-    "says vault_unavailable for a rate-limited vault too, with its Retry-After (%s)",
+    "has the code vault_unavailable if the vault limits the rate, with Retry-After (%s)",
     async (seconds, header) => {
       world.fail = async () => {
         throw new VaultRefused("rate_limited", "Too many calls", 429, seconds);
@@ -167,7 +170,7 @@ describe("an error", () => {
     ],
     ["pool timeout", new Error("timeout exceeded when trying to connect")],
     ["statement on a dead connection", new Error("select 1 - Connection terminated unexpectedly")],
-  ])("says unavailable for an unavailable database (%s)", async (_, error) => {
+  ])("has the code unavailable if the database is unavailable (%s)", async (_, error) => {
     world.fail = async () => {
       throw error;
     };
@@ -178,7 +181,7 @@ describe("an error", () => {
   });
 
   test.each(["23505", "22P02", "42P01", "ENOENT"])(
-    "says internal for the code %s, which is not an outage",
+    "has the code internal for the cause %s, which is not an outage",
     async (code) => {
       world.fail = async () => {
         throw Object.assign(new Error("x"), { code });
@@ -187,7 +190,7 @@ describe("an error", () => {
     },
   );
 
-  test("must be declared by its route, like every answer", async () => {
+  test("becomes internal if its route does not declare it, like every undeclared answer", async () => {
     world.fail = refusal("platform_limit");
     expect((await post(FAIL)).status).toBe(500);
     expect(world.api.lines.at(-1)).toContain("fail does not declare platform_limit");
@@ -197,7 +200,7 @@ describe("an error", () => {
 });
 
 describe("an unavailable database", () => {
-  test("makes calls unavailable, and they work again when it is back", async () => {
+  test("makes calls return unavailable until it is back", async () => {
     const proxy = await startTcpProxy(world.api.databaseUrl);
     const away = await startApi({ shares: world.api, databaseUrl: proxy.url });
     const client = away.client();

@@ -12,7 +12,7 @@ import { refusal } from "./support/sample_routes.ts";
 const EITHER = "/v1/service/either";
 const ASKED = "/v1/service/asked";
 
-/** Returns a route that accepts no key. */
+/** Returns a route that does not accept an idempotency key. */
 function unkeyed(calls: KeyedCalls, access: Route["access"], method: "GET" | "POST"): Route {
   const { idempotent, ...rest } = calls.creation({
     id: `unkeyed_${access}_${method}`,
@@ -44,7 +44,7 @@ const calls = keyedCalls((of) => [
 ]);
 
 describe("an idempotency key", () => {
-  test("repeats the first answer with secrets and headers, and marks it as a repetition", async () => {
+  test("repeats the first answer with its secrets and headers, and marks the repetition", async () => {
     const first = await calls.create("k-1");
     const again = await calls.create("k-1");
     expect(first).toMatchObject({ status: 201, body: { id: 1, name: "n", secret: "show-once" } });
@@ -56,19 +56,19 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("can be omitted: each call without one creates something", async () => {
+  test("can be omitted: each call without a key creates something", async () => {
     await calls.create(undefined);
     await calls.create(undefined);
     expect(calls.made).toBe(2);
   });
 
-  test("conflicts with another body, and creates nothing", async () => {
+  test("with another body causes a conflict and creates nothing", async () => {
     await calls.create("k-1");
     expect(await calls.create("k-1", { name: "other" })).toMatchObject(conflict);
     expect(calls.made).toBe(1);
   });
 
-  test("belongs to one account, route and parameter", async () => {
+  test("applies to one account, one route and one set of parameters", async () => {
     const eve = calls.api.client();
     await eve.onboard(`eve${Date.now()}@example.com`);
     await calls.create("k-1");
@@ -79,20 +79,20 @@ describe("an idempotency key", () => {
     expect(await calls.create("k-1", undefined, calls.ada, `${PATH}/2/parts`)).toMatchObject(conflict);
   });
 
-  test("conflicts if the query differs", async () => {
+  test("with another query causes a conflict", async () => {
     expect((await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
     expect(await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=2`)).toMatchObject(conflict);
     expect((await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
   });
 
-  test("belongs to the account of an API key too", async () => {
+  test("sent with an API key applies to that key's account", async () => {
     await calls.create("k-1", undefined, calls.api.client(), "/v1/service/keyed");
     const again = await calls.create("k-1", undefined, calls.other.client(), "/v1/service/keyed");
     expect(again).toMatchObject({ status: 201, body: { id: 1 } });
     expect(calls.made).toBe(1);
   });
 
-  test("repeats an answer only for its own caller: the person, or one connection", async () => {
+  test("repeats an answer only for the same caller: the person, or one connection", async () => {
     const keyed = (apiKey: string | undefined, client = calls.api.client()) =>
       client.post(
         EITHER,
@@ -116,7 +116,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(3);
   });
 
-  test("works with every changing method", async () => {
+  test("works with every method that changes something", async () => {
     const remove = () =>
       calls.ada.call("DELETE", `${PATH}/7`, { body: { name: "n" }, headers: { "idempotency-key": "k-1" } });
     expect((await remove()).headers.get("idempotent-replayed")).toBeNull();
@@ -125,7 +125,7 @@ describe("an idempotency key", () => {
   });
 
   test.each(["public", "session", "api_key", "account", "operator"])(
-    "causes a refusal by a call that accepts none (%s)",
+    "causes an error in a call that does not accept one (%s)",
     async (access) => {
       const credentials = {
         authorization: `Bearer ${OPERATOR_TOKEN}`,
@@ -159,7 +159,7 @@ describe("an idempotency key", () => {
     },
   );
 
-  test("has no effect on a call that passes on other people's headers", async () => {
+  test("has no effect in a call that forwards other people's headers", async () => {
     expect((await calls.create("k-1", undefined, calls.ada, "/v1/service/gateway")).body).toMatchObject({
       id: 1,
     });
@@ -170,18 +170,18 @@ describe("an idempotency key", () => {
     );
   });
 
-  test("keeps no answer that sets cookies", async () => {
+  test("does not keep an answer that sets cookies", async () => {
     expect((await calls.create("k-1", undefined, calls.ada, "/v1/service/cookies")).status).toBe(500);
     expect(calls.api.lines.at(-1)).toContain("with_cookies: an answer with cookies cannot be kept");
   });
 
-  test("works on every replica", async () => {
+  test("works across replicas", async () => {
     await calls.create("k-1");
     expect((await calls.create("k-1", undefined, calls.adaThere())).body).toMatchObject({ id: 1 });
     expect(calls.made).toBe(1);
   });
 
-  test("repeats the first answer until 24 hours are over, and then creates again", async () => {
+  test("repeats the first answer for 24 hours, and then creates again", async () => {
     const start = calls.api.clock.now();
     const age = async (milliseconds: number) =>
       calls.api.db("idempotency_keys").update({ created_at: new Date(start.getTime() - milliseconds) });
@@ -206,7 +206,7 @@ describe("an idempotency key", () => {
   test.each([
     ["refusal", "is free", 0],
     ["answer", "has it", 1],
-  ])("changes its state before the call is answered: after a %s it %s", async (end, _, kept) => {
+  ])("changes its state before the response is sent: after a %s it %s", async (end, _, kept) => {
     const { promise: held, resolve: go } = Promise.withResolvers<void>();
     calls.before = async () => {
       await held;
@@ -247,7 +247,7 @@ describe("an idempotency key", () => {
     ["a space inside", "a b"],
     ["empty", ""],
     ["not ASCII", "\u00e9"],
-  ])("causes an error with %s", async (_, key) => {
+  ])("causes an error if it is %s", async (_, key) => {
     expect(await calls.create(key)).toMatchObject({
       status: 400,
       body: { error: { code: "invalid_request" } },
@@ -255,7 +255,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(0);
   });
 
-  test("encrypts its answer, which then fits no other key", async () => {
+  test("encrypts its answer, which cannot be decrypted under another key", async () => {
     await calls.create("k-1");
     await calls.create("k-2", { name: "m" });
     const { rows } = await calls.api.db.raw(
@@ -269,7 +269,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-2", { name: "m" })).status).toBe(500);
   });
 
-  test("disappears when it is 24 hours old, and not before", async () => {
+  test("disappears at an age of 24 hours, and not before", async () => {
     const idempotency = createIdempotency({ ...calls.api, log: calls.api.log });
     await calls.create("k-1");
     await calls.api

@@ -8,8 +8,8 @@ const calls = keyedCalls((made) => [
   made.creation({ id: "create_secret", path: SECRET_PATH, showsSecret: true }),
 ]);
 
-describe("an idempotency key whose first call runs, or has broken off,", () => {
-  test("creates once when it is sent many times concurrently to two replicas, with one answer for all", async () => {
+describe("an idempotency key whose first call is running or was aborted", () => {
+  test("creates only once when many calls send it concurrently to two replicas, and all get one answer", async () => {
     for (let round = 0; round < 10; round += 1) {
       calls.made = 0;
       calls.before = () => new Promise((resolve) => setTimeout(resolve, 20));
@@ -24,7 +24,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     }
   });
 
-  test("lets at most eight calls wait for the first, without database queries", async () => {
+  test("lets at most eight calls wait for the first call, without database queries", async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     calls.before = () => held;
     const first = calls.create("k-1");
@@ -47,7 +47,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect(replayed).toEqual([null, ...Array.from({ length: 8 }, () => "true")]);
   });
 
-  test("shows its secret to no waiting call of another sign-in", async () => {
+  test("returns its secret to no waiting call of another sign-in", async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     calls.before = () => held;
     const elsewhere = calls.api.client();
@@ -63,7 +63,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("conflicts with another body while the first call still runs", async () => {
+  test("with another body causes a conflict while the first call still runs", async () => {
     let release = (_: unknown): void => {};
     calls.before = () => new Promise((resolve) => (release = resolve));
     const first = calls.create("k-1");
@@ -73,7 +73,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect((await first).status).toBe(201);
   });
 
-  test("lets a waiting call run itself after the first call was refused", async () => {
+  test("lets a waiting call run after the first call was refused", async () => {
     let refuse = (_: unknown): void => {};
     calls.before = () => new Promise((_, reject) => (refuse = reject));
     const first = calls.create("k-1");
@@ -86,7 +86,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect(await second).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
-  test("does not let a waiting call run if its person signed out meanwhile", async () => {
+  test("does not let a waiting call run if its person has signed out in the meantime", async () => {
     const gone = calls.api.client();
     await gone.onboard(`gone${Date.now()}@example.com`);
     let refuse = (_: unknown): void => {};
@@ -101,7 +101,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect([(await second).status, calls.made]).toEqual([401, 0]);
   });
 
-  test("stays locked for a minute after a call that may have changed something failed", async () => {
+  test("stays locked for a minute after the failure of a call that may have changed something", async () => {
     calls.before = () => Promise.reject(new Error("broken"));
     const began = calls.api.clock.now().getTime();
     expect((await calls.create("k-1")).status).toBe(500);
@@ -118,14 +118,14 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
   test.each([
     ["is unavailable", new VaultUnavailable("unreachable", "away")],
     ["refuses", new VaultRefused("rate_limited", "Too many calls", 429, 1)],
-  ])("can be used again immediately after the vault did not sign: it %s", async (_, error) => {
+  ])("can be used again immediately if the vault did not sign because it %s", async (_, error) => {
     calls.before = () => Promise.reject(error);
     expect((await calls.create("k-1")).status).toBe(503);
     calls.before = async () => {};
     expect(await calls.create("k-1")).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
-  test("becomes free a minute after its process died, for the same body only", async () => {
+  test("becomes free for the same body only, a minute after its process died", async () => {
     const start = calls.api.clock.now();
     await calls.create("k-1");
     const died = async (milliseconds: number) =>
@@ -143,7 +143,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
     expect((await waiting).body).toMatchObject({ id: 3 });
   });
 
-  test("belongs to the second run after a takeover, and the end of the first run changes nothing", async () => {
+  test("belongs to the second run after a takeover, and the result of the first run changes nothing", async () => {
     for (const end of ["answer", "refusal"] as const) {
       const key = `k-${end}`;
       const { promise: held, resolve: release } = Promise.withResolvers<void>();
@@ -158,7 +158,7 @@ describe("an idempotency key whose first call runs, or has broken off,", () => {
         .db("idempotency_keys")
         .where({ key })
         .update({ locked_until: new Date(calls.api.clock.now().getTime()) });
-      // On this replica the first run is known to continue, on the other one it is not.
+      // This replica knows that the first run continues. The other replica does not.
       const second = await calls.create(key, undefined, calls.adaThere());
       release();
       expect((await first).status).toBe(end === "answer" ? 201 : 409);

@@ -17,7 +17,7 @@ test("a call waits 10 seconds for a first call that hangs on another replica, wi
   const seconds = (performance.now() - begun) / 1000;
   expect(seconds).toBeGreaterThan(9.5);
   expect(seconds).toBeLessThan(15);
-  // Every 50 ms at first, twice a second at the end.
+  // The process polls every 50 ms at first, and twice a second at the end.
   expect(asked).toBeLessThan(40);
   release();
   expect((await first).status).toBe(201);

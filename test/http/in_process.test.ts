@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { startApi } from "../support/api.ts";
 
-test("a site that starts late still has time to report that its answer is late", async () => {
+test("a site that starts late still has time to send an error page", async () => {
   const api = await startApi({
     deadlineMs: 2_000,
     site: ({ settle }) => ({

@@ -64,10 +64,10 @@ async function person() {
   return { ask, csrf: client.cookie("service_csrf") ?? "" };
 }
 
-describe("an operation that is called in process", () => {
+describe("an operation called in process", () => {
   const params = { name: "a/b" };
 
-  test("knows its caller and receives its input", async () => {
+  test("receives its caller and its input", async () => {
     const { ask, csrf } = await person();
     const answer = await ask("see", {
       params,
@@ -84,7 +84,7 @@ describe("an operation that is called in process", () => {
     });
   });
 
-  test("fails without the CSRF token, without a session and with a wrong body", async () => {
+  test("fails without the CSRF token, without a session, or with an invalid body", async () => {
     const { ask, csrf } = await person();
     expect(await ask("see", { params })).toEqual({ status: 403, code: "csrf_failed" });
     expect(await ask("see", { params, csrf, body: { number: "7" } })).toEqual({
@@ -103,7 +103,7 @@ describe("an operation that is called in process", () => {
     });
   });
 
-  test("runs once under an idempotency key", async () => {
+  test("runs once for each idempotency key", async () => {
     const { ask, csrf } = await person();
     const input = { params, csrf, body: { number: 1 }, idempotencyKey: "once" };
     const [one, two] = [await ask("see", input), await ask("see", input)];
@@ -114,7 +114,7 @@ describe("an operation that is called in process", () => {
     });
   });
 
-  test("reveals nothing of a failure, which is logged and counted under its own name", async () => {
+  test("reveals no details of a failure, which is logged and counted under the operation's id", async () => {
     const { ask } = await person();
     expect(await ask("fail")).toEqual({ status: 500, code: "internal" });
     expect(api.lines.find((line) => line.includes('"route":"fail"'))).toBeDefined();

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Sends `first` bytes, then one every half a second, until the other side ends the connection. */
+/** Sends `first` bytes, then one every half second, until the other side closes the connection. */
 async function trickle(first: number) {
   const started = performance.now();
   let size = first;
@@ -23,14 +23,14 @@ async function trickle(first: number) {
   return { answers: answer.match(/HTTP\/1\.1 \d+/g), seconds: (performance.now() - started) / 1000 };
 }
 
-test("a sender of a too large body is cut off after 30 seconds, although bytes keep arriving", async () => {
+test("a client that keeps sending a too large body is disconnected after 30 seconds", async () => {
   const { answers, seconds } = await trickle(0x50000);
   expect(answers).toEqual(["HTTP/1.1 400"]);
   expect(seconds).toBeGreaterThan(25);
   expect(seconds).toBeLessThan(45);
 });
 
-test("a request that is answered late is answered once, although its time ends meanwhile", async () => {
+test("a request that is answered late gets only one response, although its time limit passes in the meantime", async () => {
   let size = 0;
   const { answer } = await sendEndlessly(api, "close", async (socket) => {
     size += 1;

@@ -33,8 +33,8 @@ const urlOf = (path: string) => `${api.url}/v1/service/${path}`;
 type Seen = { status: number; text: string };
 
 /**
- * Sends a body with Node's own client, which reads while it sends, and reports the connection's state
- * afterwards.
+ * Sends a body with Node's own client, which reads while it sends. Returns the response and the connection's
+ * state afterwards.
  */
 async function byNode(path: string, body: Buffer, connection: "close" | "keep-alive"): Promise<Seen> {
   const sent = request(urlOf(path), {
@@ -66,8 +66,8 @@ function streamOf(body: Buffer): ReadableStream<Uint8Array> {
 }
 
 /**
- * Returns the output of a program with the body on its standard input. `undefined` if the program does not
- * exist.
+ * Returns the output of a program that receives the body on standard input. Returns `undefined` if the
+ * program is not installed.
  */
 async function run(program: string, args: string[], body: Buffer): Promise<string | undefined> {
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
@@ -87,7 +87,7 @@ function read(printed: string): Seen {
   return { status: Number(status), text: rest.join("\n").trim() };
 }
 
-/** Python's clients write the whole body before they read a byte of the answer. */
+/** Python's clients send the whole body before they read a byte of the response. */
 const PYTHON = {
   "http.client": `
 connection = http.client.HTTPConnection(url.hostname, url.port)
@@ -106,25 +106,25 @@ import http.client, sys, urllib.error, urllib.parse, urllib.request
 url = urllib.parse.urlparse(sys.argv[1])
 body = sys.stdin.buffer.read()`;
 
-describe("a refusal of a 5 MB body is readable", () => {
+describe("a client can read the refusal of a 5 MB body", () => {
   const body = Buffer.alloc(5_000_000, "x");
   const refused: Seen = { status: 400, text: TOO_LARGE };
 
-  test.each(PATHS)("by Node's client, on a %s route", async (path) => {
+  test.each(PATHS)("with Node's http client, on a %s route", async (path) => {
     for (let round = 0; round < 2; round += 1) {
       expect(await byNode(path, body, "keep-alive")).toEqual(refused);
       expect(await byNode(path, body, "close")).toEqual(refused);
     }
   });
 
-  test.each(PATHS)("by fetch, on a %s route", async (path) => {
+  test.each(PATHS)("with fetch, on a %s route", async (path) => {
     for (let round = 0; round < 2; round += 1) {
       expect(await byFetch(path, body)).toEqual(refused);
       expect(await byFetch(path, streamOf(body))).toEqual(refused);
     }
   });
 
-  test.each(PATHS)("by curl, on a %s route", async (path) => {
+  test.each(PATHS)("with curl, on a %s route", async (path) => {
     const common = ["-s", "-H", "content-type: application/json", "--data-binary", "@-"];
     for (const more of [[], ["-H", "connection: close"], ["-H", "transfer-encoding: chunked"], ["-0"]]) {
       const printed = await run("curl", [...common, ...more, urlOf(path)], body);
@@ -133,7 +133,7 @@ describe("a refusal of a 5 MB body is readable", () => {
     }
   });
 
-  test.each(Object.entries(PYTHON))("by Python's %s", async (_, program) => {
+  test.each(Object.entries(PYTHON))("with Python's %s", async (_, program) => {
     for (const path of PATHS) {
       const printed = await run("python3", ["-c", `${IMPORTS}${program}`, urlOf(path)], body);
       if (printed === undefined) return console.warn("SKIPPED: there is no python3 on this machine");
@@ -141,12 +141,12 @@ describe("a refusal of a 5 MB body is readable", () => {
     }
   });
 
-  test("even if the body was not examined, because the caller is unknown", async () => {
+  test("even if the body was not read because the caller is unknown", async () => {
     const answer = await byNode("guarded", body, "close");
     expect(answer).toMatchObject({ status: 401, text: expect.stringContaining("invalid_api_key") });
   });
 
-  test("and leaves a connection that serves the next call", async () => {
+  test("and the connection serves the next call", async () => {
     const socket = connect(api.server.port, "127.0.0.1");
     let answers = "";
     socket.on("data", (chunk) => {
@@ -162,9 +162,9 @@ describe("a refusal of a 5 MB body is readable", () => {
   });
 });
 
-describe("a sender that never ends", () => {
+describe("a client that never stops sending", () => {
   test.each(["close", "keep-alive"])(
-    "gets an answer, and is cut off after 64 MiB (%s)",
+    "gets a response, and is disconnected after 64 MiB (%s)",
     async (connection) => {
       const chunk = `10000\r\n${"x".repeat(65_536)}\r\n`;
       collectGarbage();

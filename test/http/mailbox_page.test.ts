@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("the development mailbox", () => {
-  test("returns its mails to programs as JSON, newest first", async () => {
+  test("returns its messages to programs as JSON, newest first", async () => {
     const { body } = await api.client().get(MAILBOX, { headers: { accept: "application/json" } });
     expect(body).toEqual({
       mails: ["two@example.com", "one@example.com"].map((to) => ({
@@ -37,7 +37,7 @@ describe("the development mailbox", () => {
     expect(answer.text).toContain("two@example.com");
   });
 
-  test("escapes the text of a mail", async () => {
+  test("escapes the text of a message", async () => {
     const mail = {
       to: `"'<b>&"@x`,
       subject: "<script>alert(1)</script>",
@@ -52,7 +52,7 @@ describe("the development mailbox", () => {
     expect(text).not.toMatch(/<script|<img|<b>/);
   });
 
-  test("logs each code, and keeps the newest hundred mails", async () => {
+  test("logs each code, and keeps the newest hundred messages", async () => {
     const lines: string[] = [];
     const log = { info: (line: string) => lines.push(line) } as never;
     const mailbox = createMailbox({ log, clock: steeredClock() });
@@ -65,7 +65,7 @@ describe("the development mailbox", () => {
     expect(lines[0]).toBe("mail for n0@example.com: first 0");
   });
 
-  test("does not exist when an SMTP server is set", () => {
+  test("does not exist if an SMTP server is configured", () => {
     const made = createMailer(
       { SMTP_URL: "smtp://127.0.0.1:1", MAIL_FROM: "a@example.com" },
       { log: undefined as never, clock: steeredClock() },

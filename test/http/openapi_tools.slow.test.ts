@@ -28,14 +28,14 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Skips a test, with a warning, if its tool is not available. */
+/** Returns a tool's path. Skips the test with a warning if the tool is not available. */
 function need(tool: Tool, skip: (why: string) => never): string {
   if (tool.missing === undefined) return tool.folder;
   console.warn(`SKIPPED: ${tool.missing}`);
   return skip(tool.missing);
 }
 
-/** Compiles TypeScript files under strict settings that users of the API may have. */
+/** Compiles TypeScript files with strict settings that API users may have. */
 async function compile(): Promise<void> {
   const compilerOptions = {
     strict: true,
@@ -65,7 +65,7 @@ describe("the OpenAPI document", () => {
     expect((await validate(wrong)).said).toContain("is not a 'regex'");
   });
 
-  test("has only the expected warnings of Redocly's recommended rules", async ({ skip }) => {
+  test("causes only the expected warnings of Redocly's recommended rules", async ({ skip }) => {
     const redocly = join(need(node, skip), "node_modules/.bin/redocly");
     const { printed } = await ran(redocly, ["lint", document, "--format=json", "--max-problems=1000"], {
       cwd: folder,
@@ -81,17 +81,17 @@ describe("the OpenAPI document", () => {
 
 /** Expected warnings, each with its reason. */
 const MEANT = [
-  // The info object names no license.
+  // The info object has no license.
   "info-license #/info",
-  // Fixed segments come before parameters, and no certificate has the id "requests".
+  // Fixed segments take precedence over parameters, and no certificate has the id "requests".
   ...["chain", "revoke", "use"].map(
     (last) => `no-ambiguous-paths #/paths/~1v1~1service~1delegations~1{cert_id}~1${last}`,
   ),
-  // For clients' own types: each answer lists its codes itself.
+  // For the types of client programs. Each response lists its error codes itself.
   "no-unused-components #/components/schemas/Error",
 ].sort();
 
-describe("clients generated from the document", () => {
+describe("clients generated from the OpenAPI document", () => {
   let api: WholeApi;
   let scene: Scene;
   beforeAll(async () => {
@@ -100,7 +100,7 @@ describe("clients generated from the document", () => {
   });
   afterAll(() => api.stop());
 
-  test("compile with openapi-typescript, and reject wrong use", async ({ skip }) => {
+  test("compile with openapi-typescript, and do not compile if used wrongly", async ({ skip }) => {
     const generate = join(need(node, skip), "node_modules/.bin/openapi-typescript");
     const { code, said } = await ran(generate, [document, "-o", join(folder, "types.ts")]);
     expect([code, said]).toEqual([0, said]);

@@ -44,8 +44,8 @@ async function hold(port: number, count: number, options?: Parameters<typeof con
   return held;
 }
 
-describe("one address that opens connections endlessly", () => {
-  test("gets only its number of connections, and then 429", async () => {
+describe("one client address that opens connections in a loop", () => {
+  test("gets only its maximum number of connections, and then 429", async () => {
     const { port } = await serve({ perClient: 3 });
     const held = await hold(port, 3, { send: GET });
     for (const each of held) await each.until(/200 OK/);
@@ -63,7 +63,7 @@ describe("one address that opens connections endlessly", () => {
     expect(served).toBe(0);
   });
 
-  test("may connect again as soon as it has closed one", async () => {
+  test("may connect again as soon as it has closed a connection", async () => {
     const { port } = await serve({ perClient: 2 });
     const [first] = await hold(port, 2, { send: GET });
     first?.socket.destroy();
@@ -79,7 +79,7 @@ describe("one address that opens connections endlessly", () => {
     expect(served).toBe(3);
   });
 
-  test("may connect again from any address of its IPv6 /64 as soon as it has closed one", async () => {
+  test("may connect again from any address of its IPv6 /64 as soon as it has closed a connection", async () => {
     let asked = 0;
     const { port } = await serve({ perClient: 1, clientOf: () => `2001:db8::${++asked % 9}` });
     const first = await raw(port, { send: GET });
@@ -124,19 +124,19 @@ describe("one address that opens connections endlessly", () => {
   });
 });
 
-describe("an unused connection", () => {
+describe("a slow or idle connection", () => {
   const quick = { headersMs: 200, requestMs: 400, checkMs: 50 };
 
   test.each([
     ["sends nothing", ""],
     ["begins its headers", "POST / HTTP/1.1\r\nHost: x\r\nX-Slow:"],
-  ])("ends when it %s", async (_, send) => {
+  ])("closes if it %s", async (_, send) => {
     const { port } = await serve(quick);
     await (await raw(port, { send })).closed;
     expect(served).toBe(0);
   });
 
-  test("ends when its body arrives endlessly, a byte at a time", async () => {
+  test("closes if its body keeps arriving one byte at a time", async () => {
     const server = await startServer(
       (request, response) => request.resume().on("end", () => response.end()),
       {
@@ -151,7 +151,7 @@ describe("an unused connection", () => {
     expect(await client.closed).toMatch(/^HTTP\/1\.1 400 .*"the request did not arrive in time"/s);
   });
 
-  test("gets an answer before that, so that no call waits long for its body", async () => {
+  test("gets a response before it is closed, so no call waits long for its body", async () => {
     const api = await sampleApi({ bodies: { perClient: 9, bodyMs: 200 } });
     const client = await raw(api.server.port, { send: begun("/v1/service/raw", LARGE) });
     drip(client);
@@ -160,7 +160,7 @@ describe("an unused connection", () => {
     expect(answer).toContain("body: did not arrive within 0.2 seconds");
   });
 
-  test("ends when the client does not read the answer", async () => {
+  test("closes if the client does not read the response", async () => {
     const all = 64 << 20;
     let cutOff: Promise<unknown> = Promise.resolve();
     const server = await startServer(
@@ -199,10 +199,10 @@ async function sampleApi(options: ApiOptions) {
   return api;
 }
 
-describe("one address whose bodies never end", () => {
+describe("one client address that sends bodies without an end", () => {
   const slow = { send: begun("/v1/service/raw") };
 
-  test("gets only its number of bodies, while calls without a body are served", async () => {
+  test("may send only its maximum number of bodies, while calls without a body are served", async () => {
     const api = await sampleApi({ bodies: { perClient: 3 } });
     const { port } = api.server;
     const held = await hold(port, 3, slow);
@@ -239,7 +239,10 @@ describe("one address whose bodies never end", () => {
     expect(await untilRefused(api.server.port, next)).toContain("rate_limited");
   });
 
-  /** Connects until a call is refused, at most ten times. The server first has to read the earlier heads. */
+  /**
+   * Connects until a call is refused, at most ten times. The server first has to read the headers of the
+   * earlier calls.
+   */
   async function untilRefused(port: number, next: () => { send: string }): Promise<string> {
     for (let n = 0; n < 10; n += 1) {
       const client = await raw(port, next());
@@ -253,15 +256,15 @@ describe("one address whose bodies never end", () => {
   }
 });
 
-describe("bodies that continue after the answer", () => {
+describe("bodies that continue after the response", () => {
   const late = (host = "x") => ({
     send: `POST /v1/service/none HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${HUGE}\r\n\r\n`,
   });
 
   test.each([
-    ["of unknown paths", "x", 404],
-    ["of an invalid host", "a/b", 400],
-  ])("arrive up to the client's limit, and then its connection ends (%s)", async (_, host, status) => {
+    ["for unknown paths", "x", 404],
+    ["with an invalid host", "a/b", 400],
+  ])("arrive up to the client's limit, and then its connection is closed (%s)", async (_, host, status) => {
     const api = await sampleApi({});
     const { port } = api.server;
     const first = await hold(port, 16, late(host));
@@ -293,7 +296,7 @@ describe("bodies that continue after the answer", () => {
     expect(held.filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("from many clients arrive sixty-four at a time, and then the next connection ends", async () => {
+  test("from many clients are read sixty-four at a time, and the next connection is closed", async () => {
     const { port } = await serve({});
     const held: RawClient[] = [];
     for (const n of [1, 2, 3, 4]) {
@@ -309,7 +312,7 @@ describe("bodies that continue after the answer", () => {
     expect([...held.slice(1), next].filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("arrive completely when the host is invalid, so that the client can read the answer", async () => {
+  test("arrive completely if the host is invalid, so that the client can read the response", async () => {
     const { port } = await serve({});
     for (let round = 0; round < 10; round += 1) {
       const client = await raw(port);

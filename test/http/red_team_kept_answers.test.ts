@@ -19,7 +19,7 @@ function rotate(client: HttpClient, { connectionId }: TestPlatform) {
   return client.post(`/v1/service/connections/${connectionId}/rotate-key`, {}, keyed);
 }
 
-/** Returns another session of the same person, like a stolen or forgotten one. */
+/** Returns another session of the same person, such as a stolen or forgotten session. */
 async function elsewhere({ email }: Person): Promise<HttpClient> {
   const client = api.client();
   await client.signIn(email);
@@ -34,8 +34,8 @@ async function rotated() {
   return { person, platform, answer };
 }
 
-describe("a kept answer that shows a secret", () => {
-  test("appears again for its own session, even after a refresh", async () => {
+describe("a kept answer with a secret", () => {
+  test("goes again to its own session, even after a refresh", async () => {
     const { person, platform, answer } = await rotated();
     expect((await person.client.post("/v1/auth/refresh")).status).toBe(200);
     const again = await rotate(person.client, platform);
@@ -43,7 +43,7 @@ describe("a kept answer that shows a secret", () => {
     expect(again.headers.get("idempotent-replayed")).toBe("true");
   });
 
-  test("appears for no other session of the person, and the key is not rotated again", async () => {
+  test("goes to no other session of the person, and the API key is not rotated again", async () => {
     const { person, platform, answer } = await rotated();
     const stolen = await rotate(await elsewhere(person), platform);
     expect(stolen).toMatchObject(notKept);
@@ -51,7 +51,7 @@ describe("a kept answer that shows a secret", () => {
     expect((await rotate(person.client, platform)).text).toBe(answer.text);
   });
 
-  test("appears for exactly ten minutes, and the call is still not made again afterwards", async () => {
+  test("can be repeated for exactly ten minutes, and afterwards a repetition still does not run the call", async () => {
     const { person, platform, answer } = await rotated();
     api.clock.advance(599.999);
     expect((await rotate(person.client, platform)).text).toBe(answer.text);
@@ -61,7 +61,7 @@ describe("a kept answer that shows a secret", () => {
     expect(keys).toHaveLength(2);
   });
 
-  test("then disappears from the database, and the repetition gets the same error", async () => {
+  test("disappears from the database after ten minutes, and a repetition gets the same error", async () => {
     const { person, platform } = await rotated();
     const answers = () =>
       api.db("idempotency_keys").where({ account_id: person.accountId }).pluck("answer_sealed");
@@ -74,14 +74,14 @@ describe("a kept answer that shows a secret", () => {
     expect(await rotate(person.client, platform)).toMatchObject(notKept);
   });
 
-  test("conflicts with another body as usual", async () => {
+  test("causes a conflict if the repetition has another body", async () => {
     const { person, platform } = await rotated();
     const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
     const other = await person.client.post(path, { grace_seconds: 1 }, keyed);
     expect(errorCode(other)).toBe("idempotency_conflict");
   });
 
-  test("has this limit for every call that accepts a key and shows a secret", () => {
+  test("has this limit for every call that accepts an idempotency key and returns a secret", () => {
     const secret = /"(api_key|signing_secret|webhook_signing_secret)":/;
     const shows = declaredRoutes.filter(
       ({ idempotent, answer }) =>

@@ -17,13 +17,13 @@ type Line = { level: number; left_out?: number; fault?: { type: string } };
 const faults = () =>
   world.api.lines.map((line): Line => JSON.parse(line)).filter(({ fault }) => fault !== undefined);
 
-describe("a flood of calls without a free database connection", () => {
+describe("many calls without a free database connection", () => {
   beforeEach(() => {
     world.api.lines.length = 0;
     world.api.clock.advance(120);
   });
 
-  test("logs at most sixty lines a minute, and then how many were omitted", async () => {
+  test("cause at most sixty log lines a minute, and then a line with the number omitted", async () => {
     world.fail = named("KnexTimeoutError");
     await failTimes(100);
     expect(faults()).toHaveLength(60);
@@ -33,7 +33,7 @@ describe("a flood of calls without a free database connection", () => {
     expect(faults().at(-1)?.left_out).toBe(40);
   });
 
-  test("hides no other fault, and no internal error", async () => {
+  test("do not hide other faults or internal errors in the log", async () => {
     world.fail = named("KnexTimeoutError");
     await failTimes(70);
     world.fail = named("TimeoutError");
@@ -44,7 +44,7 @@ describe("a flood of calls without a free database connection", () => {
     expect(faults().filter(({ level }) => level === 50)).toHaveLength(70);
   });
 
-  test("appears once in the log for each call, and not as a lost connection", async () => {
+  test("appear in the log once each, and not as a lost connection", async () => {
     const notices: Error[] = [];
     const onError = (error: Error) => notices.push(error);
     const db = openDatabase({ url: world.api.databaseUrl, name: "full", max: 1, onError });
@@ -56,7 +56,7 @@ describe("a flood of calls without a free database connection", () => {
   }, 15_000);
 });
 
-test("a flood of callers who disconnect during their answers cannot flood the log", async () => {
+test("many callers who disconnect during their responses cannot flood the log", async () => {
   world.api.lines.length = 0;
   world.api.clock.advance(120);
   const { port } = new URL(world.api.url);

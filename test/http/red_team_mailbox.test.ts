@@ -11,7 +11,7 @@ afterAll(() => api.stop());
 
 type Read = { status: number; text: string };
 
-/** Reads the mailbox under the host name `host`, as a browser does with the name in its address bar. */
+/** Reads the mailbox with the host name `host`, as a browser with that name in its address bar does. */
 function readAs(host: string, target = "/dev/mailbox"): Promise<Read> {
   return new Promise((resolve, reject) => {
     request(
@@ -26,7 +26,7 @@ function readAs(host: string, target = "/dev/mailbox"): Promise<Read> {
   });
 }
 
-describe("a web page that rebinds its name to this machine", () => {
+describe("a website that rebinds its name to this machine", () => {
   test.each([
     "attacker.example",
     "attacker.example:8080",
@@ -36,7 +36,7 @@ describe("a web page that rebinds its name to this machine", () => {
     "10.0.0.7",
     "0.0.0.0",
     "[::2]",
-  ])("reads no code as %s", async (host) => {
+  ])("reads no code under the host %s", async (host) => {
     const { status, text } = await readAs(host);
     expect(status).toBe(404);
     expect(text).toContain("The mailbox is available only at localhost, 127.0.0.1 and [::1]");
@@ -48,7 +48,7 @@ describe("a web page that rebinds its name to this machine", () => {
   });
 
   test.each(["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3", "[::1]:8080"])(
-    "does not prevent the developer from reading it at %s",
+    "does not prevent the developer from reading the mailbox at %s",
     async (host) => {
       const { status, text } = await readAs(host);
       expect(status).toBe(200);

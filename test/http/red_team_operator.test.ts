@@ -31,14 +31,14 @@ const operators = declaredRoutes.filter(({ access }) => access === "operator").m
 const others = declaredRoutes.filter(({ access }) => access !== "operator").map(callOf);
 
 describe("a stolen operator token", () => {
-  test.each(operators)("opens nothing at the public port: $method $path", async ({ method, path }) => {
+  test.each(operators)("gives no access at the public port: $method $path", async ({ method, path }) => {
     const answer = await api.client().call(method, path, { headers: stolen(), body: {} });
     expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
     const there = await api.operatorClient().call(method, path, { body: {} });
     expect(errorCode(there)).toBe("operator_unauthorized");
   });
 
-  test("opens only the operator's operations at the operator's port", async () => {
+  test("gives access only to the operator's operations, at the operator's port", async () => {
     const own = new Set(operators.map(({ path }) => path));
     for (const { method, path } of others.filter((other) => !own.has(other.path))) {
       const body = method === "GET" ? undefined : {};
@@ -65,7 +65,7 @@ describe("a stolen operator token", () => {
     },
   );
 
-  test("loses a claimed lead when the real operator claims it again", async () => {
+  test("loses a claimed leadership when the real operator claims it again", async () => {
     const claim = async () => {
       const answer = await api
         .operatorClient()
@@ -94,7 +94,7 @@ test.each([
   expect(isOperator(OPERATOR_TOKEN)).toBe(true);
 });
 
-test("concurrent leaders each get their own epoch, and only the greatest one is valid", async () => {
+test("concurrent leaders each get their own epoch, and only the greatest epoch is valid", async () => {
   const cluster = { clusterId: "many" };
   const epochs = await Promise.all(Array.from({ length: 16 }, () => claimLeadership(api, cluster)));
   expect(new Set(epochs).size).toBe(16);
@@ -161,7 +161,7 @@ describe("the running API", () => {
   const claim = (client: HttpClient) =>
     client.post("/internal/v1/leadership", { holder: "pod-1" }, { headers: stolen() });
 
-  test("serves the operator at its own port, by default only on this machine", async () => {
+  test("serves the operator at a separate port, by default only on this machine", async () => {
     running = await run({ OPERATOR_TOKEN });
     const at = (port: number | undefined) => createClient(`http://127.0.0.1:${port}`);
     expect((await claim(at(running.operatorPort))).status).toBe(200);
@@ -170,7 +170,7 @@ describe("the running API", () => {
     await running.stop();
   });
 
-  test("accepts OPERATOR_TOKEN only for the cluster that used it first, on every replica", async () => {
+  test("accepts OPERATOR_TOKEN on every replica only for the cluster that used it first", async () => {
     const fresh = await migratedDatabase();
     const first = await run({ OPERATOR_TOKEN, DATABASE_URL: fresh.url });
     const second = await run({ OPERATOR_TOKEN, DATABASE_URL: fresh.url });
@@ -194,7 +194,7 @@ describe("the running API", () => {
     await fresh.drop();
   });
 
-  test("serves its documents at the public port, and none at the operator's", async () => {
+  test("serves its documents at the public port, and none at the operator's port", async () => {
     running = await run({ OPERATOR_TOKEN, SERVICE_WORD: "acme" });
     const at = (port: number | undefined, path: string) => fetch(`http://127.0.0.1:${port}${path}`);
     for (const path of ["/openapi.json", "/asyncapi.json", "/docs"]) {
@@ -209,14 +209,14 @@ describe("the running API", () => {
     await running.stop();
   });
 
-  test("opens no operator port without a token for it", async () => {
+  test("does not open the operator's port without an operator token", async () => {
     running = await run({});
     expect(running.operatorPort).toBeUndefined();
     expect((await claim(createClient(`http://127.0.0.1:${running.port}`))).status).toBe(404);
     await running.stop();
   });
 
-  test("uses port 8081 for the operator", () => {
+  test("uses port 8081 for the operator by default", () => {
     const environment = {
       DATABASE_URL: "postgres://localhost/none",
       SEALING_KEY: `${"A".repeat(43)}=`,

@@ -15,8 +15,8 @@ async function raw(port: number, options?: Parameters<typeof connectRaw>[1]): Pr
   return client;
 }
 
-describe("a connection that sends requests without waiting for answers", () => {
-  /** Serves nothing until the test releases it. */
+describe("a connection that sends requests without waiting for responses", () => {
+  /** Holds back all responses until the test releases them. */
   async function holdBack(pending: number) {
     const held: ServerResponse[] = [];
     let isHeldBack = true;
@@ -35,7 +35,7 @@ describe("a connection that sends requests without waiting for answers", () => {
     return { port: server.port, held, release };
   }
 
-  test("gets them served one after the other up to its limit, then 429 and the end of the connection", async () => {
+  test("has its requests served one after the other up to its limit, then gets 429 and is closed", async () => {
     const { port, held, release } = await holdBack(3);
     const client = await raw(port, { send: GET.repeat(1_000) });
     await pause();
@@ -48,7 +48,7 @@ describe("a connection that sends requests without waiting for answers", () => {
     expect(held).toHaveLength(3);
   });
 
-  test("gets none of them served after it is closed", async () => {
+  test("has none of its requests served after it is closed", async () => {
     const { port, held, release } = await holdBack(3);
     const client = await raw(port, { send: GET.repeat(3) });
     await pause();
@@ -59,7 +59,7 @@ describe("a connection that sends requests without waiting for answers", () => {
     expect(held).toHaveLength(1);
   });
 
-  test("gets nothing more read above its limit, whatever it sends", async () => {
+  test("has nothing more read above its limit, whatever it sends", async () => {
     const { port, held } = await holdBack(3);
     const body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     const client = await raw(port, { send: body.repeat(100) });

@@ -10,7 +10,7 @@ const { application } = world;
 type Bundle = { challenge_sig: { ed25519: string } };
 
 /**
- * Returns a function that verifies forged proofs: well-formed, over a live challenge, with invalid
+ * Returns a function that verifies forged proofs: well-formed, for a valid challenge, but with invalid
  * signatures.
  */
 async function forger(app: Application, changes: Record<string, unknown> = {}) {
@@ -41,8 +41,8 @@ function countsOf(texts: readonly string[]): Record<string, number> {
 
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
 
-describe("one key that presents endlessly", () => {
-  test("gets 429 at its rate, and may continue as its rate recovers", async () => {
+describe("one API key that presents proofs in a loop", () => {
+  test("gets 429 at its rate limit, and may continue as the rate recovers", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
     const refused = await app.present();
@@ -63,7 +63,7 @@ describe("one key that presents endlessly", () => {
     expect(headers.get("ratelimit")).toBe('"present";r=5;t=10');
   });
 
-  test("does not affect other keys of the same account, until the account has used four times as much", async () => {
+  test("does not affect other keys of the same account until the account has used four times its rate", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
     const stranger = await application();
@@ -72,7 +72,7 @@ describe("one key that presents endlessly", () => {
     expect((await stranger.present()).status).toBe(200);
   });
 
-  test("uses up nothing of its account's rate with refused calls", async () => {
+  test("does not use its account's rate for refused calls", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await application(undefined, person), await application(undefined, person)];
     expect((await repeat(30, app.present)).slice(6)).toEqual(of("429 rate_limited", 24));
@@ -130,7 +130,7 @@ describe("one key that presents endlessly", () => {
   });
 });
 
-describe("one key that creates agents endlessly", () => {
+describe("one API key that creates agents in a loop", () => {
   const make = (app: Application, key?: string) => () =>
     app.post(
       `/v1/service/connections/${app.platform.connectionId}/agents`,
@@ -138,7 +138,7 @@ describe("one key that creates agents endlessly", () => {
       key === undefined ? {} : { "idempotency-key": key },
     );
 
-  test("reaches its daily limit, and repetitions under a key do not count", async () => {
+  test("reaches its daily limit, and repetitions with an idempotency key do not count", async () => {
     const app = await application([]);
     expect(await repeat(4, make(app, "k-1"))).toEqual(of("201", 4));
     const last = await make(app)();
@@ -151,14 +151,14 @@ describe("one key that creates agents endlessly", () => {
     expect(await world.api.db("agents").where({ connection_id: app.platform.connectionId })).toHaveLength(3);
   });
 
-  test("may create more when the day is over", async () => {
+  test("may create more the next day", async () => {
     const app = await application([]);
     await repeat(3, make(app));
     await world.api.db("rate_limits").update({ expire: Date.now() - 1 });
     expect((await make(app)()).status).toBe(201);
   });
 
-  test("spends nothing on an agent that was not created", async () => {
+  test("uses none of its rate for an agent that was not created", async () => {
     const app = await application([]);
     world.api.vault.failure = new Error("away");
     expect(await repeat(5, make(app))).toEqual(of("500 internal", 5));
@@ -168,7 +168,7 @@ describe("one key that creates agents endlessly", () => {
     expect(await repeat(3, make(app))).toEqual(["201", "201", "429 rate_limited"]);
   });
 
-  test("reaches a limit over all connections of its account, and a refusal there does not count for the connection", async () => {
+  test("reaches a limit over all connections of its account, and that refusal does not count for the connection", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application([], person)));
     for (const app of apps.slice(0, 4)) await repeat(2, make(app));
@@ -179,7 +179,7 @@ describe("one key that creates agents endlessly", () => {
   });
 });
 
-describe("one key that verifies forged proofs", () => {
+describe("one API key that verifies forged proofs", () => {
   test("reaches its limit before signatures are checked, and may continue as time passes", async () => {
     const app = await application();
     const forge = await forger(app);
@@ -190,7 +190,7 @@ describe("one key that verifies forged proofs", () => {
     expect(errorOf(await forge())).toBe("400 invalid_proof");
   });
 
-  test("gains nothing from a hundred at the same time, in one call or in many", async () => {
+  test("gains nothing from a hundred proofs at the same time, in one call or in many", async () => {
     const app = await application();
     const forged = await forge(app);
     const boxed = await app.post("/access/v1/evaluations", {
@@ -207,7 +207,7 @@ describe("one key that verifies forged proofs", () => {
     expect(countsOf(answers.map(errorOf))).toEqual({ "400 invalid_proof": 10, "429 rate_limited": 30 });
   });
 
-  test("does not exclude valid proofs that arrive with many others, however few may be refused", async () => {
+  test("does not exclude valid proofs that arrive among many others, however low the limit is", async () => {
     const app = await application();
     const good = await Promise.all([app.proof(), app.proof(), app.proof()]);
     expect(await repeat(19, await forger(app))).toEqual(of("400 invalid_proof", 19));
@@ -221,7 +221,7 @@ describe("one key that verifies forged proofs", () => {
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
   });
 
-  test("cannot be used by a stranger against the agents that an application knows", async () => {
+  test("cannot be used by an attacker against the agents that an application knows", async () => {
     const app = await application();
     const good = await app.proof();
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -230,7 +230,7 @@ describe("one key that verifies forged proofs", () => {
     expect((await app.verify(good)).body.decision).toBe("allow");
   });
 
-  test("reaches a lower limit, only for that agent, if it names a known agent", async () => {
+  test("reaches a lower limit, for that agent only, if it names a known agent", async () => {
     const app = await application();
     const forge = await forger(app);
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -247,7 +247,7 @@ describe("one key that verifies forged proofs", () => {
     for (let n = 0; n < 3; n += 1) expect((await app.verify(await app.proof())).body.decision).toBe("allow");
   });
 
-  test("gains nothing from a known agent's old proofs, proofs for others, or proofs signed in its name", async () => {
+  test("gains nothing from a known agent's old proofs, proofs for others, or proofs signed in the agent's name", async () => {
     const [app, other] = [await application(), await application()];
     const [old, elsewhere] = [await app.proof(), await presentFor(app, other)];
     world.api.clock.advance(301);
@@ -259,7 +259,7 @@ describe("one key that verifies forged proofs", () => {
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
   });
 
-  /** Returns a proof of an application's agent over another application's challenge. */
+  /** Returns a proof by one application's agent for another application's challenge. */
   async function presentFor(app: Application, other: Application): Promise<Bundle> {
     const { body } = await other.post("/v1/service/challenge");
     return (await app.present({ challenge: body.challenge })).body.proof_bundle as Bundle;
@@ -275,7 +275,7 @@ describe("one key that verifies forged proofs", () => {
     expect(errorOf(await (await forger(await application()))())).toBe("400 invalid_proof");
   });
 
-  test("knows an agent only for the application that allowed it", async () => {
+  test("makes an agent known only to the application that allowed it", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await application(undefined, person), await application(undefined, person)];
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -283,14 +283,14 @@ describe("one key that verifies forged proofs", () => {
     expect(await repeat(3, forge)).toEqual(of("400 invalid_proof", 3));
   });
 
-  test("does not know an agent that was only denied", async () => {
+  test("does not make an agent known that was only denied", async () => {
     const app = await application();
     const denied = await app.verify(await app.proof(), { required_scope: "data:share" });
     expect(denied.body.decision).toBe("deny");
     expect(await repeat(3, await forger(app))).toEqual(of("400 invalid_proof", 3));
   });
 
-  test("spends its rate on spent challenges too, but never on decisions", async () => {
+  test("uses its rate for spent challenges too, but never for decisions", async () => {
     const app = await application();
     const proof = await app.proof();
     for (const each of [proof, await app.proof(), await app.proof(), await app.proof()]) {

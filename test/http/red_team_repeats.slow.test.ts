@@ -4,7 +4,7 @@ import { decide, operationOf, prove } from "../proofs/bound_operations.ts";
 
 const world = proofApi({ refusedPerMinute: 20 });
 
-/** Returns a decided operation, and another proof of it that is still unspent. */
+/** Returns an operation with a decision, and another unspent proof for that operation. */
 async function decidedOperation(app: Application) {
   const operation = operationOf(app);
   expect((await decide(app, await prove(app, operation), operation)).body.replayed).toBe(false);
@@ -22,8 +22,8 @@ async function answersOf(times: number, call: () => ReturnType<Application["veri
 
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
 
-describe("one key that repeats a decided operation endlessly without being charged", () => {
-  test("reaches its rate, and may continue as time passes", async () => {
+describe("one API key that repeats a decided operation in a loop without being charged", () => {
+  test("reaches its rate limit, and may continue as time passes", async () => {
     const app = await world.application();
     const { operation, proof } = await decidedOperation(app);
     const again = () => decide(app, proof, operation);
@@ -32,7 +32,7 @@ describe("one key that repeats a decided operation endlessly without being charg
     expect(await answersOf(2, again)).toEqual(["replayed true", "429 rate_limited"]);
   });
 
-  test("reaches its rate even if it names another operation each time", async () => {
+  test("reaches its rate limit even if it names another operation each time", async () => {
     const app = await world.application();
     const { operation } = await decidedOperation(app);
     const other = operationOf(app, { resource_id: "order-8", invocation_id: operation.invocation_id ?? "" });

@@ -6,7 +6,7 @@ const QUARTER_HOUR = 15 * 60;
 const QUARTERS_A_DAY = 96;
 let api: TestApi;
 
-/** Uses the default limits, behind a proxy that vouches for its clients. */
+/** The API has the default limits and a trusted proxy in front of it. */
 beforeAll(async () => {
   api = await startApi({
     perIp: 5,
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 let networks = 0;
-/** Returns the header of a new network. */
+/** Returns the header of a client in a new network. */
 const network = () => {
   networks += 1;
   return { "x-forwarded-for": `10.${networks >> 16}.${(networks >> 8) & 255}.${networks & 255}` };
@@ -31,8 +31,8 @@ const verify = (client: HttpClient, email: string, code: string, headers = netwo
   client.post("/v1/auth/email/verify-code", { email, code }, { headers });
 
 /**
- * Attacks an address as a stranger could in a quarter of an hour: three codes, and five wrong tries for each,
- * from new networks.
+ * Attacks an address as an outsider can in a quarter of an hour: three codes, and five wrong tries for each
+ * code, from new networks.
  */
 async function attack(email: string): Promise<void> {
   for (let mails = 0; mails < 3; mails += 1) {
@@ -42,7 +42,7 @@ async function attack(email: string): Promise<void> {
   }
 }
 
-/** Returns the number of guesses that were compared with a code of six digits. */
+/** Returns the number of guesses that were compared with a six-digit code. */
 async function comparedGuesses(): Promise<number> {
   const { rows } = await api.db.raw(
     "select coalesce(sum(own_tries + shared_tries), 0)::int as tries from sign_in_mails where kind = 'digits'",
@@ -55,7 +55,7 @@ async function mailsTo(email: string) {
   return (body.mails as { to: string; subject: string; text: string }[]).filter(({ to }) => to === email);
 }
 
-describe("a stranger without an account, from rotating networks, for a day", () => {
+describe("an attacker without an account, from changing networks, for a day", () => {
   const email = "victim@example.com";
   let owner: HttpClient;
 
@@ -67,12 +67,12 @@ describe("a stranger without an account, from rotating networks, for a day", () 
     }
   }, 120_000);
 
-  test("gets 30 of 1,440 guesses compared with a code", async () => {
+  test("gets only 30 of 1,440 guesses compared with a code", async () => {
     expect(await comparedGuesses()).toBeLessThanOrEqual(30);
     expect(await comparedGuesses()).toBeGreaterThan(0);
   });
 
-  test("causes a link of 128 bits in the victim's mailbox instead of six digits", async () => {
+  test("makes the victim's mailbox receive a 128-bit link instead of six digits", async () => {
     const newest = (await mailsTo(email)).find(({ subject }) => subject.startsWith("Your sign-in"));
     expect(newest?.subject).toBe("Your sign-in link");
     expect(newest?.text).toMatch(/^[0-9a-f]{32}$/m);
@@ -83,7 +83,7 @@ describe("a stranger without an account, from rotating networks, for a day", () 
     expect(notices).toHaveLength(1);
   });
 
-  test("does not keep the owner from signing in meanwhile", async () => {
+  test("does not prevent the owner from signing in during the attack", async () => {
     await attack(email);
     api.clock.advance(2 * QUARTER_HOUR);
     expect((await send(owner, email)).status).toBe(200);

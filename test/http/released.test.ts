@@ -5,7 +5,7 @@ const CALLS = 16;
 
 /**
  * Objects that are kept until a full garbage collection make such collections frequent, and every call waits
- * for them. A call keeps about 40 kB until it ends.
+ * during a collection. A call uses about 40 kB until it ends.
  */
 test("a finished call is released from memory", async () => {
   const { heap, buffers } = await longLived(new URL("./support/sixteen_calls.ts", import.meta.url), 400);

@@ -8,25 +8,25 @@ import { type Operation, readOpenApiDocument } from "./walk/openapi_document.ts"
 import { type Scene, setScene } from "./walk/scene.ts";
 import { startWholeApi, type WholeApi } from "./walk/world.ts";
 
-/** Seconds that Schemathesis may take for each kind of caller. `SCHEMATHESIS_SECONDS` sets them. */
+/** Seconds that Schemathesis may run for each kind of caller. `SCHEMATHESIS_SECONDS` sets them. */
 const SECONDS = Number(process.env.SCHEMATHESIS_SECONDS ?? 35);
 
 /**
- * Calls that are left out: they end the caller's own credentials, so no later call would work. The gateways'
- * hook is left out because it answers 503 where others answer 400 or 401.
+ * Excluded calls: they end the caller's own credentials, so no later call would work. The gateways' hook is
+ * excluded because it returns 503 where other calls return 400 or 401.
  */
 const LEFT_OUT = /^(logout|refresh_session|remove_connection|ext_auth_.*)$/;
 
-/** Checks that do not fit this API, each with its reason. */
+/** Checks of Schemathesis that do not fit this API, each with its reason. */
 const NOT_CHECKED = [
-  // A schema cannot express that a scope is known, a challenge unspent or a proof genuine. Such calls are 400
-  // because of their meaning.
+  // A schema cannot express that a scope is known, a challenge unspent or a proof genuine. Calls that break
+  // these rules get 400.
   "positive_data_acceptance",
 ];
 
 /**
- * Findings that Schemathesis causes itself: unexpected headers, and a cookie that it received but left out.
- * It reports an unknown parameter only together with such a cookie. Alone, that is no finding.
+ * Reports that Schemathesis causes itself: unexpected headers, and a received cookie that it omitted. It
+ * reports an unknown parameter only together with such a cookie. An unknown parameter alone is not a finding.
  */
 const NOT_FINDINGS = [
   /Invalid component: in header - object with unexpected properties/,
@@ -55,7 +55,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Returns the document with the ids of a scene in its examples. */
+/** Returns the OpenAPI document with a scene's ids in its examples. */
 function documentOf(scene: Scene): Record<string, unknown> {
   const document = structuredClone(api.contract.document);
   const ids = idsOf(scene);
@@ -72,8 +72,8 @@ function documentOf(scene: Scene): Record<string, unknown> {
 }
 
 /**
- * Returns Schemathesis's output for the operations that `chosen` accepts, called as the scene's callers in
- * their `way`.
+ * Returns the output of Schemathesis for the operations that `chosen` selects. The scene's callers
+ * authenticate with `way`.
  */
 async function check(scene: Scene, way: string, chosen: (operation: Operation) => boolean, python: string) {
   const operations = api.contract.operations.filter(
@@ -99,17 +99,17 @@ async function check(scene: Scene, way: string, chosen: (operation: Operation) =
   );
 }
 
-describe("Schemathesis finds no difference from the document", () => {
+describe("Schemathesis finds no difference from the OpenAPI document", () => {
   const takes = (way: string) => (operation: Operation) => operation.security.some((each) => way in each);
 
   test.each([
     ["a person", "session", takes("session")],
     [
-      "an application, and of those open to anybody",
+      "an application, including calls without credentials",
       "api_key",
       (operation: Operation) => takes("api_key")(operation) || operation.security.length === 0,
     ],
-  ])("in calls of %s", async (_, way, chosen) => {
+  ])("in calls by %s", async (_, way, chosen) => {
     if (tool.missing !== undefined) return console.warn(`SKIPPED: ${tool.missing}`);
     const scene = await setScene(api, { organization: true });
     const { code, said } = await check(scene, way, chosen, tool.folder);

@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-describe("a 401", () => {
+describe("a 401 response", () => {
   test.each([
     ["session", {}, "auth_required", SESSION],
     ["api_key", {}, "invalid_api_key", KEY],
@@ -28,7 +28,7 @@ describe("a 401", () => {
     ["operator", {}, "operator_unauthorized", 'Bearer realm="acme"'],
     ["operator", { authorization: "Bearer none" }, "operator_unauthorized", 'Bearer realm="acme"'],
   ])(
-    "names the credentials for %s, in no scheme that makes a browser ask for a password",
+    "names the accepted credentials for %s, in no scheme that makes a browser ask for a password",
     async (access, headers, code, challenges) => {
       const client = access === "operator" ? api.operatorClient() : api.client();
       const answer = await client.get(`/v1/acme/${access}`, { headers: headers as Record<string, string> });
@@ -38,19 +38,19 @@ describe("a 401", () => {
     },
   );
 
-  test("for a refresh asks for the refresh cookie", async () => {
+  test("to a refresh asks for the refresh cookie", async () => {
     const answer = await api.client().post("/v1/auth/refresh");
     expect(answer.status).toBe(401);
     expect(answer.headers.get("www-authenticate")).toBe('Cookie realm="acme", cookie-name="acme_refresh"');
   });
 
-  test("alone has this header", async () => {
+  test("alone has a WWW-Authenticate header", async () => {
     for (const path of ["/v1/acme/none", "/openapi.json"]) {
       expect((await api.client().get(path)).headers.get("www-authenticate")).toBeNull();
     }
   });
 
-  test("appears with its header in the document of every operation that can answer it", () => {
+  test("appears with its header in the document of every operation that can return it", () => {
     const guarded = contract.operations.filter(({ responses }) => responses[401] !== undefined);
     expect(guarded.length).toBeGreaterThan(20);
     for (const { operationId, responses } of guarded) {

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the answers of every path to a caller. */
+/** Returns a caller's responses from every path. */
 async function answersOf(person: Pick<Person, "client">, headers: Record<string, string> = {}) {
   const answers = await Promise.all(PATHS.map((path) => person.client.get(path, { headers })));
   return [...new Set(answers.map((answer) => `${answer.status} ${errorCode(answer) ?? "figures"}`))];
@@ -74,14 +74,14 @@ describe("the operations for service administrators", () => {
     expect(await answersOf(opener)).toEqual(["200 figures"]);
   });
 
-  test("require a session, not an API key or no credentials", async () => {
+  test("require a session: an API key or no credentials are not enough", async () => {
     const { apiKey } = await registerPlatform(await api.administrator());
     const nobody = { client: api.client() };
     expect(await answersOf(nobody)).toEqual(["401 auth_required"]);
     expect(await answersOf(nobody, { "x-service-api-key": apiKey })).toEqual(["401 auth_required"]);
   });
 
-  test("give a stranger the same answer for existing and unknown parts", async () => {
+  test("return the same response for existing and unknown parts to people who are not administrators", async () => {
     const { client } = await api.person();
     const texts = await Promise.all(
       ["vault", "none"].map((part) => client.get(`/v1/service/installation/parts/${part}`)),
@@ -90,7 +90,7 @@ describe("the operations for service administrators", () => {
   });
 });
 
-describe("the answer about the session", () => {
+describe("GET /v1/auth/session", () => {
   const told = async ({ client }: Person, headers = {}) =>
     (await client.get("/v1/auth/session", { headers })).body.service_administrator;
 
@@ -102,7 +102,7 @@ describe("the answer about the session", () => {
 });
 
 describe("the list of operations", () => {
-  test("has operations below /installation for service administrators, and only these", () => {
+  test("has operations below /installation only for service administrators, and all theirs below it", () => {
     const below = declaredRoutes.filter(({ path }) => path.startsWith("/v1/service/installation/"));
     const theirs = declaredRoutes.filter(({ roles }) => roles === "service_administrator");
     expect(below.map(({ id }) => id)).toEqual(theirs.map(({ id }) => id));
@@ -110,7 +110,7 @@ describe("the list of operations", () => {
   });
 
   test.each(["account", "public", "api_key", "operator"] as const)(
-    "prevents the API's start if such an operation has access %s",
+    "makes the API's start fail if such an operation has access %s",
     (access) => {
       const odd = route({
         id: "odd",
@@ -141,13 +141,13 @@ describe("SERVICE_ADMINISTRATORS", () => {
     ]);
   });
 
-  test("names nobody by default", () => {
+  test("contains nobody by default", () => {
     const is = createIsServiceAdministrator([]);
     expect(["", "undefined", "ada@example.com"].map(is)).toEqual([false, false, false]);
   });
 
   test.each(["ada", "@example.com", "ada@localhost", "*@example.com", "ada@example.com;eve@example.com"])(
-    "stops the start without quoting an invalid address: %s",
+    "makes the start fail without quoting the invalid address: %s",
     (address) => {
       const start = () => createIsServiceAdministrator(["ada@example.com", address]);
       expect(start).toThrow(ConfigError);

@@ -13,7 +13,7 @@ const clock = steeredClock();
 const one = (state: FigureState = "well"): Figure =>
   figure({ name: "any", value: 1, at: clock.now(), state });
 
-/** A part whose readings the test ends, and the number of started readings. */
+/** Returns a part whose readings finish when the test says so, and the number of started readings. */
 function heldPart() {
   const begun: { resolve(figures: Figure[]): void; reject(error: Error): void }[] = [];
   const part: Part = {
@@ -37,7 +37,7 @@ describe("a part of the installation", () => {
     expect(new Set(readings).size).toBe(1);
   });
 
-  test("returns the same reading for five seconds, and a new one after them", async () => {
+  test("returns the same reading for five seconds, and then a new one", async () => {
     let readings = 0;
     const part: Part = {
       name: "vault",
@@ -56,7 +56,7 @@ describe("a part of the installation", () => {
     expect(readings).toBe(2);
   });
 
-  test("counts as away if it takes too long, and starts no other reading before that one ends", async () => {
+  test("counts as away if its reading takes too long, and starts no other reading before that one ends", async () => {
     const { part, begun } = heldPart();
     const { read } = installationOf(part, { waitMs: 5, freshSeconds: 0 });
     const away = { state: "away", fault: "no answer within 0.005 s", figures: [] };
@@ -80,7 +80,7 @@ describe("a part of the installation", () => {
     expect(await installationOf(part).read("vault")).toMatchObject({ state, fault: null });
   });
 
-  test("reports why it is away if a retry may help, and no other details of an error", async () => {
+  test("reports why it is away if a retry may help, and no details of any other error", async () => {
     const faultOf = async (error: Error) => {
       const part: Part = { name: "vault", read: async () => Promise.reject(error) };
       return (await installationOf(part).read("vault")).fault;

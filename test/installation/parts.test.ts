@@ -53,14 +53,14 @@ async function seen(part: string, name: string): Promise<[unknown, unknown]> {
   return [value, state];
 }
 
-/** Returns the values of all figures of a part in state `well`. */
+/** Returns the values of a part's figures that have the state `well`. */
 async function valuesOf(part: string): Promise<Record<string, unknown>> {
   const { state, figures } = await api.look(part);
   expect([part, state]).toEqual([part, "well"]);
   return Object.fromEntries(Object.entries(figures).map(([name, { value }]) => [name, value]));
 }
 
-test("every part has figures with the time of their reading, and the worst of their states", async () => {
+test("every part has figures, the time of their reading, and the worst of their states", async () => {
   for (const part of partNames) {
     const { answer, state, figures } = await api.look(part);
     const now = api.clock.now().toISOString();
@@ -73,7 +73,7 @@ test("every part has figures with the time of their reading, and the worst of th
   }
 });
 
-test("the API shows its version, the newest migration, and whether it supports the schema", async () => {
+test("the API part shows the version, the newest migration, and whether the API supports the schema", async () => {
   expect(await valuesOf("api")).toEqual({
     api_version: "1.2.3",
     database_schema: "usable",
@@ -90,14 +90,14 @@ test("the API shows its version, the newest migration, and whether it supports t
   }
 });
 
-test("the vault shows whether it signs, is sealed or is away, with its own code", async () => {
+test("the vault part shows whether the vault signs, is sealed or is away, with the vault's own code", async () => {
   expect(await seen("vault", "vault_state")).toEqual(["ready", "well"]);
   expect(Date.parse(String((await figureOf("vault", "vault_certificate_end")).value))).toBeGreaterThan(
     api.clock.now().getTime(),
   );
   const admin = readIdentity(vault.home, "admin");
   expect((await call(`${vault.url}/v1/seal`, admin, { method: "POST", body: {} })).status).toBe(200);
-  // The vault repeats its last health answer for a second.
+  // The vault caches its health answer for a second.
   await expect.poll(() => seen("vault", "vault_state"), PATIENT).toEqual(["sealed", "act"]);
   vault = await vault.restart();
   expect(await seen("vault", "vault_state")).toEqual(["unreachable", "act"]);
@@ -106,8 +106,8 @@ test("the vault shows whether it signs, is sealed or is away, with its own code"
   expect(await seen("vault", "vault_state")).toEqual(["ready", "well"]);
 });
 
-describe("workers", () => {
-  test("count as living while their leases last", async () => {
+describe("the workers part", () => {
+  test("counts workers as running while their leases last", async () => {
     expect(await seen("workers", "workers")).toEqual([0, "act"]);
     expect(await seen("workers", "outbox_shards_free")).toEqual([8, "look"]);
     const leases = createShardLeases(api.db, randomUUID(), 60);
@@ -122,7 +122,7 @@ describe("workers", () => {
     expect(await seen("workers", "workers")).toEqual([0, "act"]);
   });
 
-  test("report whether Kafka answers, and a report is valid for a minute", async () => {
+  test("reports whether Kafka answers. A report is valid for a minute.", async () => {
     expect(await seen("workers", "event_way")).toEqual(["embedded", "well"]);
     await api.db("event_way").update({ way: "kafka" });
     expect(await seen("workers", "event_way")).toEqual(["kafka", "well"]);
@@ -139,14 +139,14 @@ describe("workers", () => {
     await api.db("event_way").update({ way: "embedded" });
   });
 
-  test("do not make Kafka count as away if they cannot store a report in the database", async () => {
+  test("does not report Kafka as away if workers cannot store a report in the database", async () => {
     const lag = { name: "kafka_lag", gauges: {}, read: async () => ({}), close: async () => {} };
     const broken = { raw: async () => Promise.reject(new Error("away")) } as never;
     expect(await storingReports(lag, broken).read(ago(0))).toEqual({});
   });
 });
 
-test("events show how many wait, since when, and which of them a consumer could not handle", async () => {
+test("the events part shows how many events wait, since when, and which a consumer could not handle", async () => {
   const connection = await makeConnection(api.db, null);
   for (const seconds of [60, 901]) await append(api.db, deniedEvent(connection, `${seconds}`), ago(seconds));
   const letter = { event: {}, reason: "tried", created_at: ago(1) };
@@ -165,7 +165,7 @@ test("events show how many wait, since when, and which of them a consumer could 
   await api.db("outbox").delete();
 });
 
-test("webhooks show unfinished deliveries, and callbacks that receive nothing", async () => {
+test("the webhooks part shows unfinished deliveries, and callbacks that receive nothing", async () => {
   const { connectionId } = await makeConnection(api.db, "https://hooks.example.test/");
   for (const state of ["pending", "pending", "sending", "held", "failed", "delivered"] as const) {
     await insertDelivery(api.db, connectionId, { at: ago(1), state, attempts: 2 });
@@ -182,7 +182,7 @@ test("webhooks show unfinished deliveries, and callbacks that receive nothing", 
   });
 });
 
-test("mail shows waiting notices, and codes that no mail server has accepted yet", async () => {
+test("the mail part shows waiting notices, and codes that no mail server has accepted yet", async () => {
   const { accountId } = await makeConnection(api.db, null);
   await api.db("sign_in_mails").delete();
   expect((await figureOf("mail", "sign_in_mails_last")).value).toBeNull();
@@ -208,7 +208,7 @@ test("mail shows waiting notices, and codes that no mail server has accepted yet
   await api.db("notices").delete();
 });
 
-test("operators show since when each cluster has its leader", async () => {
+test("the operators part shows since when each cluster has had its leader", async () => {
   expect(await valuesOf("operators")).toEqual({ operator_clusters: 0 });
   await claimLeadership(api, { clusterId: "prod-eu" });
   expect(await valuesOf("operators")).toEqual({
@@ -217,7 +217,7 @@ test("operators show since when each cluster has its leader", async () => {
   });
 });
 
-test("the ledger shows the result of the last reconciliation, and reading it starts none", async () => {
+test("the ledger part shows the result of the last reconciliation, and reading it starts none", async () => {
   const log = pino({ level: "silent" });
   const reconcile = createReconciliation({ database: api.db, clock: api.clock, log });
   const differences = "deputize_ledger_differences";
@@ -239,7 +239,7 @@ test("the ledger shows the result of the last reconciliation, and reading it sta
   expect((await api.look("ledger")).answer.text).not.toContain(accountId);
 });
 
-describe("a part that does not answer", () => {
+describe("a part that does not respond", () => {
   test("counts as away with a reason, and hides no other part", async () => {
     const lock = await api.db.transaction();
     await lock.raw("lock table webhook_deliveries in access exclusive mode");
@@ -263,7 +263,7 @@ describe("a part that does not answer", () => {
   });
 });
 
-test("reading a part uses no database connection of calls", async () => {
+test("reading a part uses none of the database connections for calls", async () => {
   const held = await Promise.all(Array.from({ length: 8 }, () => api.db.client.acquireConnection()));
   const reading = await api.installation.read("api");
   for (const connection of held) await api.db.client.releaseConnection(connection);

@@ -58,7 +58,7 @@ describe("the AsyncAPI document", () => {
     expect(JSON.stringify(document)).not.toMatch(/localhost|127\.0\.0|:\/\/(?!shop\.example\.com)/);
   });
 
-  test("has an operation for each channel, for the receiving program", () => {
+  test("has one receiving operation for each channel", () => {
     expect(Object.entries(document.operations)).toMatchObject(
       Object.keys(document.channels).map((name) => [
         `receive_${name}`,
@@ -67,7 +67,7 @@ describe("the AsyncAPI document", () => {
     );
   });
 
-  test("has every message in one channel, and every channel's message", () => {
+  test("has each message in exactly one channel, and every message of every channel", () => {
     const used = Object.values(document.channels).flatMap((channel) =>
       Object.values(channel.messages).map(({ $ref }) => $ref),
     );
@@ -79,7 +79,7 @@ describe("the AsyncAPI document", () => {
   });
 
   test.each(files.filter(([name]) => !name.includes("dead_letter")))(
-    "has the same content as %s",
+    "has the same content as the schema file %s",
     (name, text) => {
       const { $schema, $id, title, description, examples, $defs, ...schema } = JSON.parse(text);
       const webhook = name.endsWith(".webhook.schema.json");
@@ -89,12 +89,12 @@ describe("the AsyncAPI document", () => {
     },
   );
 
-  test("describes dead letters like their file", () => {
+  test("describes dead letters like the schema file", () => {
     const file = JSON.parse(Object.fromEntries(files)["dead_letter.schema.json"] ?? "");
     expect(messages.dead_letter?.headers).toEqual(file.$defs.headers);
   });
 
-  test("describes the key of each record, and how each message relates to others", () => {
+  test("describes the key of each record, and how messages relate to each other", () => {
     const { webhooks, ...topics } = document.channels;
     for (const name of Object.values(topics).flatMap((topic) => Object.keys(topic.messages))) {
       expect([name, messages[name]?.bindings?.kafka.key]).toMatchObject([
@@ -133,7 +133,7 @@ describe("the AsyncAPI document", () => {
     }
   });
 
-  test("appears unchanged at its address", async () => {
+  test("appears unchanged at /asyncapi.json", async () => {
     const api = await startApi({ pages: [asyncApiPage(document)] });
     const answer = await api.client().get("/asyncapi.json");
     expect(answer.headers.get("content-type")).toMatch(/^application\/json/);

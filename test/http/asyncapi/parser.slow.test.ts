@@ -64,5 +64,5 @@ describe("AsyncAPI's own parser", () => {
   });
 });
 
-/** The parser's expected note: that a version newer than 3.0 exists. */
+/** The only expected message of the parser: that a version newer than 3.0 exists. */
 const MEANT = [[2, "asyncapi-latest-version", "asyncapi"]];

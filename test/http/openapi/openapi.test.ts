@@ -66,7 +66,7 @@ describe("the OpenAPI document", () => {
     });
   });
 
-  test("contains every public operation once, and none of the operator's", () => {
+  test("contains every public operation once, and no operator operations", () => {
     const ids = operations.map(({ operationId }) => operationId);
     expect(ids.sort()).toEqual(
       routes
@@ -76,7 +76,7 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  test("uses the service's word in paths, headers and cookies", () => {
+  test("uses the service word in paths, headers and cookies", () => {
     expect(Object.keys(document.paths)).toContain("/v1/acme/things/{thing_id}/parts");
     expect(Object.keys(document.paths)).toContain("/v1/auth/refresh");
     expect(document.components.securitySchemes).toMatchObject({
@@ -95,7 +95,7 @@ describe("the OpenAPI document", () => {
     expect(named("keyed").security).toEqual([{ api_key: [] }]);
   });
 
-  test("describes parameters of path, query and idempotency", () => {
+  test("describes path parameters, query parameters and the Idempotency-Key header", () => {
     expect(named("list_things").parameters).toMatchObject([
       { name: "thing_id", in: "path", required: true, schema: { type: "string", format: "uuid" } },
       { name: "limit", in: "query", required: false, schema: { minimum: 1, maximum: 100, default: 25 } },
@@ -136,7 +136,7 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  test("has valid schemas that real answers fit", async () => {
+  test("has valid schemas that match real answers", async () => {
     const ajv = addFormats.default(new Ajv2020({ strict: false, allErrors: true }));
     const compiled = operations.flatMap(({ requestBody, responses }) => [
       ...Object.values(requestBody?.content ?? {}),
@@ -158,7 +158,7 @@ describe("the OpenAPI document", () => {
     await api.stop();
   });
 
-  test("has only patterns that need no flag", () => {
+  test("contains only patterns that need no flag", () => {
     const patterns = [...JSON.stringify(contract.document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(
       ([, text = ""]) => JSON.parse(text) as string,
     );
@@ -173,7 +173,7 @@ describe("the OpenAPI document", () => {
     expect(schemaOf(z.object({ pattern: z.string() }), "input")).toHaveProperty("properties.pattern");
   });
 
-  test("appears unchanged at its address", async () => {
+  test("appears unchanged at /openapi.json", async () => {
     const api = await startApi({ pages: [openApiPage(document)] });
     const answer = await api.client().get("/openapi.json");
     expect(answer.headers.get("content-type")).toMatch(/^application\/json/);

@@ -10,7 +10,7 @@ const openSocket = () => new EventEmitter() as unknown as Socket;
 const requestOn = (socket: Socket) => ({ socket }) as IncomingMessage;
 const openResponse = () => new EventEmitter() as unknown as ServerResponse;
 
-test("createPendingResponses lists responses until they end, each on its connection", () => {
+test("createPendingResponses lists responses by connection until they end", () => {
   const pending = createPendingResponses(2);
   const [one, other] = [openSocket(), openSocket()];
   const [first, second, third] = [openResponse(), openResponse(), openResponse()];
@@ -27,7 +27,7 @@ test("createPendingResponses lists responses until they end, each on its connect
 test("createPendingResponses releases a closed connection", async () => {
   const pending = createPendingResponses(1);
   const closed = new WeakRef(useAndClose());
-  // A new WeakRef keeps its target until the current turn ends.
+  // A WeakRef keeps its target until the current turn of the event loop ends.
   await new Promise((resolve) => setImmediate(resolve));
   collectGarbage();
   expect(closed.deref()).toBeUndefined();

@@ -14,12 +14,12 @@ async function start(ready: () => Promise<boolean>, metrics = createMetrics()): 
 }
 
 describe("the health port", () => {
-  test("stays live even if other parts are not", async () => {
+  test("reports the process as live even if other components are not", async () => {
     const url = await start(() => Promise.reject(new Error("no database")));
     expect((await fetch(`${url}/livez`)).status).toBe(200);
   });
 
-  test("answers /healthz like /livez, with 503 when the process does not work", async () => {
+  test("answers /healthz like /livez, with 503 if the process does not work", async () => {
     let isAlive = true;
     const listener = createHealth({
       metrics: createMetrics(),
@@ -66,7 +66,7 @@ describe("the health port", () => {
     expect((await fetch(`${url}/livez?verbose`, { method: "HEAD" })).status).toBe(200);
   });
 
-  test("includes metrics of the process on request", async () => {
+  test("serves metrics of the process at /metrics", async () => {
     const url = await start(async () => true, createMetrics({ processMetrics: true }));
     const answer = await fetch(`${url}/metrics`);
     expect(answer.headers.get("content-type")).toMatch(/^text\/plain; version=/);

@@ -17,7 +17,7 @@ async function start(listener: Parameters<typeof startServer>[0]): Promise<Runni
   return server;
 }
 
-/** Starts a server whose first call waits until the test finishes it. */
+/** Starts a server whose first call waits until the test lets it finish. */
 async function startHolding() {
   let reach = (_: () => void): void => {};
   const reached = new Promise<() => void>((resolve) => {
@@ -27,7 +27,7 @@ async function startHolding() {
   return { server, reached };
 }
 
-/** Returns every byte of the answer to `text` until the connection ends. */
+/** Sends `text` and returns every byte of the response until the connection closes. */
 async function talk(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let answer = "";
@@ -44,7 +44,7 @@ const headersOf = (bytes: number) =>
   `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${"x".repeat(bytes)}\r\n\r\n`;
 
 describe("the server", () => {
-  test("accepts headers with a large proof, and refuses larger ones in the form of every error", async () => {
+  test("accepts headers with a large proof, and refuses larger headers with the usual form of error", async () => {
     const { port } = await start((_, response) => response.end("ok"));
     expect(await talk(port, headersOf(MAX_HEADER_BYTES - 200))).toMatch(/^HTTP\/1\.1 200 OK/);
     const refused = await talk(port, headersOf(MAX_HEADER_BYTES + 1));
@@ -63,8 +63,8 @@ describe("the server", () => {
       "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
     ["a header without a name", "GET / HTTP/1.1\r\n: x\r\n\r\n"],
-    ["a call for a proxy", "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n"],
-  ])("answers %s as a malformed call, and ends the connection", async (_, text) => {
+    ["a request to a proxy", "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n"],
+  ])("answers %s as a malformed call, and closes the connection", async (_, text) => {
     const { port } = await start((_request, response) => response.end("ok"));
     const answer = await talk(port, text);
     expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
@@ -73,7 +73,7 @@ describe("the server", () => {
     });
   });
 
-  test("ends the connection without an answer when text that is not HTTP follows a pending call", async () => {
+  test("closes the connection without a response when bytes that are not HTTP follow a pending call", async () => {
     const { server, reached } = await startHolding();
     const answer = talk(server.port, "GET / HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n");
     (await reached)();
@@ -94,7 +94,7 @@ describe("the server", () => {
     ["a URL with a user", "GET http://u:p@a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
     ["a URL with a backslash", "GET http://a\\b/x HTTP/1.1\r\nHost: a\r\n\r\n"],
     ["a URL of another scheme", "GET ftp://a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
-  ])("refuses %s before anything is done, and ends the connection", async (_, text) => {
+  ])("refuses %s before the call has any effect, and closes the connection", async (_, text) => {
     let called = 0;
     const { port } = await start((_request, response) => {
       called += 1;
@@ -108,7 +108,7 @@ describe("the server", () => {
     expect(called).toBe(0);
   });
 
-  test("refuses a request under its own id, unless that cannot be returned", async () => {
+  test("refuses a request under the request's own id if that id can be returned", async () => {
     const { port } = await start((_, response) => response.end("ok"));
     const refusedUnder = async (id: string) =>
       /\r\nx-request-id: ([^\r]*)\r\n/.exec(
@@ -138,7 +138,7 @@ describe("the server", () => {
     expect(answer.split("\r\n\r\n")[1]).toContain(target);
   });
 
-  test("ends a connection that breaks off during an answer, and sends no other answer on it", async () => {
+  test("closes a connection on which a response was aborted, and sends no other response on it", async () => {
     const { port } = await start((_, response) => {
       response.writeHead(200, { "content-length": 9 });
       response.write("half");
@@ -163,7 +163,7 @@ describe("the server", () => {
   });
 });
 
-describe("stopping", () => {
+describe("stopping the server", () => {
   test("finishes a pending call, accepts no new connection, and sends Connection: close", async () => {
     const { server, reached } = await startHolding();
     const agent = new Agent({ keepAlive: true });
@@ -185,7 +185,7 @@ describe("stopping", () => {
     agent.destroy();
   });
 
-  test("immediately ends idle connections", async () => {
+  test("closes idle connections immediately", async () => {
     const server = await start((_, response) => response.end("ok"));
     const socket: Socket = connect(server.port, "127.0.0.1");
     socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -195,7 +195,7 @@ describe("stopping", () => {
     await closed;
   });
 
-  test("cuts off calls that do not finish in time", async () => {
+  test("aborts calls that do not finish in time", async () => {
     const server = await start(() => {});
     const hanging = fetch(`http://127.0.0.1:${server.port}`);
     const gone = expect(hanging).rejects.toThrow();
@@ -204,13 +204,13 @@ describe("stopping", () => {
     await gone;
   });
 
-  test("can be called twice", async () => {
+  test("can be requested twice", async () => {
     const server = await start((_, response) => response.end("ok"));
     await Promise.all([server.stop(), server.stop()]);
   });
 });
 
-test("a call that hangs is answered at the deadline, and counted", async () => {
+test("a call that hangs gets a response at the deadline, and is counted", async () => {
   const api = await startApi({
     deadlineMs: 150,
     routes: () => [echoRoute({ id: "hangs", handle: () => new Promise(() => {}) })],

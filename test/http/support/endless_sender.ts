@@ -2,8 +2,8 @@ import { connect, type Socket } from "node:net";
 import type { TestApi } from "../../support/api.ts";
 
 /**
- * Begins a chunked body to `/v1/service/raw`, and lets `write` continue it until the other side ends the
- * connection. Resolves with the answer and the number of sent bytes.
+ * Starts a chunked body to `/v1/service/raw`. `write` continues the body until the other side closes the
+ * connection. Resolves to the response and the number of sent bytes.
  */
 export async function sendEndlessly(
   api: TestApi,

@@ -1,6 +1,6 @@
 /**
- * A program that uses the types of `openapi-typescript`. It does not compile if a line is accepted that
- * should be refused.
+ * A program that uses the types from `openapi-typescript`. It contains wrong uses that must not compile, so
+ * it does not compile if one of them is accepted.
  */
 export const GENERATED_TYPES_PROGRAM = `
 import type { components, operations, paths } from "./types.ts";
@@ -28,7 +28,7 @@ export const unkeyed: operations["verify_proof"]["parameters"]["header"] = { "Id
 `;
 
 /**
- * A program that uses the client of `@hey-api/openapi-ts`: an application that proves, verifies and is
+ * A program that uses the client from `@hey-api/openapi-ts`: an application that proves, verifies and is
  * refused.
  */
 export const GENERATED_CLIENT_PROGRAM = `

@@ -4,7 +4,7 @@ import { type Route, route } from "../../../src/route.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpClient } from "../../support/http.ts";
 
-/** The path of a call that creates something and accepts a key. */
+/** The path of an operation that creates something and accepts an idempotency key. */
 export const PATH = "/v1/service/things";
 export const conflict = { status: 409, body: { error: { code: "idempotency_conflict", status: 409 } } };
 const caller = {
@@ -15,15 +15,15 @@ const caller = {
   registryAnswers: false,
 };
 
-/** Two replicas with calls that accept a key, and a person who is signed in. */
+/** Two replicas with operations that accept an idempotency key, and a signed-in person. */
 export class KeyedCalls {
   api!: TestApi;
   other!: TestApi;
   ada!: HttpClient;
   adaId = "";
-  /** The number of created things. */
+  /** How many things were created. */
   made = 0;
-  /** Awaited before each creation. */
+  /** Called and awaited before each creation. */
   before: () => Promise<unknown> = async () => {};
 
   /** Returns a route that creates something. */
@@ -69,7 +69,7 @@ export class KeyedCalls {
   }
 }
 
-/** Creates keyed calls for a file's tests. `more` adds routes to {@link PATH}. */
+/** Creates a `KeyedCalls` for a test file. `more` adds routes to {@link PATH}. */
 export function keyedCalls(more: (calls: KeyedCalls) => Route[] = () => []): KeyedCalls {
   const calls = new KeyedCalls();
   beforeAll(async () => {

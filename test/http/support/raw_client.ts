@@ -1,18 +1,18 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
-/** A TCP client that sends given bytes and collects the answer. */
+/** A TCP client that sends given bytes and collects the response. */
 export type RawClient = {
   socket: Socket;
-  /** Returns the answer so far. */
+  /** Returns the response received so far. */
   text(): string;
-  /** Resolves with the answer once it matches. Rejects if the connection closes first. */
+  /** Resolves to the response once it matches. Rejects if the connection closes first. */
   until(pattern: RegExp): Promise<string>;
-  /** Resolves with the answer when the connection is closed, for whatever reason. */
+  /** Resolves to the response when the connection closes, for whatever reason. */
   closed: Promise<string>;
 };
 
-/** Connects from one of this machine's loopback addresses, each of which counts as a separate client. */
+/** Connects from one of this machine's loopback addresses. Each address counts as a separate client. */
 export async function connectRaw(port: number, { from = "127.0.0.1", send = "" } = {}): Promise<RawClient> {
   const socket = connect({ port, host: "127.0.0.1", localAddress: from });
   let text = "";

@@ -5,7 +5,7 @@ import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import { echoRoute, failingRoute, refusal } from "./sample_routes.ts";
 
-/** The path of the operation that runs `fail`. */
+/** The path of the operation that calls `fail`. */
 export const FAIL = "/v1/service/fail";
 
 /** An API with sample operations. */
@@ -15,7 +15,7 @@ export type SampleApi = {
   post(path: string, headers?: Record<string, string>): Promise<HttpAnswer>;
 };
 
-/** Runs such an API for a test file, from its first test to its last. */
+/** Runs the sample API for a whole test file. */
 export function sampleApi(): SampleApi {
   const world = {
     fail: refusal("agent_disabled"),

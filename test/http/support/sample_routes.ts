@@ -5,7 +5,7 @@ import { type Route, route } from "../../../src/route.ts";
 const anything = z.record(z.string(), z.unknown());
 const done = { status: 200, schema: anything, description: "done" } as const;
 
-/** Returns a route that reports its handler's input. */
+/** Returns a route that returns its handler's input. */
 export function echoRoute(overrides: Partial<Route> = {}): Route {
   return {
     id: "echo",
@@ -38,7 +38,7 @@ export function jsonRoute(): Route {
   });
 }
 
-/** Returns a route that fails with the error of `fail`. */
+/** Returns a route that fails with the error that `fail` throws. */
 export function failingRoute(fail: () => Promise<never>, id = "fail", path = "/v1/service/fail"): Route {
   return route({
     id,
@@ -52,7 +52,7 @@ export function failingRoute(fail: () => Promise<never>, id = "fail", path = "/v
   });
 }
 
-/** Returns a function that refuses with a code and headers. */
+/** Returns a function that throws an `ApiError` with this code and headers. */
 export function refusal(...parts: ConstructorParameters<typeof ApiError>): () => Promise<never> {
   return async () => {
     throw new ApiError(...parts);

@@ -6,7 +6,7 @@ import { createMetrics } from "../../../src/metrics.ts";
 import { route } from "../../../src/route.ts";
 import { createBareApp } from "../../support/bare_app.ts";
 
-/** The body of each call. Its decoded form needs 20 KiB more. */
+/** The body of each call. Its decoded form needs another 20 KiB. */
 const BODY = Buffer.alloc(16_384, "a");
 
 const measured = route({
@@ -33,7 +33,7 @@ const HEAD = Buffer.from(
   `POST /measured HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n`,
 );
 
-/** Makes a call on each of the connections at the same time. */
+/** Makes a call on each connection at the same time. */
 export default async function calls(): Promise<void> {
   await Promise.all(sockets.map(call));
 }

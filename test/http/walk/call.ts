@@ -4,20 +4,20 @@ import { OPERATOR_TOKEN } from "../../support/api.ts";
 import type { Operation, SeenAnswer } from "./openapi_document.ts";
 import { SCOPE, type Scene } from "./scene.ts";
 
-/** A call of an operation, before it is sent. */
+/** A request to an operation, before it is sent. */
 export type Draft = {
   operation: Operation;
   params: Record<string, string>;
   query: [name: string, value: string][];
-  /** Sent as JSON. */
+  /** The body, to be sent as JSON. */
   body?: unknown;
-  /** Sent unchanged instead of `body`. */
+  /** The body, to be sent unchanged instead of `body`. */
   raw?: string | Buffer;
-  /** Pairs, so that a name may be repeated. */
+  /** Name and value of each header, so that a name may be repeated. */
   headers: [name: string, value: string][];
 };
 
-/** Returns the scene's value for every member name that refers to an id. */
+/** Returns the scene's ids by the name of the member that refers to each. */
 export function idsOf(scene: Scene): Record<string, string> {
   return {
     connection_id: scene.platform.connectionId,
@@ -50,8 +50,8 @@ export function idsOf(scene: Scene): Record<string, string> {
 }
 
 /**
- * Returns the documented example of a call, with the ids of a scene. Throws for a path parameter that scenes
- * do not have.
+ * Returns the documented example of a request, with a scene's ids. Throws for a path parameter that scenes do
+ * not have.
  */
 export function draftOf(operation: Operation, scene: Scene): Draft {
   const ids = idsOf(scene);
@@ -71,7 +71,7 @@ export function draftOf(operation: Operation, scene: Scene): Draft {
   };
 }
 
-/** Returns the same value with the scene's ids in all members that refer to one. */
+/** Returns the same value with the scene's ids in all members that refer to an id. */
 function withIds(value: unknown, ids: Record<string, string>): unknown {
   if (Array.isArray(value)) return value.map((each) => withIds(each, ids));
   if (typeof value !== "object" || value === null) return value;
@@ -84,8 +84,8 @@ function withIds(value: unknown, ids: Record<string, string>): unknown {
 }
 
 /**
- * Returns the headers that authenticate the `choice`-th kind of caller of an operation. Empty for a public
- * operation.
+ * Returns the headers that authenticate one kind of caller of an operation. `choice` is the caller's position
+ * in the operation's list. Returns no headers for a public operation.
  */
 export function credentialsOf({ path, security }: Operation, scene: Scene, choice = 0): Draft["headers"] {
   if (path.startsWith("/internal/")) return operatorHeaders(scene.epoch);
@@ -136,7 +136,7 @@ export async function send(url: string, draft: Draft, headers: Draft["headers"])
   });
 }
 
-/** Sends one request exactly as it is written. */
+/** Sends one request exactly as given. */
 export async function sendRaw(
   url: string,
   asked: { method: string; path: string; headers: Draft["headers"]; body?: string | Buffer | undefined },
@@ -161,7 +161,7 @@ export async function sendRaw(
   return { status: response.statusCode, headers: seen, text: Buffer.concat(chunks).toString() };
 }
 
-/** Returns the status and code of an error, or the status alone of any other answer. */
+/** Returns an error's status and code, or only the status of any other response. */
 export function errorOf({ status, text }: SeenAnswer): string {
   const code = text.startsWith('{"error"') ? JSON.parse(text).error.code : undefined;
   return code === undefined ? String(status) : `${status} ${code}`;

@@ -6,7 +6,7 @@ import type { WholeApi } from "./world.ts";
 export const agentPath = ({ platform, agentId }: Scene) =>
   `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
 
-/** The ordinary calls about agents, their delegations, and their history. */
+/** The usual calls about agents, their delegations, and their history. */
 export const delegationCalls: Record<string, (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   create_agent: async (_, scene) => [
     await scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {

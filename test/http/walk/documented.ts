@@ -4,13 +4,13 @@ import { readOpenApiDocument } from "./openapi_document.ts";
 
 const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };
 
-/** The routes of the API without their dependencies, for their declarations. */
+/** The API's routes without dependencies, to read their declarations. */
 export const declaredRoutes = apiRoutes({ baseUrl: info.baseUrl, word: info.word } as ApiRoutesDeps);
 
-/** The document of all these routes, available without a server. Tests are generated from it. */
+/** The OpenAPI document of all these routes, available without a server. Tests are generated from it. */
 export const contract = readOpenApiDocument(openApiDocument(declaredRoutes, info));
 
-/** The operator's operations as the document would describe them if they were public. */
+/** The operator's operations, as the OpenAPI document would describe them if they were public. */
 export const internalOperations = readOpenApiDocument(
   openApiDocument(
     declaredRoutes

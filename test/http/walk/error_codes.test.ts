@@ -13,7 +13,7 @@ const codes = Object.keys(errorCodes) as ErrorCode[];
 const isError = contract.document.components as { schemas: { Error: Record<string, unknown> } };
 
 describe("an error code", () => {
-  test.each(codes)("%s is returned by a call, in the one form of errors", async (code) => {
+  test.each(codes)("%s is returned by a call, in the common form of errors", async (code) => {
     const scene = await takeScene({ isSpent: spending.has(code) });
     const answer = await scenarios[code](api, scene);
     const [status] = errorCodes[code];

@@ -14,7 +14,7 @@ import { startTcpProxy } from "../../support/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";
 
-/** Causes an error by calls alone, and returns its answer. */
+/** Causes an error through calls only, and returns the error's response. */
 type Scenario = (api: WholeApi, scene: Scene) => Promise<HttpAnswer>;
 
 const PLATFORM = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: [SCOPE] };
@@ -83,7 +83,7 @@ async function operate(
   return createClient(api.operatorUrl).call(method, path, { body, headers });
 }
 
-/** Decides a Delegation in its cluster. */
+/** Decides a Delegation object in its cluster. */
 async function decideInCluster(
   api: WholeApi,
   spec: object = {},
@@ -136,7 +136,7 @@ const declared = (accountEmail: string) => ({
   object: { namespace: "default", name: "shop" },
 });
 
-/** A scenario for each error code of the service. */
+/** For each error code, a scenario that causes it. */
 export const scenarios: Record<ErrorCode, Scenario> = {
   invalid_request: (_, scene) => scene.person.client.post("/v1/service/platforms", "{"),
   invalid_code: (api) =>
@@ -422,7 +422,7 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   },
 };
 
-/** Codes whose scenarios use up things of their scene. */
+/** Error codes whose scenarios use up objects of their scene. */
 export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(["principal_limit", "namespace_limit", "approver_limit", "agent_required", "auth_required"] as const),
   ...(["invalid_api_key", "no_active_delegation", "member_limit", "domain_limit", "domain_taken"] as const),
@@ -431,7 +431,7 @@ export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(["answer_not_kept", "outcome_conflict"] as const),
 ]);
 
-/** Asks for two decisions with credit for one. */
+/** Requests two decisions with credit for one. */
 async function verifyOnceTooOften(api: WholeApi): Promise<HttpAnswer> {
   const scene = await setScene(api);
   return verify(scene, { proof_ref: (await scene.proof()).proof_ref });

@@ -4,8 +4,8 @@ import type { Database } from "../../../src/db/database.ts";
 export type Fingerprint = Record<string, string>;
 
 /**
- * Takes the fingerprint of a database, without the migrations' tables and the organizations' activity, which
- * also records refusals.
+ * Returns the fingerprint of a database. Excludes the migrations' tables and the organizations' activity,
+ * which also records refusals.
  */
 export async function fingerprintOf(db: Database): Promise<Fingerprint> {
   const { rows: tables } = await db.raw<{ rows: { name: string }[] }>(
@@ -27,7 +27,8 @@ function changedTables(before: Fingerprint, after: Fingerprint): string[] {
 }
 
 /**
- * Returns a number that grows with every writing transaction in any database of the server, committed or not.
+ * Returns a number that increases with every writing transaction in any database of the server, committed or
+ * not.
  */
 async function writesSoFar(db: Database): Promise<string> {
   const { rows } = await db.raw<{ rows: { next: string }[] }>(
@@ -36,10 +37,10 @@ async function writesSoFar(db: Database): Promise<string> {
   return rows[0]?.next ?? "";
 }
 
-/** Reports the tables that have changed since the last call. */
+/** Returns the tables that have changed since the previous call. */
 export type DatabaseWatch = { changes(): Promise<string[]> };
 
-/** Starts to watch a database. */
+/** Starts watching a database. */
 export async function watchDatabase(db: Database): Promise<DatabaseWatch> {
   let [before, written] = [await fingerprintOf(db), await writesSoFar(db)];
   return {

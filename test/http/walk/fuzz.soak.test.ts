@@ -4,7 +4,7 @@ import { internalOperations } from "./documented.ts";
 import { fuzz } from "./fuzzing.ts";
 import { startWholeApi } from "./world.ts";
 
-test("20,000 random calls, and 4,000 of the operator, find no fault", async () => {
+test("20,000 random calls, and 4,000 operator calls, reveal no fault", async () => {
   const api = await startWholeApi();
   const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31));
   const report = await fuzz(api, { count: 20_000, seed });

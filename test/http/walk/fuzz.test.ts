@@ -8,7 +8,7 @@ const api = wholeApi();
 
 const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31));
 
-test("600 random calls get documented answers, none fails, and no refusal changes the database", async () => {
+test("600 random calls get documented responses, none fails, and no refusal changes the database", async () => {
   const report = await fuzz(api, { count: 600, seed });
   console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
   expect(report.faults).toEqual([]);
@@ -17,7 +17,7 @@ test("600 random calls get documented answers, none fails, and no refusal change
   expect(report.statuses[400] ?? 0).toBeGreaterThan(60);
 }, 300_000);
 
-test("300 random calls of the operator do the same", async () => {
+test("300 random operator calls get documented responses, and no refusal changes the database", async () => {
   const report = await fuzz(api, { count: 300, seed, operations: internalOperations });
   expect(report.faults).toEqual([]);
   console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
@@ -27,7 +27,7 @@ test("300 random calls of the operator do the same", async () => {
 test("the fuzzer finds a planted fault", async () => {
   api.vault.failure = new Error("an unexpected error");
   const { faults } = await fuzz(api, {
-    // One call in sixty reaches the vault.
+    // About one call in sixty reaches the vault.
     count: 1_200,
     ...{ seed, most: 1 },
     operations: [contract.operation("create_agent")],

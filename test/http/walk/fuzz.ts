@@ -4,12 +4,12 @@ import { contract } from "./documented.ts";
 import { STRANGE } from "./mutations.ts";
 import type { Operation, Schema } from "./openapi_document.ts";
 
-/** How a call is spoiled. Drawn once for a whole call; a scene later provides the ids. */
+/** How to make a call invalid. Chosen once for a whole call. A scene provides the ids later. */
 export type Wish = {
   operation: Operation;
-  /** 0: nobody; 1: the operation's first kind of caller; 2: garbage. */
+  /** 0: no caller. 1: the operation's first kind of caller. 2: invalid credentials. */
   caller: 0 | 1 | 2;
-  /** Replaces the draft's body by a JSON value, or by raw bytes. */
+  /** Replaces the draft's body with a JSON value or raw bytes. */
   body?: { json: unknown } | { raw: Buffer };
   /** Members to set in the draft's body. */
   members: [path: string[], value: unknown][];
@@ -18,7 +18,7 @@ export type Wish = {
   headers: [name: string, value: string][];
 };
 
-/** Short text that often breaks parsers. */
+/** Short strings that often break parsers. */
 const hardText = fc.oneof(
   fc.constantFrom(
     ...[
@@ -83,7 +83,7 @@ const { hard } = fc.letrec<{ hard: unknown }>((tie) => ({
 }));
 
 /**
- * Returns the name of every member in the document, so that random objects sometimes contain known members.
+ * Returns the names of all members in the document, so that random objects sometimes contain known members.
  */
 function knownNames(): string[] {
   const names = new Set<string>();
@@ -108,7 +108,7 @@ function knownNames(): string[] {
 
 const deep = fc.integer({ min: 10, max: 20_000 }).map((depth) => "[".repeat(depth));
 
-/** Bytes that are not JSON, or JSON that is not accepted. */
+/** Bytes that are not JSON, or JSON that the API does not accept. */
 const raw = fc.oneof(
   fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
   deep.map((text) => Buffer.from(`{"a":${text}`)),
@@ -128,7 +128,7 @@ const raw = fc.oneof(
     .map((text) => Buffer.from(text)),
 );
 
-/** Header text that HTTP allows. */
+/** Strings that HTTP allows as a header value. */
 const headerText = fc.oneof(
   fc.constantFrom("", "a", "x".repeat(300), "a, b", '"', "=", "é", "application/json", "*/*", "none"),
   fc.string({ maxLength: 30 }).map((text) => text.replaceAll(/[^\t\x20-\x7e]/g, "?")),
@@ -154,7 +154,7 @@ const headerNames = fc.constantFrom(
   ...["authorization", "accept-encoding", "x-http-method-override", "range", "expect-ct", "host"],
 );
 
-/** Returns wishes for one of these operations. */
+/** Returns an arbitrary that generates wishes for these operations. */
 export function wishes(operations: readonly Operation[]): fc.Arbitrary<Wish> {
   return fc.constantFrom(...operations).chain((operation) => {
     const places = placesOf(operation.requestBody?.content["application/json"]?.schema ?? {});
@@ -191,7 +191,7 @@ function placesOf(schema: Schema, depth = 3): string[][] {
   );
 }
 
-/** Returns a draft spoiled as described by a wish. */
+/** Returns the draft with the changes that a wish describes. */
 export function spoil(draft: Draft, wish: Wish): Draft {
   const params = { ...draft.params };
   const names = Object.keys(params);

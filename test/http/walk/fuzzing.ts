@@ -9,7 +9,7 @@ import type { Operation } from "./openapi_document.ts";
 import { type Scene, setScene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 
-/** Tables that a refused call of an operation may change, because refusals are counted there. */
+/** Tables that a refused call of an operation may change, because the operation counts refusals in them. */
 const COUNTED: Record<string, readonly string[]> = {
   send_code: ["rate_limits"],
   verify_code: ["rate_limits", "sign_in_mails"],
@@ -18,12 +18,12 @@ const COUNTED: Record<string, readonly string[]> = {
   recover_deliveries: ["rate_limits"],
 };
 
-/** The calls of a run, their results by status, and the faults found. */
+/** The number of calls in a run, the number by status, and the faults found. */
 export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
 
 /**
- * Sends `count` calls drawn from the document under `seed`. Reports every 5xx, every undocumented answer, and
- * every refused call that changed the database. Stops after ten faults.
+ * Sends `count` random calls, generated from the document with `seed`. Reports every 5xx, every undocumented
+ * response, and every refused call that changed the database. Stops after ten faults.
  */
 export async function fuzz(
   api: WholeApi,
@@ -57,7 +57,7 @@ export async function fuzz(
   return report;
 }
 
-/** Sets a scene with a working vault, whatever fault is planted there. */
+/** Creates a scene with a working vault, even if a fault is planted in the vault. */
 async function setSafely(api: WholeApi): Promise<Scene> {
   const { failure } = api.vault;
   api.vault.failure = undefined;
@@ -78,8 +78,8 @@ async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
 }
 
 /**
- * Returns the undocumented parts of an answer. A spoiled path may belong to another operation, or to none.
- * Then only the form of errors is checked.
+ * Returns how a response differs from the document. A changed path may belong to another operation or to
+ * none. In that case, checks only the form of errors.
  */
 function faultsOf({ operation, params }: Wish, answer: Awaited<ReturnType<typeof send>>): string[] {
   const isElsewhere = params.length > 0;
@@ -96,7 +96,7 @@ const GARBAGE: Draft["headers"] = [
   ["x-service-api-key", `dpz_${"a".repeat(8)}_${"b".repeat(43)}_000000`],
 ];
 
-/** Replaces lone surrogates in the path, which no URL can carry. */
+/** Replaces lone surrogates in the path, because a URL cannot contain them. */
 function wellFormed(draft: Draft): Draft {
   const params = Object.entries(draft.params).map(([name, text]) => [name, text.toWellFormed()]);
   return { ...draft, params: Object.fromEntries(params) };
@@ -108,8 +108,8 @@ function uncounted({ operation }: Wish, tables: string[]): string[] {
 }
 
 /**
- * Whether the scene is still usable. A call may have signed out, removed the connection or agent, or claimed
- * another leadership.
+ * Returns whether the scene is still usable. A call may have signed out, removed the connection or agent, or
+ * claimed another leadership.
  */
 async function isWhole(api: WholeApi, { person, keyed, platform, agentId, epoch }: Scene): Promise<boolean> {
   if ((await leaderOf(api, "c1")) !== epoch) return false;

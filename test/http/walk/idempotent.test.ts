@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { declaredRoutes } from "./documented.ts";
 
-/** Changing calls of an account that accept no `Idempotency-Key`, each with its reason. */
+/** Calls that change an account but accept no `Idempotency-Key`, each with its reason. */
 const WITHOUT: Record<string, string> = {
   logout: "its answer clears cookies, which are not kept; ending a session twice ends it once",
   create_challenge: "a kept challenge would be a spent one",
@@ -15,13 +15,13 @@ const WITHOUT: Record<string, string> = {
 const isAccounts = ({ access }: { access: string }) => ["session", "api_key", "account"].includes(access);
 
 describe("an Idempotency-Key", () => {
-  test("works with every changing call of an account", () => {
+  test("works with every call that changes an account", () => {
     const changing = declaredRoutes.filter((route) => isAccounts(route) && route.method !== "GET");
     const without = changing.filter(({ idempotent }) => idempotent !== true).map(({ id }) => id);
     expect(without.sort()).toEqual(Object.keys(WITHOUT).sort());
   });
 
-  test("does not work with calls that read, have no account, or set cookies", () => {
+  test("does not work with calls that only read, have no account, or set cookies", () => {
     const taking = declaredRoutes.filter(({ idempotent }) => idempotent === true);
     expect(taking.filter((route) => route.method === "GET" || !isAccounts(route))).toEqual([]);
     const cookies = taking.filter(({ answer }) =>
@@ -30,7 +30,7 @@ describe("an Idempotency-Key", () => {
     expect(cookies).toEqual([]);
   });
 
-  test("belongs to the application where a gateway passes it on", () => {
+  test("belongs to the application if a gateway forwards it", () => {
     const foreign = declaredRoutes.filter(({ idempotent }) => idempotent === "foreign").map(({ id }) => id);
     expect(foreign.length).toBeGreaterThan(0);
     expect(foreign.filter((id) => !id.startsWith("ext_auth_"))).toEqual([]);

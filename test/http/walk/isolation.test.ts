@@ -10,7 +10,7 @@ import { wholeApi } from "./world.ts";
 const api = wholeApi();
 const takeScene = shareScenes(api);
 let watch: DatabaseWatch;
-/** The scene whose things the others try to reach. */
+/** The scene whose objects the attackers try to reach. */
 let victim: Scene;
 /** Another account. */
 let stranger: Scene;
@@ -28,7 +28,7 @@ const places = contract.operations.flatMap((operation) =>
   idPlacesOf(operation).map((id) => [`${operation.operationId} ${id.place}`, operation, id] as const),
 );
 
-/** Returns the id of a scene's thing for a place. */
+/** Returns the id of the scene's object that belongs in this position. */
 function idAt({ place, name }: IdPlace, scene: Scene): string {
   if (place.endsWith("subject.id")) return scene.agentId;
   if (place.endsWith("resource.id")) return scene.platform.connectionId;
@@ -39,7 +39,7 @@ function unknown(place: string): never {
   throw new Error(`${place}: scenes have no such thing; give them one, so that isolation is tested`);
 }
 
-/** Returns a call about a scene's own things that would succeed. */
+/** Returns a call about a scene's own objects that would succeed. */
 async function wellFounded(operation: Operation, scene: Scene, place: string): Promise<Draft> {
   const draft = draftOf(operation, scene);
   const bound = scene.operation();
@@ -71,8 +71,8 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
 }
 
 /**
- * Accepts another account's root at a scene's platform. Leaves out the victim's own root, which cannot be
- * accepted.
+ * Accepts another account's root at a scene's platform. Does nothing for the victim's own root, which cannot
+ * be accepted.
  */
 async function acceptPrincipal({ person, platform }: Scene, humanId: string): Promise<void> {
   if (person.humanId === humanId) return;
@@ -88,7 +88,7 @@ const questionOf = async ({ agentId, platform, proof }: Scene) => ({
   context: { proof_ref: (await proof()).proof_ref },
 });
 
-/** Returns the draft with an id at a place. */
+/** Returns the draft with an id in this position. */
 function withId(draft: Draft, { place, name }: IdPlace, id: string): Draft {
   const [part, ...path] = place.split(".");
   if (part === "path") return { ...draft, params: { ...draft.params, [name]: id } };
@@ -102,7 +102,7 @@ function changed(value: unknown, [name = "", ...rest]: string[], id: string): un
   return { ...object, [name]: rest.length === 0 ? id : changed(object[name], rest, id) };
 }
 
-/** Returns an answer in the words of the table of exceptions. */
+/** Returns a response in the form that the table of exceptions uses. */
 function toldBy(answer: SeenAnswer): string {
   if (answer.status === 404) return "404";
   if (answer.status !== 200) return errorOf(answer);
@@ -116,16 +116,18 @@ const choicesOf = ({ security }: Operation, scene: Scene) =>
     scene === sibling && !("api_key" in way) ? [] : [choice],
   );
 
-/** One attempt to use another caller's id, and the expected answer. */
+/** One attempt to use another caller's id, and the expected response. */
 type Attempt = { operation: Operation; id: IdPlace; attacker: Scene; expected: string };
 
-/** Returns the attackers of an operation with each of their credentials. The sibling has only an API key. */
+/**
+ * Returns the attackers for an operation, with each of their credentials. The sibling has only an API key.
+ */
 const attemptsAt = (operation: Operation, { name }: IdPlace) =>
   [stranger, sibling]
     .filter((attacker) => attacker !== sibling || name !== "workspace_id")
     .flatMap((attacker) => choicesOf(operation, attacker).map((choice) => ({ attacker, choice })));
 
-/** Calls an operation with the victim's id and everything else of the attacker. */
+/** Calls an operation with the victim's id. Everything else belongs to the attacker. */
 async function attempt({ operation, id, attacker, expected }: Attempt, credentials: Draft["headers"]) {
   const draft = await wellFounded(operation, attacker, id.place);
   await watch.changes();
@@ -135,15 +137,15 @@ async function attempt({ operation, id, attacker, expected }: Attempt, credentia
   return { draft, answer };
 }
 
-describe("things of another account", () => {
-  test("every exception refers to an existing place", () => {
+describe("objects of another account", () => {
+  test("every exception refers to an existing id position", () => {
     const known = places.map(([place]) => place as string);
     expect(Object.keys(otherwise).filter((place) => !known.includes(place))).toEqual([]);
     expect(places.length).toBeGreaterThan(50);
   });
 
   test.each(places)(
-    "%s: ids of another account and another connection look like unknown ids",
+    "%s: ids of another account or connection get the same response as unknown ids",
     async (key, operation, id) => {
       const expected = otherwise[key]?.answers ?? "404";
       for (const { attacker, choice } of attemptsAt(operation, id)) {

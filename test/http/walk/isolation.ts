@@ -1,11 +1,12 @@
 import type { Operation, Schema } from "./openapi_document.ts";
 
 /**
- * A place in an operation's input that may name somebody's thing: `path.cert_id`, `body.operation.agent_id`.
+ * A position in an operation's input that may contain an object's id: `path.cert_id`,
+ * `body.operation.agent_id`.
  */
 export type IdPlace = { place: string; name: string };
 
-/** Returns every place of an operation that may contain an id, derived from the document. */
+/** Returns every position in an operation's input that may contain an id, derived from the document. */
 export function idPlacesOf(operation: Operation): IdPlace[] {
   const parameters = operation.parameters
     .filter((parameter) => parameter.in !== "header" && isId(parameter.name))
@@ -15,7 +16,7 @@ export function idPlacesOf(operation: Operation): IdPlace[] {
   return places.filter(({ place }) => !givenNames.includes(`${operation.operationId} ${place}`));
 }
 
-/** Names that callers give to their own things, which are not ids of existing things. */
+/** Names that callers choose for their own objects. They are not ids of existing objects. */
 const givenNames: readonly string[] = ["change_connection body.verifier_id"];
 
 function idsIn(schema: Schema, at: string): IdPlace[] {
@@ -39,8 +40,8 @@ function isId(name: string): boolean {
 }
 
 /**
- * The answers to another account's id where it is not 404, and why they reveal nothing. `own` is the answer
- * to the caller's own id, where that is refused too.
+ * Expected responses to another account's id where they are not 404, and why they reveal nothing. `own` is
+ * the response to the caller's own id, if that is refused too.
  */
 export const otherwise: Record<string, { answers: string; own?: string; why: string }> = {
   "accept_principal path.human_id": {

@@ -1,6 +1,6 @@
 import type { Schema } from "./openapi_document.ts";
 
-/** Text and a number that no refusal may repeat. */
+/** A string and a number that no refusal may repeat. */
 export const MARKER = "zqsecretqz";
 export const MARKED_NUMBER = "4815162342";
 
@@ -26,8 +26,8 @@ export const STRANGE: readonly unknown[] = [
 export type Mutation = { what: string; body: unknown };
 
 /**
- * Returns bodies that differ from `example` in one place: each member left out, and each replaced by every
- * strange value, including nested members. Adds members that the example does not show.
+ * Returns bodies that each differ from `example` in one member: the member is omitted, or replaced by one of
+ * the strange values. Includes nested members and members that the example does not show.
  */
 export function mutationsOf(schema: Schema, example: unknown, depth = 3): Mutation[] {
   const places = placesIn(schema, depth);

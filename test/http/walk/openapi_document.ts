@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 
-/** A JSON Schema of the document. */
+/** A JSON Schema in the document. */
 export type Schema = {
   type?: string;
   properties?: Record<string, Schema>;
@@ -28,7 +28,7 @@ type Response = {
   "x-error-codes"?: string[];
 };
 
-/** One operation of the document, with its method and path. */
+/** One operation in the document, with its method and path. */
 export type Operation = {
   operationId: string;
   method: string;
@@ -41,18 +41,18 @@ export type Operation = {
   responses: Record<string, Response>;
 };
 
-/** An answer as a caller sees it. */
+/** A response as a caller receives it. */
 export type SeenAnswer = { status: number; headers: Headers; text: string };
 
-/** The published document, which checks answers. */
+/** The published document, with functions that check responses against it. */
 export type OpenApiDocument = {
   document: Record<string, unknown>;
   operations: Operation[];
-  /** Returns the operation with that id. Throws if there is none. */
+  /** Returns the operation with this id. Throws if there is none. */
   operation(id: string): Operation;
-  /** Returns the differences between an answer and the declarations of its operation. */
+  /** Returns the differences between a response and the operation's declaration. */
   violations(operation: Operation, answer: SeenAnswer): string[];
-  /** Whether a value fits a schema of the document. */
+  /** Returns whether a value matches a schema of the document. */
   fits(schema: Schema, value: unknown): boolean;
 };
 
@@ -62,7 +62,7 @@ const SECURITY_HEADERS = {
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 };
 
-/** Headers that must be declared if an answer has them. */
+/** Headers that an operation must declare if a response has them. */
 const TELLING =
   /^(etag|retry-after|set-cookie|location|allow|www-authenticate|idempotent-replayed|x-service-.*)$/;
 

@@ -11,7 +11,7 @@ const takeScene = shareScenes(api);
 
 const all = contract.operations.map((operation) => [operation.operationId, operation] as const);
 
-/** Returns the statuses of an operation that are not only errors. */
+/** Returns the statuses of an operation that are not used for errors only. */
 function ownStatuses({ responses }: Operation): number[] {
   return Object.entries(responses)
     .filter(([, { "x-error-codes": codes, content }]) => {
@@ -28,7 +28,7 @@ describe("the document", () => {
     expect(Object.keys(ordinaryCalls).sort()).toEqual(all.map(([id]) => id).sort());
   });
 
-  test.each(all)("%s produces each of its own answers, as documented", async (id, operation) => {
+  test.each(all)("%s can return each of its own responses, as documented", async (id, operation) => {
     const answers = (await ordinaryCalls[id]?.(api, await takeScene({ isSpent: spends(operation) }))) ?? [];
     for (const answer of answers) {
       expect([answer.status, contract.violations(operation, answer)]).toEqual([answer.status, []]);
@@ -36,7 +36,7 @@ describe("the document", () => {
     expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual(ownStatuses(operation));
   });
 
-  test.each(all)("the examples of %s fit its schemas", (_, operation) => {
+  test.each(all)("the examples of %s match its schemas", (_, operation) => {
     const contents = [operation.requestBody, ...Object.values(operation.responses)].map(
       (part) => part?.content?.["application/json"],
     );
@@ -51,14 +51,14 @@ describe("the document", () => {
     }
   });
 
-  test.each(all)("the example request of %s, with existing ids, is well-formed", async (_, operation) => {
+  test.each(all)("the example request of %s is well-formed with existing ids", async (_, operation) => {
     const scene = await takeScene({ isSpent: spends(operation) });
     const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
     expect(contract.violations(operation, answer)).toEqual([]);
     expect(errorOf(answer)).not.toBe("400 invalid_request");
   });
 
-  test("a contract reports an answer that does not fit it", () => {
+  test("the check reports a response that does not match the document", () => {
     const operation = contract.operation("get_session");
     const headers = new Headers({ "content-type": "application/json; charset=utf-8" });
     const odd = { status: 200, headers, text: "{}" };

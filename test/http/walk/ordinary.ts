@@ -41,7 +41,8 @@ async function acceptPrincipal(api: WholeApi, scene: Scene) {
 }
 
 /**
- * Returns the same calls with each method, as gateways make them: allowed, refused, and without a decision.
+ * Returns the same calls with each method, as gateways send them: one allowed, one refused, and one without a
+ * decision.
  */
 function hook(method: string, suffix: string): Calls {
   return async (_, scene) => {
@@ -64,7 +65,7 @@ const hooks = Object.fromEntries(
   ]),
 );
 
-/** Calls of every operation that together produce each of its answers, except for errors. */
+/** Calls to every operation that together produce each of its responses, except errors. */
 export const ordinaryCalls: Record<string, Calls> = {
   get_installation_part: async (_, { person }) =>
     Promise.all(partNames.map((part) => person.client.get(`/v1/service/installation/parts/${part}`))),

@@ -20,10 +20,10 @@ beforeAll(async () => {
   beginner = { ...scene, person: { ...scene.person, client } };
 });
 
-/** Codes whose messages name scopes, so that a person sees which scopes the API refuses. */
+/** Codes whose messages name scopes, so that a person sees which scopes the API refused. */
 const NAMING_SCOPES = /"code":"(invalid_scopes|ceiling_exceeded|ceiling_widened|scope_not_requested)"/;
 
-/** Sends a draft, and checks that its answer is documented and that a refusal repeats nothing of the call. */
+/** Sends a draft. Checks that the response is documented and that a refusal repeats nothing from the call. */
 async function call(draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
   const answer = await send(api.url, draft, headers);
   expect(contract.violations(draft.operation, answer)).toEqual([]);
@@ -44,13 +44,13 @@ const where = (holds: (operation: Operation) => boolean) =>
 const isGuarded = ({ security }: Operation) => security.length > 0;
 const isHook = ({ operationId }: Operation) => operationId.startsWith("ext_auth_");
 
-/** A malformed question in a batch is answered `false` among the others. */
+/** Returns whether a 200 answers a malformed question in a batch with `false`, next to the other answers. */
 const isOfItems = ({ operationId }: Operation, { status, text }: SeenAnswer) =>
   operationId === "access_evaluations" && status === 200 && text.includes('"decision":false');
 
-describe("without credentials", () => {
+describe("a call without credentials", () => {
   test.each(where((operation) => isGuarded(operation) && !isHook(operation)))(
-    "%s is 401",
+    "%s returns 401",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       expect(errorOf(await call(draft, []))).toMatch(/^401 (auth_required|invalid_api_key)$/);
@@ -79,7 +79,7 @@ describe("without credentials", () => {
   );
 
   test.each(where((operation) => declares(operation, "onboarding_incomplete")))(
-    "%s requires a complete onboarding",
+    "%s requires complete onboarding",
     async (_, operation) => {
       const choice = operation.security.findIndex((way) => "session" in way);
       const answer = await call(draftOf(operation, scene), credentialsOf(operation, beginner, choice));
@@ -88,9 +88,9 @@ describe("without credentials", () => {
   );
 });
 
-describe("invalid bodies", () => {
+describe("a call with an invalid body", () => {
   test.each(where((operation) => operation.requestBody !== undefined))(
-    "%s refuses each with 400",
+    "%s returns 400 for every invalid body",
     async (_, operation) => {
       const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
       const draft = draftOf(operation, scene);
@@ -133,7 +133,7 @@ describe("invalid bodies", () => {
     ["over 256 kB", JSON.stringify({ [MARKER]: MARKER.repeat(26_215) })],
   ];
   test.each(where((operation) => operation.method !== "GET" && !isHook(operation)))(
-    "%s refuses a body that is not JSON, whether or not it reads one",
+    "%s refuses a body that is not JSON, whether or not it reads the body",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       const credentials = credentialsOf(operation, scene);
@@ -167,9 +167,9 @@ describe("invalid bodies", () => {
   );
 });
 
-describe("invalid parameters", () => {
+describe("a call with invalid parameters", () => {
   test.each(where((operation) => declares(operation, "not_found")))(
-    "%s is 404 for a malformed id, and for an unknown id",
+    "%s returns 404 for a malformed id and for an unknown id",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       for (const name of Object.keys(draft.params)) {
@@ -186,7 +186,7 @@ describe("invalid parameters", () => {
   );
 
   test.each(where(({ parameters }) => parameters.some((parameter) => parameter.in === "query")))(
-    "%s refuses values that its schema refuses, and a repeated parameter",
+    "%s refuses a repeated parameter and values that its schema refuses",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       const credentials = credentialsOf(operation, scene);
@@ -243,10 +243,10 @@ describe("invalid parameters", () => {
   );
 });
 
-describe("paths and methods without an operation", () => {
+describe("a path or method without an operation", () => {
   const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
-  test("another method of a known path is 405 and names the allowed ones, and an unknown path is 404", async () => {
+  test("returns 405 with the allowed methods for a known path, and 404 for an unknown path", async () => {
     for (const path of new Set(contract.operations.map((operation) => operation.path))) {
       const known = contract.operations.filter((operation) => operation.path === path);
       const [first] = known as [Operation];
@@ -264,8 +264,8 @@ describe("paths and methods without an operation", () => {
   });
 });
 
-describe("random bodies", () => {
-  test("no refusal repeats any of their values", async () => {
+describe("a call with a random body", () => {
+  test("gets no refusal that repeats any of its values", async () => {
     const leaf = fc.constantFrom(MARKER, Number(MARKED_NUMBER), -Number(MARKED_NUMBER), true, null);
     const { value } = fc.letrec<{ value: unknown }>((tie) => ({
       value: fc.oneof(

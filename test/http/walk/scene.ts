@@ -19,42 +19,42 @@ import type { WholeApi } from "./world.ts";
 /** The scope that scenes use. */
 export const SCOPE = "payments:send";
 
-/** A person's platform with one real thing of every kind that has an id. */
+/** A person's platform with one real object of every kind that has an id. */
 export type Scene = {
   person: Person;
   platform: TestPlatform;
   agentId: string;
-  /** Pending. */
+  /** A pending request. */
   requestId: string;
   certId: string;
   receiptId: string;
-  /** Decided, without a reported outcome. */
+  /** A decided invocation without a reported outcome. */
   invocationId: string;
   approverId: string;
-  /** The account of an organization's auditor, or an unused id for a personal account. */
+  /** The account of an organization's auditor. For a personal account, an unused id. */
   memberId: string;
-  /** A pending invitation of the organization. */
+  /** A pending invitation to the organization. */
   invitationId: string;
-  /** A domain of the organization that is not verified. */
+  /** An unverified domain of the organization. */
   domain: string;
-  /** Failed, and can be sent again. */
+  /** A failed delivery, which can be sent again. */
   deliveryId: string;
-  /** Finished. */
+  /** A finished recovery. */
   recoveryId: string;
-  /** The epoch of the leader of the cluster c1. */
+  /** The leader's epoch in the cluster c1. */
   epoch: number;
-  /** Valid for five minutes. Do not spend it. */
+  /** A challenge that is valid for five minutes. Do not spend it. */
   sparedChallenge: string;
   /** Calls the API with the platform's API key. */
   keyed(method: string, path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   challenge(): Promise<string>;
-  /** Returns a new proof, bound to `operation` if there is one. */
+  /** Returns a new proof, bound to `operation` if given. */
   proof(operation?: Record<string, string>): Promise<{ proof_bundle: unknown; proof_ref: string }>;
-  /** Returns an operation of this platform and agent. */
+  /** Returns an operation that this platform and agent may prove. */
   operation(invocationId?: string): Record<string, string>;
 };
 
-/** Sets a scene, for an existing person if one is given. */
+/** Creates a scene, for an existing person if given. */
 export async function setScene(
   api: WholeApi,
   given: { person?: Person; organization?: boolean } = {},
@@ -97,10 +97,13 @@ export async function setScene(
   };
 }
 
-/** Returns a scene for a test. With `isSpent`, the test may use up things of the scene. */
+/** Returns a scene for a test. With `isSpent`, the test may use up objects of the scene. */
 export type TakeScene = (use: { isSpent: boolean }) => Promise<Scene>;
 
-/** Lets tests share an organization's scene until one of them spends it. The next test gets a fresh scene. */
+/**
+ * Creates a `TakeScene`. Tests share an organization's scene until one of them uses up objects. The next test
+ * gets a new scene.
+ */
 export function shareScenes(api: WholeApi): TakeScene {
   let shared: Promise<Scene> | undefined;
   return ({ isSpent }) => {
@@ -110,7 +113,7 @@ export function shareScenes(api: WholeApi): TakeScene {
   };
 }
 
-/** Operations that change something, but use up nothing of a scene. */
+/** Operations that change something, but use up no objects of a scene. */
 const HARMLESS = new Set([
   ...["send_code", "verify_code", "set_profile", "set_account_type", "refresh_session", "read_invitation"],
   ...["accept_invitation", "invite_organization_member", "add_organization_domain", "register_platform"],
@@ -129,7 +132,7 @@ const HARMLESS = new Set([
   ...["access_evaluation", "access_evaluations"],
 ]);
 
-/** Whether a successful call of an operation may use up things of its scene. */
+/** Returns whether a successful call to an operation may use up objects of its scene. */
 export function spends({ method, operationId }: Operation): boolean {
   return method !== "GET" && !operationId.startsWith("ext_auth_") && !HARMLESS.has(operationId);
 }
@@ -144,7 +147,7 @@ async function peopleOf(api: WholeApi, owner: Person) {
   return { memberId, domain, invitationId: String(body.invitation_id) };
 }
 
-/** Creates a failed delivery of a platform, and a finished recovery. */
+/** Creates a failed delivery for a platform, and a finished recovery. */
 async function sent({ db, clock }: WholeApi, { connectionId }: TestPlatform) {
   const now = clock.now();
   const since = addSeconds(now, -60);

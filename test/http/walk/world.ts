@@ -39,7 +39,7 @@ import { migratedDatabase } from "../../support/postgres.ts";
 import { type OpenApiDocument, readOpenApiDocument } from "./openapi_document.ts";
 
 /**
- * The whole API with every operation of production, and its published document. Everybody is a service
+ * The whole API with every operation of production, and its published document. Every person is a service
  * administrator in it.
  */
 export type WholeApi = {
@@ -50,7 +50,7 @@ export type WholeApi = {
   databaseUrl: string;
   clock: SteeredClock;
   vault: FakeVault;
-  /** The clusters that it reads. */
+  /** The clusters that the API reads. */
   clusters: FakeCluster;
   routes: Route[];
   contract: OpenApiDocument;
@@ -61,7 +61,7 @@ export type WholeApi = {
 };
 
 export type WholeApiOptions = {
-  /** Another connection to the database. */
+  /** The database to use. Default: a new one. */
   databaseUrl?: string;
   perIp?: number;
   alphaCredits?: number;
@@ -70,7 +70,7 @@ export type WholeApiOptions = {
   lookupTxt?: TxtLookup;
   /** Default: no limits. */
   organizationRates?: (db: Database) => OrganizationRates;
-  /** Runs before the mailbox stores a mail. Default: does nothing. */
+  /** Called before the mailbox stores a message. Default: does nothing. */
   beforeMail?: (mail: Mail) => Promise<void>;
 };
 
@@ -80,7 +80,7 @@ const noRates: OrganizationRates = {
   takeLookup: async () => {},
 };
 
-/** Starts the whole API on its own database, or on another one. */
+/** Starts the whole API with its own database, or with an existing one. */
 export async function startWholeApi(options: WholeApiOptions = {}): Promise<WholeApi> {
   const database = options.databaseUrl === undefined ? await migratedDatabase() : undefined;
   const url = options.databaseUrl ?? database?.url ?? "";
@@ -183,7 +183,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   };
 }
 
-/** Runs the whole API for a test file, from its first test to its last. */
+/** Runs the whole API for a whole test file. */
 export function wholeApi(options?: WholeApiOptions): WholeApi {
   const api = {} as WholeApi;
   beforeAll(async () => {
