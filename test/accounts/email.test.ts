@@ -20,7 +20,7 @@ describe("canonicalEmail", () => {
     ["straße@example.de", "straße@example.de"],
     ["ada@faß.de", "ada@xn--fa-hia.de"],
     ["ada@p\u0430ypal.com", "ada@xn--pypal-4ve.com"],
-  ])("turns %s into %s", (text, address) => {
+  ])("converts %s to %s", (text, address) => {
     expect(canonicalEmail(text)).toBe(address);
     expect(canonicalEmail(address)).toBe(address);
   });
@@ -29,45 +29,45 @@ describe("canonicalEmail", () => {
     ["an address without a domain", "ada"],
     ["an address without a local part", "@example.com"],
     ["an address at a host without a dot", "ada@localhost"],
-    ["with two dots", "a..b@example.com"],
+    ["an address with two dots", "a..b@example.com"],
     ["a local part that ends with a dot", "ada.@example.com"],
-    ["with a dot at the domain's end", "ada@example.com."],
+    ["an address with a dot at the domain's end", "ada@example.com."],
     ["an IP address as domain", "ada@127.1"],
     ["a domain in brackets", "ada@[127.0.0.1]"],
     ["a quoted local part", '"a b"@example.com'],
-    ["with a space", "a b@example.com"],
-    ["with another one", "ada@example.com, eve@example.com"],
-    ["with a display name", "Ada <ada@example.com>"],
-    ["with a header", "ada@example.com\r\nBcc: eve@example.com"],
-    ["with a path", "ada@example.com/x"],
-    ["with a port", "ada@example.com:25"],
-    ["with a broken A-label", "ada@xn--a.com"],
-    ["with an underscore in its domain", "ada@a_b.com"],
-    ["with a zero-width space", "ada\u200b@example.com"],
-    ["with one in its domain", "ada@exa\u200bmple.com"],
-    ["with a soft hyphen in its domain", "ada@exa\u00admple.com"],
-    ["with a bidi control", "ada\u202e@example.com"],
-    ["with a joiner", "a\u200dda@example.com"],
-    ["full-width letters", "\uff41da@example.com"],
-    ["with a ligature", "o\ufb03ce@example.com"],
-    ["with a Cyrillic letter among Latin ones", "\u0430dmin@example.com"],
-    ["with a Greek letter among Latin ones", "admin\u03bf@example.com"],
+    ["an address with a space", "a b@example.com"],
+    ["two addresses", "ada@example.com, eve@example.com"],
+    ["an address with a display name", "Ada <ada@example.com>"],
+    ["an address with a header", "ada@example.com\r\nBcc: eve@example.com"],
+    ["an address with a path", "ada@example.com/x"],
+    ["an address with a port", "ada@example.com:25"],
+    ["an address with a broken A-label", "ada@xn--a.com"],
+    ["an address with an underscore in its domain", "ada@a_b.com"],
+    ["an address with a zero-width space", "ada\u200b@example.com"],
+    ["an address with a zero-width space in its domain", "ada@exa\u200bmple.com"],
+    ["an address with a soft hyphen in its domain", "ada@exa\u00admple.com"],
+    ["an address with a bidi control", "ada\u202e@example.com"],
+    ["an address with a joiner", "a\u200dda@example.com"],
+    ["an address with full-width letters", "\uff41da@example.com"],
+    ["an address with a ligature", "o\ufb03ce@example.com"],
+    ["an address with a Cyrillic letter among Latin ones", "\u0430dmin@example.com"],
+    ["an address with a Greek letter among Latin ones", "admin\u03bf@example.com"],
     ["a local part that begins with a combining mark", "\u0301ada@example.com"],
-    ["with a lone surrogate", "ada\ud800@example.com"],
-    ["with 65 bytes before the @", `${"ö".repeat(32)}o@example.com`],
+    ["an address with a lone surrogate", "ada\ud800@example.com"],
+    ["an address with 65 bytes before the @", `${"ö".repeat(32)}o@example.com`],
     ["an address of 255 bytes", `ö@${`${"a".repeat(60)}.`.repeat(4)}examples`],
-    ["with an emoji", "\u{1F600}@example.com"],
-    ["with a grapheme joiner", "a\u034fda@example.com"],
-    ["with a variation selector", "ada\ufe0f@example.com"],
-    ["with a supplementary variation selector", "ada\u{e0100}@example.com"],
-    ["with a variation selector after a Han character", "\u8fbb\u{e0100}@example.com"],
-    ["with a Hangul choseong filler", "ada\u115f@example.com"],
-    ["with a Hangul jungseong filler", "ada\u1160@example.com"],
-    ["with a Khmer inherent vowel", "ada\u17b4@example.com"],
-    ["with a Mongolian variation selector", "ada\u180b@example.com"],
-    ["with a joiner between letters that join", "\u0915\u094d\u200d\u0937@example.com"],
-    ["with a grapheme joiner in its domain", "ada@exa\u034fmple.com"],
-    ["with a variation selector in its domain", "ada@example\ufe0f.com"],
+    ["an address with an emoji", "\u{1F600}@example.com"],
+    ["an address with a grapheme joiner", "a\u034fda@example.com"],
+    ["an address with a variation selector", "ada\ufe0f@example.com"],
+    ["an address with a supplementary variation selector", "ada\u{e0100}@example.com"],
+    ["an address with a variation selector after a Han character", "\u8fbb\u{e0100}@example.com"],
+    ["an address with a Hangul choseong filler", "ada\u115f@example.com"],
+    ["an address with a Hangul jungseong filler", "ada\u1160@example.com"],
+    ["an address with a Khmer inherent vowel", "ada\u17b4@example.com"],
+    ["an address with a Mongolian variation selector", "ada\u180b@example.com"],
+    ["an address with a joiner between letters that join", "\u0915\u094d\u200d\u0937@example.com"],
+    ["an address with a grapheme joiner in its domain", "ada@exa\u034fmple.com"],
+    ["an address with a variation selector in its domain", "ada@example\ufe0f.com"],
   ])("rejects %s", (_, text) => {
     expect(canonicalEmail(text)).toBeUndefined();
   });
@@ -93,7 +93,7 @@ describe("canonicalEmail", () => {
   });
 });
 
-describe("mail to a non-ASCII address", () => {
+describe("an email to a non-ASCII address", () => {
   let smtp: SmtpReceiver;
   let asciiOnly: SmtpReceiver;
   beforeAll(async () => {
@@ -105,7 +105,7 @@ describe("mail to a non-ASCII address", () => {
     await smtp.stop();
   });
 
-  test("arrives by SMTPUTF8, and its code opens a session", async () => {
+  test("arrives through SMTPUTF8, and its code opens a session", async () => {
     const api = await startApi({ mailer: mailerTo(smtp) });
     try {
       const [client, email] = [api.client(), "用户@例子.广告"];
@@ -121,7 +121,7 @@ describe("mail to a non-ASCII address", () => {
   });
 
   test.each([false, true])(
-    "uses SMTPUTF8 after STARTTLS and login, or is not sent: ASCII-only server %s",
+    "needs SMTPUTF8 after STARTTLS and login, or remains unsent: ASCII-only server %s",
     async (ascii) => {
       const secured = await startSmtp({ ascii, password: "pass-word" });
       try {
@@ -143,14 +143,14 @@ describe("mail to a non-ASCII address", () => {
     },
   );
 
-  test("needs no SMTPUTF8 when only the domain is not ASCII", async () => {
+  test("needs no SMTPUTF8 if only the domain is not ASCII", async () => {
     await mailerTo(asciiOnly).send({ to: "info@xn--bcher-kva.example", subject: "s", text: "t" });
     const mail = asciiOnly.mails.at(-1);
     expect(mail).toMatchObject({ smtpUtf8: false });
     expect(canonicalEmail(mail?.to[0] ?? "")).toBe("info@xn--bcher-kva.example");
   });
 
-  test("answers 503 for a server without SMTPUTF8, sends it nothing and counts nothing", async () => {
+  test("causes a 503 if the server has no SMTPUTF8. Nothing is sent or counted.", async () => {
     const api = await startApi({ mailer: mailerTo(asciiOnly) });
     try {
       const answer = await api.client().post("/v1/auth/email/send-code", { email: "jörg@example.com" });

@@ -84,7 +84,7 @@ function busEvent(accountId: string, changes: Partial<BusEvent> = {}): BusEvent 
 const take = (...events: BusEvent[]) =>
   consume({ database: home.database, clock, log }, createNoticeConsumer({ clock }), events);
 
-/** Creates an account with a consumed event. */
+/** Creates an account with an event that the notice consumer has read. */
 async function notified() {
   const { accountId } = await insertRecords(home.database, 0);
   const event = busEvent(accountId);
@@ -121,7 +121,7 @@ describe("a notice", () => {
     expect(lines.join("")).not.toContain(email);
   });
 
-  test("goes to the oldest owner of an organization if the person who opened it has left", async () => {
+  test("goes to the longest-standing owner of an organization if the person who opened it has left", async () => {
     const { accountId, email } = await notified();
     const owners = [await notified(), await notified(), await notified()];
     const [longest] = owners;
@@ -145,7 +145,7 @@ describe("a notice", () => {
     expect(await told()).toEqual([longest?.email]);
   });
 
-  test("does not go out again when its event comes again after the inbox has forgotten it", async () => {
+  test("does not go out again if its event arrives again after the inbox forgot the event", async () => {
     const { event } = await notified();
     await sender().step();
     const sent = await stateOf(event);
@@ -161,14 +161,14 @@ describe("a notice", () => {
     expect(await claimNotices(home.database, 1, clock.now())).toEqual([]);
   });
 
-  test("goes out once when several processes send", async () => {
+  test("goes out once if several processes send", async () => {
     await Promise.all(Array.from({ length: 6 }, notified));
     const [one, two, three] = [sender(), createSenderOnly(), createSenderOnly()];
     await Promise.all([one, two, three].flatMap(({ step }) => [step(), step()]));
     expect(smtp.mails).toHaveLength(6);
   });
 
-  test("belongs to one process, even before the other process commits its claim", async () => {
+  test("belongs to the process that claimed it, even before that process commits the claim", async () => {
     const { event } = await notified();
     const first = await home.database.transaction();
     expect(await claimNotices(first, 8, clock.now())).toMatchObject([{ event_id: event.eventId }]);
@@ -177,7 +177,7 @@ describe("a notice", () => {
     await committed;
   });
 
-  test("does not change by a process whose claim has ended", async () => {
+  test("stays unchanged by a process whose claim has expired", async () => {
     const { event } = await notified();
     const claim = async () => (await claimNotices(home.database, 1, clock.now()))[0] as ClaimedNotice;
     const late = await claim();
@@ -189,7 +189,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toEqual(claimed);
   });
 
-  test('has the state "sent" before the next step', async () => {
+  test('has the state "sent" before the sender\'s next step', async () => {
     const { event } = await notified();
     const holder = await home.database.transaction();
     const mailer = {
@@ -204,7 +204,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toMatchObject({ state: "sent" });
   });
 
-  test("counts as failed in time when the server neither accepts nor refuses its mail", async () => {
+  test("counts as failed after a time limit if the server neither accepts nor refuses its message", async () => {
     const { event } = await notified();
     const mailer = { send: () => new Promise<void>(() => {}) };
     const step = sender({ mailer, attemptMs: 50 }).step();
@@ -217,7 +217,7 @@ describe("a notice", () => {
     return sender();
   }
 
-  test("waits through an outage of hours, and is mailed when the mail server is back", async () => {
+  test("waits through an outage of hours, and goes out when the mail server is back", async () => {
     const { event } = await notified();
     const { step } = sender();
     smtp.behave("refuse");
@@ -237,7 +237,7 @@ describe("a notice", () => {
     expect(text).toContain('deputize_notice_attempts_total{outcome="sent"} 1');
   });
 
-  test("fails after twelve attempts over three days, and the log omits the address", async () => {
+  test("fails permanently after twelve attempts over three days, and the log omits the address", async () => {
     const { event, email } = await notified();
     const { step } = sender();
     smtp.behave("reject");
@@ -254,7 +254,7 @@ describe("a notice", () => {
     expect(await registry.metrics()).toContain('deputize_notice_attempts_total{outcome="failed"} 1');
   });
 
-  test("goes out from another process after its claimant died, but not endlessly", async () => {
+  test("goes out from another process if the claiming process dies, but not without end", async () => {
     const { event } = await notified();
     const { step } = sender();
     const claimed = { attempts: 1, next_attempt_at: new Date(clock.now().getTime() + 60_000) };
@@ -268,7 +268,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toMatchObject({ state: "failed" });
   });
 
-  test("does not wait for a silent mail server, and is tried again", async () => {
+  test("does not wait for a mail server that does not respond, and is tried again", async () => {
     const { createServer } = await import("node:net");
     const silent = createServer(() => {}).listen(0, "127.0.0.1");
     await new Promise((resolve) => silent.once("listening", resolve));
@@ -279,7 +279,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 1 });
   });
 
-  test("does not delay other notices when its text cannot be created", async () => {
+  test("does not delay other notices if its text cannot be created", async () => {
     const { event: bad } = await notified();
     await home.database("notices").where({ event_id: bad.eventId }).update({ payload: "{}" });
     const { event: good } = await notified();
@@ -288,7 +288,7 @@ describe("a notice", () => {
     expect(await stateOf(good)).toMatchObject({ state: "sent" });
   });
 
-  test("counts in the metrics while it waits, with its age", async () => {
+  test("appears in the metrics with its age while it waits", async () => {
     await notified();
     smtp.behave("refuse");
     await sender().step();
@@ -298,7 +298,7 @@ describe("a notice", () => {
   });
 });
 
-test("the notice consumer ignores unknown event types, puts invalid payloads aside, and stores the rest", async () => {
+test("the notice consumer ignores unknown event types, moves invalid payloads to the dead letters, and stores the rest", async () => {
   const { accountId } = await insertRecords(home.database, 0);
   const strange = busEvent(accountId, { type: "account.renamed" });
   const broken = busEvent(accountId, { payload: '{"event":"credits.low"}' });
@@ -332,7 +332,7 @@ test("noticeText states what happened, its consequences and what to do, with exa
 test.each([
   ["gone" as const, "it answered 410"],
   ["failing" as const, "it has accepted nothing for 120 hours"],
-])("noticeText says of a suspended callback that %s, its consequences and what to do", (reason, why) => {
+])("noticeText states about a suspended callback that %s, the consequences and what to do", (reason, why) => {
   const connectionId = randomUUID();
   const fields = { account_id: randomUUID(), connection_id: connectionId, reason, occurred_at: AT };
   const { subject, text } = noticeText({ type: "webhook.suspended", ...fields }, place);
@@ -344,7 +344,7 @@ test.each([
   for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(150);
 });
 
-test("a notice about a gone receiver passes from the attempt through outbox and worker to the mail server", async () => {
+test("a notice about a callback that answered 410 passes from the attempt through outbox and worker to the mail server", async () => {
   const receiver = await startReceiver();
   receiver.reply = () => 410;
   const connection = await makeConnection(home.database, receiver.url);

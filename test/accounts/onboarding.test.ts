@@ -41,7 +41,7 @@ const ledger = (accountId: string) =>
   api.db.raw("select * from ledger_entries where account_id = ?", [accountId]);
 
 describe("the profile step", () => {
-  test("stores the trimmed names, and continues with the account's type", async () => {
+  test("stores the trimmed names, and continues with the account-type step", async () => {
     const { client, accountId } = await signedIn();
     const answer = await client.post(PROFILE, { first_name: "  Ada ", last_name: "Lovelace-Ő" });
     expect(answer).toMatchObject({ status: 200, text: '{"onboarding_step":"account_type"}' });
@@ -52,7 +52,7 @@ describe("the profile step", () => {
     });
   });
 
-  test("can be done once", async () => {
+  test("can be completed only once", async () => {
     const { client, accountId } = await atAccountType();
     expect(await client.post(PROFILE, { first_name: "Eve", last_name: "E" })).toMatchObject(wrongStep);
     expect(await account(accountId)).toMatchObject({ first_name: "Ada" });
@@ -65,7 +65,7 @@ describe("the profile step", () => {
     ["with a line break", "Ada\nEve"],
     ["with U+0000", "Ada\0"],
     ["half a surrogate pair", "\ud800"],
-    ["with a letter that shows nothing", "Love\u200blace"],
+    ["with a zero-width character", "Love\u200blace"],
     ["with a character that reverses text", "Love\u202elace"],
     ["a number", 7],
     ["missing", undefined],
@@ -153,7 +153,7 @@ describe("the account-type step", () => {
     });
   });
 
-  test("cannot be done before the profile, or twice", async () => {
+  test("cannot be completed before the profile step, or twice", async () => {
     const early = await signedIn();
     expect(await early.client.post(TYPE, { account_type: "individual" })).toMatchObject(wrongStep);
     const { client, accountId } = await atAccountType();
@@ -179,7 +179,7 @@ describe("the account-type step", () => {
     expect((await client.post(TYPE, { account_type: "individual" })).status).toBe(200);
   });
 
-  test("uses the existing key when it is repeated after a failure behind the vault, also with another type", async () => {
+  test("uses the existing root key if it is repeated after a failure that followed the vault call, even with another account type", async () => {
     const { client, accountId } = await atAccountType();
     await api.db.raw(
       `create function break_off() returns trigger language plpgsql as $$ begin raise exception 'broken'; end $$;
@@ -196,7 +196,7 @@ describe("the account-type step", () => {
     expect([...api.vault.keys].filter(([, { tenant }]) => tenant === accountId)).toHaveLength(1);
   });
 
-  test("completes once when it is sent many times concurrently to two replicas", async () => {
+  test("completes only once if two replicas receive it many times concurrently", async () => {
     const { client, accountId } = await atAccountType();
     const onOther = other.client();
     for (const name of ["service_session", "service_csrf"]) {
@@ -217,7 +217,7 @@ describe("the account-type step", () => {
     expect([...api.vault.keys].filter(([, { tenant }]) => tenant === accountId)).toHaveLength(1);
   });
 
-  test("opens an empty balance and posts nothing if there are no alpha credits", async () => {
+  test("opens an empty balance and posts nothing if the setting grants no alpha credits", async () => {
     const poor = await startApi({ shares: api, alphaCredits: 0 });
     const client = poor.client();
     const { account_id } = await client.onboard("poor@example.com");

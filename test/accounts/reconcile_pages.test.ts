@@ -20,7 +20,7 @@ beforeEach(clear);
 type Rows = {
   accountId: string;
   balance: number | undefined;
-  /** Moments of the account's charges and charged decisions. */
+  /** Times of the account's charges and charged decisions. */
   charges: Date[];
   decisions: Date[];
   credits: { at: Date; amount: number }[];
@@ -62,7 +62,7 @@ async function insert({ accountId, balance, charges, decisions, credits }: Rows)
   if (decisions.length > 0) await db("audit_events").insert(decisions.map((at) => decision(accountId, at)));
 }
 
-/** Returns the expected differences of such rows, computed without a database. */
+/** Returns the differences that reconciliation must find in these rows. Computes them without a database. */
 function expectedOf({ accountId, balance = 0, charges, decisions, credits }: Rows) {
   const lone = (mine: Date[], theirs: Date[]) => {
     const left = theirs.map((date) => date.getTime());
@@ -132,8 +132,8 @@ const sound = (moments: Date[]): Rows => ({
 });
 const seconds = (count: number) => Array.from({ length: count }, (_, n) => addSeconds(old, n));
 
-describe("reconciling the ledger in pages", () => {
-  test("finds the same differences as one large read, and the ones that exist", async () => {
+describe("ledger reconciliation in pages", () => {
+  test("finds the same differences as one large read, and exactly the existing ones", async () => {
     await fc.assert(
       fc
         .asyncProperty(ledgers, async (drawn) => {
@@ -172,7 +172,7 @@ describe("reconciling the ledger in pages", () => {
     expect(held).toEqual(held.map(() => 0));
   });
 
-  test("finds no difference while decisions are written before, at and after its position", async () => {
+  test("finds no difference while decisions are written before, at and after its current position", async () => {
     const rows = sound(seconds(9));
     await insert(rows);
     const account_id = rows.accountId;
@@ -197,7 +197,7 @@ describe("reconciling the ledger in pages", () => {
     }
   });
 
-  test("reports the state of a differing account at one moment, even while decisions are made", async () => {
+  test("reports a differing account's state at one point in time, even while decisions are made", async () => {
     const rows = { ...sound(seconds(9)), balance: 17 };
     await insert(rows);
     const account_id = rows.accountId;

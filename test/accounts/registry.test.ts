@@ -13,7 +13,7 @@ afterAll(() => api.stop());
 const read = (id: string, headers: Record<string, string> = {}) =>
   api.client().get(`/v1/registry/principals/${id}`, { headers });
 
-test("anybody can read the root key of a person, whose id is its fingerprint", async () => {
+test("anyone can read a person's root key, whose id is the key's fingerprint", async () => {
   const { status, body, headers } = await read(person.humanId);
   expect(status).toBe(200);
   expect(body).toEqual({
@@ -27,7 +27,7 @@ test("anybody can read the root key of a person, whose id is its fingerprint", a
   expect(headers.get("cache-control")).toBe("public, max-age=60");
 });
 
-test("a record contains its last change in Unix seconds, and no address", async () => {
+test("a record contains the time of its last change in Unix seconds, and no address", async () => {
   const { body, text } = await read(person.humanId);
   const account = await api.db("accounts").where({ human_id: person.humanId }).first();
   expect(body.updated_at).toBe(Math.floor(account!.created_at.getTime() / 1000));
@@ -45,7 +45,7 @@ test("an unchanged record is not sent again", async () => {
   expect((await read(person.humanId, { "if-none-match": '"other"' })).status).toBe(200);
 });
 
-test("every id without a root key gets the same answer", async () => {
+test("every id without a root key gets the same response", async () => {
   const near = person.humanId.replace(/^./, (digit) => (digit === "0" ? "1" : "0"));
   const ids = [
     "0".repeat(32),

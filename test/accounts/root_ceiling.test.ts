@@ -30,7 +30,7 @@ test("an account's root key is created with the current ceiling setting", async 
   expect(await rootOf(unbounded.account_id)).toEqual({ noted: null, recorded: null });
 });
 
-test("an interrupted onboarding step is repeated with its first ceiling, even if the setting has changed", async () => {
+test("an interrupted onboarding step is repeated with the ceiling of its first attempt, even if the setting has changed", async () => {
   const client = bounded.client();
   await client.signIn("broken@example.com");
   await client.post("/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Byron" });

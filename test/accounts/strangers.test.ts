@@ -30,7 +30,7 @@ async function mailsTo(email: string): Promise<{ subject: string; text: string }
   return (body.mails as { to: string; subject: string; text: string }[]).filter(({ to }) => to === email);
 }
 
-/** Returns the newest code for an address, short or long. */
+/** Returns the newest code for an address: six digits or a link code. */
 async function newestCode(email: string): Promise<string> {
   const [mail] = (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Your sign-in"));
   return /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(mail?.text ?? "")?.[0] ?? "";
@@ -39,7 +39,7 @@ async function newestCode(email: string): Promise<string> {
 const wrong = (code: string) => (code === "000000" ? "000001" : "000000");
 
 /**
- * Requests a code for an address `times` times, each time as a new client, and tries `tries` wrong codes
+ * Requests a code for an address `times` times, each time as a new client. Then tries `tries` wrong codes
  * without a cookie.
  */
 async function attack(email: string, { times = 3, tries = 5 } = {}): Promise<void> {
@@ -48,7 +48,7 @@ async function attack(email: string, { times = 3, tries = 5 } = {}): Promise<voi
   for (let n = 0; n < tries; n += 1) await verify(api.client(), email, wrong(code));
 }
 
-describe("a stranger who requests codes for an address and tries wrong ones", () => {
+describe("an attacker who requests codes for an address and tries wrong codes", () => {
   test("neither replaces nor uses up the code that a browser received before", async () => {
     const [owner, email] = [api.client(), fresh()];
     await send(owner, email);
@@ -57,7 +57,7 @@ describe("a stranger who requests codes for an address and tries wrong ones", ()
     expect((await verify(owner, email, code)).status).toBe(200);
   });
 
-  test("does not keep the owner from signing in later, in a new browser or without a cookie", async () => {
+  test("does not prevent the owner from signing in later, in a new browser or without a cookie", async () => {
     for (const verifier of ["same", "plain"] as const) {
       const [owner, email] = [api.client(), fresh()];
       await attack(email, { times: 6 });
@@ -71,7 +71,7 @@ describe("a stranger who requests codes for an address and tries wrong ones", ()
     }
   });
 
-  test("does not replace the browser's next code, and the browser does not replace the stranger's", async () => {
+  test("does not replace the browser's next code, and the browser does not replace the attacker's code", async () => {
     const [owner, email] = [api.client(), fresh()];
     await send(owner, email);
     const first = await newestCode(email);
@@ -84,7 +84,7 @@ describe("a stranger who requests codes for an address and tries wrong ones", ()
     expect((await verify(api.client(), email, strangers)).status).toBe(200);
   });
 
-  test("cannot use the browser's code without its cookie after a code was requested without one", async () => {
+  test("cannot use the browser's code without the browser's cookie after a code was requested without one", async () => {
     const [owner, email] = [api.client(), fresh()];
     await send(owner, email);
     const code = await newestCode(email);
@@ -98,7 +98,7 @@ describe("a stranger who requests codes for an address and tries wrong ones", ()
     }
   });
 
-  test("causes at most twelve mails with six digits a day, then one with a long code every half an hour", async () => {
+  test("causes at most twelve emails with six-digit codes a day, then one with a link code every half hour", async () => {
     const email = fresh();
     for (let n = 0; n < 24 * 6; n += 1) {
       await send(api.client(), email);
@@ -162,7 +162,7 @@ describe("a stranger who requests codes for an address and tries wrong ones", ()
   }
 });
 
-describe("the long code", () => {
+describe("the link code", () => {
   async function underAttack(): Promise<{ email: string; code: string }> {
     const email = fresh();
     await attack(email, { times: 4, tries: 0 });
@@ -190,7 +190,7 @@ describe("the long code", () => {
     expect((await verify(api.client(), two.email, two.code)).status).toBe(400);
   });
 
-  test("holds back other mails for half an hour with the same answer, but not once it was used", async () => {
+  test("prevents further emails for half an hour with the same answer, but not once it was used", async () => {
     const { email, code } = await underAttack();
     const mails = (await mailsTo(email)).length;
     const answer = await send(api.client(), email);
@@ -201,7 +201,7 @@ describe("the long code", () => {
     expect(await newestCode(email)).not.toBe(code);
   });
 
-  test("holds back other mails for only a minute if its own mail was never sent", async () => {
+  test("prevents further emails for only a minute if its own email was never sent", async () => {
     const email = fresh();
     await attack(email, { times: 3, tries: 0 });
     const planned = await planMail(
@@ -225,14 +225,14 @@ describe("the long code", () => {
     expect(await mailsTo(email)).toHaveLength(length + 1);
   });
 
-  test("gives way to six digits again when the attack is over", async () => {
+  test("makes way for six digits again when the attack is over", async () => {
     const { email } = await underAttack();
     api.clock.advance(86_401);
     await send(api.client(), email);
     expect(await newestCode(email)).toMatch(/^\d{6}$/);
   });
 
-  test("comes in a link after # if a page is set, otherwise as a code alone", async () => {
+  test("comes in a link after # if a page is configured, otherwise as a code alone", async () => {
     const { email, code } = await underAttack();
     expect((await mailsTo(email))[0]?.text).not.toContain("http");
     const linked = await startApi({ perAddress: 0, signInUrl: "https://console.example.com/sign-in" });
@@ -294,7 +294,7 @@ describe("repeated wrong codes", () => {
   const notices = async (email: string) =>
     (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Wrong"));
 
-  test("cause a notice to the address once a day, whether or not it has an account", async () => {
+  test("cause a notice to the address once a day, whether or not the address has an account", async () => {
     const [known, unknown] = [fresh(), fresh()];
     await api.client().signIn(known);
     for (const email of [known, unknown]) {
@@ -313,7 +313,7 @@ describe("repeated wrong codes", () => {
     expect(await notices(known)).toHaveLength(2);
   });
 
-  test("cause one notice when several processes notice them at the same time", async () => {
+  test("cause only one notice if several processes detect them at the same time", async () => {
     const email = fresh();
     await attack(email, { times: 1, tries: 5 });
     const address = createCodeHashes(api.sealingKey).address(email);
@@ -331,7 +331,7 @@ describe("repeated wrong codes", () => {
   test.each([
     ["is repeated with the next wrong code", {}, 1],
     ["counts if the server may have accepted it", { inDoubt: true }, 0],
-  ])("cause a notice that, if it could not be mailed, %s", async (_, fault, more) => {
+  ])("cause a notice that, if its sending failed, %s", async (_, fault, more) => {
     const mailed: string[] = [];
     let fails = true;
     const mailer = {
@@ -355,11 +355,11 @@ describe("repeated wrong codes", () => {
   });
 });
 
-describe("the rate of tries", () => {
+describe("the rate limit of tries", () => {
   test.each([
     ["203.0.113.1", "203.0.113.2"],
     ["2001:db8:1::7", "2001:db8:2::7"],
-  ])("limits %s over all addresses and replicas, and does not count right codes", async (ip, stranger) => {
+  ])("limits %s across all addresses and replicas, and does not count right codes", async (ip, stranger) => {
     const one = await startApi({ triesPerIp: 3, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
     const other = await startApi({
       shares: one,
@@ -391,7 +391,7 @@ describe("the rate of tries", () => {
     }
   });
 
-  describe("and a browser's own code", () => {
+  describe("for a browser with its own code", () => {
     let api: TestApi;
     beforeEach(async () => {
       api = await startApi({ triesPerIp: 2, perAddress: 1 });
@@ -429,14 +429,14 @@ describe("the rate of tries", () => {
       expect(row).toMatchObject({ own_tries: 5, shared_tries: 0 });
     });
 
-    test("returns no try for a right own code, which took none", async () => {
+    test("gives back no try for a right own code, because such a try was not counted", async () => {
       await guess();
       const { owner, code } = await ownCode();
       expect((await owner.post(VERIFY, { email, code })).status).toBe(200);
       expect(await triesLeft()).toBe(1);
     });
 
-    test("returns the try of a right long code", async () => {
+    test("gives back the try of a right link code", async () => {
       const { owner } = await ownCode();
       for (let n = 0; n < 2; n += 1) await owner.post(SEND, { email });
       const code = await owner.codeFor(email);
@@ -445,7 +445,7 @@ describe("the rate of tries", () => {
       expect(await triesLeft()).toBe(2);
     });
 
-    test("counts long codes and codes for other browsers, even in a browser with its own code", async () => {
+    test("counts link codes and codes for other browsers, even in a browser with its own code", async () => {
       const { owner } = await ownCode();
       expect((await owner.post(VERIFY, { email, code: "0".repeat(32) })).status).toBe(400);
       expect((await owner.post(VERIFY, { email: "else@example.com", code: "000000" })).status).toBe(400);

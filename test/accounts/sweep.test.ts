@@ -49,7 +49,7 @@ test.each([
   ["by its browser", true],
   ["without its cookie", false],
 ])(
-  "sweepAccounts keeps a code that was tried wrong %s while its tries count, for 30 days after its end",
+  "sweepAccounts keeps a code with a wrong try %s while the try counts, for 30 days after the code has ended",
   async (_, isOwn) => {
     const client = api.client();
     const email = "tried@example.com";
@@ -65,7 +65,7 @@ test.each([
   },
 );
 
-test("sweepAccounts keeps an old family that is still refreshed", async () => {
+test("sweepAccounts keeps an old family that is still being refreshed", async () => {
   const client = api.client();
   await client.signIn("eve@example.com");
   for (let n = 0; n < 4; n += 1) {

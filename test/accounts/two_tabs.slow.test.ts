@@ -7,7 +7,7 @@ import { findChromium, startChromium } from "../support/chromium.ts";
 const program = await findChromium();
 const EMAIL = "ada@example.com";
 
-/** An empty page of the API's origin, whose scripts may call the API. */
+/** An empty page of the API's origin. Its scripts may call the API. */
 const blank: Koa.Middleware = async (ctx, next) => {
   if (ctx.path !== "/blank") return next();
   ctx.set("content-security-policy", "default-src 'none'; connect-src 'self'");
@@ -45,7 +45,7 @@ describe.skipIf(program === undefined)("two tabs of one browser (needs Debian's 
     return rows[0].n;
   }
 
-  test("both keep working after a simultaneous refresh, with the session and CSRF cookie that the browser keeps", async () => {
+  test("both keep working after a simultaneous refresh, with the session and CSRF cookies that the browser keeps", async () => {
     const context = await browser.newContext();
     const [one, two] = [await context.newPage(), await context.newPage()];
     for (const tab of [one, two]) await tab.goto(`${api.url}/blank`);

@@ -56,7 +56,7 @@ describe("an error", () => {
     },
   );
 
-  test('is "internal" for an unexpected exception, reveals nothing, and is logged with the request\'s id', async () => {
+  test('has the code "internal" for an unexpected exception, reveals nothing, and is logged with its request id', async () => {
     world.fail = async () => {
       throw Object.assign(new Error("boom at table x"), {
         code: "23505",

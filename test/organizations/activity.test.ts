@@ -11,7 +11,7 @@ const organization = () => api.person({ organization_name: "Analytical Engines" 
 const activityOf = async ({ client }: Person, query = "") => (await client.get(`${ACTIVITY}${query}`)).body;
 
 describe("the activity list", () => {
-  test("names a member by e-mail when their role changed, they were removed, or their invitation was withdrawn", async () => {
+  test("names a member by email address after a changed role, a removal or a withdrawn invitation", async () => {
     const owner = await organization();
     const member = await addMember(api, owner.accountId, "developer");
     const path = `${MEMBERS}/${member.accountId}`;
@@ -39,7 +39,7 @@ describe("the activity list", () => {
     expect(JSON.stringify(activity)).not.toContain(stranger.email);
   });
 
-  test("shows what was created, while the answers do not contain these notes", async () => {
+  test("shows what was created, although the calls' answers do not contain activity details", async () => {
     const owner = await organization();
     const platform = await registerPlatform(owner, { name: "Shop" }, "/v1/service/platforms");
     const agent = await createAgent(owner.client, platform);

@@ -39,7 +39,7 @@ const recheck = () =>
     signal: new AbortController().signal,
   });
 
-/** Publishes the record from an answer in DNS. */
+/** Publishes the TXT record from an answer in DNS. */
 function publishRecord({ body }: HttpAnswer): { name: string } {
   const record = body.record as { name: string; value: string };
   dns.records.set(record.name, [[record.value]]);
@@ -58,14 +58,14 @@ async function shownOf({ client }: Person, domain: string) {
   return (body.domains as Record<string, unknown>[]).find((each) => each.domain === domain);
 }
 
-/** Advances the clock, and signs in again. */
+/** Advances the clock, and signs the people in again. */
 async function later(seconds: number, ...people: Person[]) {
   api.clock.advance(seconds);
   for (const { client, email } of people) await client.signIn(email);
 }
 
 describe("a domain", () => {
-  test("can be verified by its TXT record among others, in any number of chunks", async () => {
+  test("can be verified by its TXT record among other records, in any number of chunks", async () => {
     const [owner, domain] = [await organization(), fresh()];
     const added = await add(owner, domain);
     const { name, value, type } = added.body.record as Record<string, string>;
@@ -83,10 +83,10 @@ describe("a domain", () => {
   });
 
   test.each([
-    ["of another value", (value: string) => [[`${value}0`]]],
-    ["with more around it", (value: string) => [[` ${value}`]]],
-    ["in two records", (value: string) => [[value.slice(0, 9)], [value.slice(9)]]],
-    ["with nothing in it", () => [[""]]],
+    ["with another value", (value: string) => [[`${value}0`]]],
+    ["with additional text", (value: string) => [[` ${value}`]]],
+    ["split into two records", (value: string) => [[value.slice(0, 9)], [value.slice(9)]]],
+    ["that is empty", () => [[""]]],
   ])("cannot be verified by a record %s", async (_, recordsOf) => {
     const [owner, domain] = [await organization(), fresh()];
     const { name, value } = (await add(owner, domain)).body.record as { name: string; value: string };
@@ -97,7 +97,7 @@ describe("a domain", () => {
     expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
   });
 
-  test("causes a DNS question for that one record only", async () => {
+  test("causes a DNS query for that one record only", async () => {
     const { owner, domain } = await verified();
     dns.asked.length = 0;
     await verify(owner, domain);
@@ -107,7 +107,7 @@ describe("a domain", () => {
   });
 
   test.each([2, 5, "nothing"] as const)(
-    "stays unverified and answers 503 when DNS answers %s",
+    "stays unverified and returns 503 if DNS answers %s",
     async (fault) => {
       const [owner, domain] = [await organization(), fresh()];
       publishRecord(await add(owner, domain));
@@ -145,15 +145,15 @@ describe("a domain", () => {
   });
 });
 
-test("domains are looked up 20 times in 15 minutes for an organization", async () => {
+test("domains are looked up at most 20 times in 15 minutes for an organization", async () => {
   const takeLookup = (id: string) => createOrganizationRates(api.db).takeLookup(id);
   for (let n = 0; n < 20; n++) await takeLookup("a");
   await expect(takeLookup("a")).rejects.toThrow(expect.objectContaining({ code: "rate_limited" }));
   await takeLookup("b");
 });
 
-describe("two organizations with one domain", () => {
-  test("have separate records, and the first one keeps the domain while its record is there", async () => {
+describe("two organizations with the same domain", () => {
+  test("have separate records, and the first organization keeps the domain while its record exists", async () => {
     const { owner, domain, record } = await verified();
     const other = await organization();
     const added = await add(other, domain);
@@ -182,7 +182,7 @@ describe("two organizations with one domain", () => {
 });
 
 describe("a verified domain", () => {
-  test("still has its daily look-up after its owner's own look-up failed", async () => {
+  test("still has its daily lookup after its owner's own lookup failed", async () => {
     const { owner, domain, record } = await verified();
     await later(DAY, owner);
     dns.records.delete(record.name);
@@ -191,7 +191,7 @@ describe("a verified domain", () => {
     expect(await shownOf(owner, domain)).toMatchObject({ failing_since: api.clock.now().toISOString() });
   });
 
-  test("has a look-up once a day, and lapses when its record was missing for 7 days", async () => {
+  test("has a lookup once a day, and loses its verification if its record was missing for 7 days", async () => {
     const { owner, domain, record } = await verified();
     dns.asked.length = 0;
     await recheck();
@@ -216,7 +216,7 @@ describe("a verified domain", () => {
     expect(await shownOf(owner, domain)).toMatchObject({ verified_at: null, failing_since: null });
   }, 60_000);
 
-  test("has its look-up on one of several replicas", async () => {
+  test("has its lookup on only one of several replicas", async () => {
     const { record } = await verified();
     await later(2 * DAY);
     dns.asked.length = 0;
@@ -231,7 +231,7 @@ describe("a platform", () => {
     client.post(`${PLATFORMS}/${id}/publish`, body);
   const seen = (id: string) => api.client().get(`/v1/registry/platforms/${id}`);
 
-  test("can only be published under a verified domain, and stays visible to everybody until it is a draft again", async () => {
+  test("can only be published under a verified domain, and stays visible to everyone until it is a draft again", async () => {
     const owner = await organization();
     const { platformId } = await registerPlatform(owner, {}, PLATFORMS);
     const domain = fresh();
@@ -258,7 +258,7 @@ describe("a platform", () => {
     expect(errorCode(await seen(platformId))).toBe("not_found");
   });
 
-  test("becomes suspended when its domain lapses, is removed or moves to another organization", async () => {
+  test("becomes suspended when its domain loses its verification, is removed or moves to another organization", async () => {
     const { owner, domain } = await verified();
     const platform = await registerPlatform(owner, {}, PLATFORMS);
     const state = async () =>

@@ -9,7 +9,9 @@ const MEMBERS = "/v1/service/organization/members";
 
 type Sent = { method: string; path: string; body: object };
 
-/** Sends a call for an organization without the last byte of its body. `finish` sends that byte. */
+/**
+ * Sends a call for an organization without the last byte of its body. The returned `finish` sends that byte.
+ */
 async function heldBack({ client }: Person, organizationId: string, { method, path, body }: Sent) {
   const cookie = ["session", "csrf"].map((name) => `service_${name}=${client.cookie(`service_${name}`)}`);
   const text = JSON.stringify(body);
@@ -37,7 +39,7 @@ async function organization() {
   return { owner, id: owner.accountId };
 }
 
-test("a call with a delayed body does nothing after its caller was removed", async () => {
+test("a call with a delayed body has no effect after its caller was removed", async () => {
   const { owner, id } = await organization();
   const [second, other] = [await addMember(api, id, "owner"), await addMember(api, id, "auditor")];
   const path = `${MEMBERS}/${other.accountId}`;
@@ -48,7 +50,7 @@ test("a call with a delayed body does nothing after its caller was removed", asy
   expect((body.members as { role: string }[]).map(({ role }) => role)).toEqual(["owner", "auditor"]);
 });
 
-test("a call with a delayed body does nothing after its caller's role no longer allows it", async () => {
+test("a call with a delayed body has no effect after its caller's role no longer allows it", async () => {
   const { owner, id } = await organization();
   const developer = await addMember(api, id, "developer");
   const { connectionId } = await registerPlatform(owner, { name: "Shop" }, "/v1/service/platforms");
@@ -58,7 +60,7 @@ test("a call with a delayed body does nothing after its caller's role no longer 
   expect(await finish()).toBe(403);
 });
 
-test("a call with a delayed body does nothing after its caller signed out everywhere", async () => {
+test("a call with a delayed body has no effect after its caller signed out everywhere", async () => {
   const { owner, id } = await organization();
   const path = "/v1/service/organization";
   const finish = await heldBack(owner, id, { method: "PATCH", path, body: { organization_name: "Other" } });

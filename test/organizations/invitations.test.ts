@@ -46,7 +46,7 @@ async function invited(role = "approver") {
 }
 
 describe("an invitation", () => {
-  test("makes the person of its address a member, with its role", async () => {
+  test("makes the person with the invited address a member, with the invitation's role", async () => {
     const { owner, person, token } = await invited("developer");
     const answer = await accept(person, ` ${token} `);
     expect([answer.status, answer.body]).toEqual([200, { account_id: owner.accountId, role: "developer" }]);
@@ -62,7 +62,7 @@ describe("an invitation", () => {
     ]);
   });
 
-  test("can be accepted once", async () => {
+  test("can be accepted only once", async () => {
     const { person, token, owner } = await invited();
     const answers = await Promise.all([1, 2, 3].map(() => accept(person, token)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400]);
@@ -70,7 +70,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
   });
 
-  test("fails for every other account, and stays valid for the account of its address", async () => {
+  test("cannot be accepted by any other account, and stays valid for the account of its address", async () => {
     const { owner, person, token } = await invited();
     for (const other of [await api.person(), await organization(), owner]) {
       expect(errorCode(await accept(other, token))).toBe("invalid_invitation");
@@ -79,13 +79,13 @@ describe("an invitation", () => {
     expect((await accept(person, token)).status).toBe(200);
   });
 
-  test("belongs to the one account of an address, in any spelling", async () => {
+  test("belongs to the one account of its address, in any spelling", async () => {
     const [owner, person] = [await organization(), await api.person()];
     await invite(owner, person.email.toUpperCase());
     expect((await accept(person, await tokenTo(person.email))).status).toBe(200);
   });
 
-  test("can be read before acceptance by the account of its address, and by no other", async () => {
+  test("can be read before acceptance by the account of its address, and by no other account", async () => {
     const { owner, person, token } = await invited("developer");
     const read = ({ client }: Person, sent = token) =>
       client.post(`${INVITATIONS}/read`, { token: ` ${sent} ` });
@@ -104,7 +104,7 @@ describe("an invitation", () => {
     expect(errorCode(await read(person))).toBe("invalid_invitation");
   });
 
-  test("arrives by mail with a link whose code no server sees", async () => {
+  test("arrives by email with a link whose code no server sees", async () => {
     const { person, token } = await invited();
     expect((await mailsTo(person.email))[0]).toContain(`\nhttps://console.test/accept#code=${token}\n`);
   });
@@ -133,7 +133,7 @@ describe("an invitation", () => {
     expect(JSON.stringify(rows)).not.toContain(token);
   });
 
-  test("ends after exactly 7 days, and is then deleted", async () => {
+  test("expires after exactly 7 days, and is then deleted", async () => {
     const { person, token } = await invited();
     const another = await invited();
     api.clock.advance(WEEK - 0.001);
@@ -155,7 +155,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
   });
 
-  test("replaces an earlier one for the same address, with its role and code", async () => {
+  test("replaces an earlier invitation of the same address, with its role and code", async () => {
     const { owner, person, token } = await invited("owner");
     await invite(owner, person.email, "auditor");
     expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
@@ -173,7 +173,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, await tokenTo(person.email)))).toBe("invalid_invitation");
   });
 
-  test("can bring the person who opened the organization's account back to it", async () => {
+  test("can bring back the person who opened the organization's account and left", async () => {
     const owner = await organization();
     const heir = await addMember(api, owner.accountId, "owner");
     await owner.client.post("/v1/service/organization/leave");
@@ -185,8 +185,8 @@ describe("an invitation", () => {
   });
 });
 
-describe("mails of invitations", () => {
-  test("have a limit of 3 a day from an organization to an address, and 10 from all organizations", async () => {
+describe("invitation emails", () => {
+  test("have a limit of 3 a day from one organization to one address, and 10 from all organizations", async () => {
     await api.db("rate_limits").delete();
     const email = `${randomUUID()}@example.test`;
     const [first, honest, ...others] = await Promise.all([1, 2, 3, 4, 5].map(organization));

@@ -22,7 +22,7 @@ async function withMember(role: MemberRole) {
 }
 
 describe("the header X-Service-Account", () => {
-  test("names the account of a call, which is the caller's own by default", async () => {
+  test("names the account of a call, by default the caller's own account", async () => {
     const { owner, id, member, acting } = await withMember("developer");
     await registerPlatform(owner, { name: "Theirs" }, "/v1/service/platforms");
     const names = async (of: { get(path: string): Promise<{ body: Record<string, unknown> }> }) =>
@@ -33,7 +33,7 @@ describe("the header X-Service-Account", () => {
     expect(await names(actingFor(owner, id))).toEqual(["Theirs"]);
   });
 
-  test("causes 404 for every account that is not the caller's, whatever it is", async () => {
+  test("causes 404 for every account that is not the caller's, whether or not the account exists", async () => {
     const { member } = await withMember("owner");
     const { id: another } = await organization();
     for (const account of [another, randomUUID(), "none", "", "' or true --", "\u00e9"]) {
@@ -61,7 +61,7 @@ describe("the header X-Service-Account", () => {
   });
 });
 
-test("the session lists the accounts that a person may act for, with their role", async () => {
+test("the session lists the accounts that a person may act for, with their role in each", async () => {
   const { id, member } = await withMember("approver");
   const { body } = await member.client.get("/v1/auth/session");
   expect(body.accounts).toEqual([
@@ -71,7 +71,7 @@ test("the session lists the accounts that a person may act for, with their role"
 });
 
 describe("a member", () => {
-  test("loses access with the next call after a removal, in every session", async () => {
+  test("loses access in every session with the first call after the removal", async () => {
     const { owner, id, member, acting } = await withMember("developer");
     const other = createClient(api.url);
     await other.signIn(member.email);
@@ -85,7 +85,7 @@ describe("a member", () => {
     expect((await member.client.get("/v1/auth/session")).body.accounts).toHaveLength(1);
   });
 
-  test("with a changed role has it with the next call", async () => {
+  test("has a changed role from the next call on", async () => {
     const { owner, member, acting } = await withMember("auditor");
     const path = `${MEMBERS}/${member.accountId}`;
     expect(errorCode(await acting.patch(path, { role: "owner" }))).toBe("forbidden");
@@ -100,7 +100,7 @@ describe("a member", () => {
     expect((await acting.get(MEMBERS)).status).toBe(404);
   });
 
-  test("has no rights in another organization, and cannot be changed from there", async () => {
+  test("has no rights in another organization, and cannot be changed from another organization", async () => {
     const { member } = await withMember("owner");
     const { owner } = await organization();
     const path = `${MEMBERS}/${member.accountId}`;
@@ -123,8 +123,8 @@ describe("a member", () => {
   });
 });
 
-describe("an organization always has an owner", () => {
-  test("so the last owner can neither leave, be demoted nor be removed", async () => {
+describe("an organization", () => {
+  test("cannot lose its last owner, who can neither leave, be demoted nor be removed", async () => {
     const { owner, id } = await organization();
     await addMember(api, id, "approver");
     const path = `${MEMBERS}/${id}`;
@@ -136,7 +136,7 @@ describe("an organization always has an owner", () => {
     expect(refused.map(errorCode)).toEqual(["last_owner", "last_owner", "last_owner"]);
   });
 
-  test("even if all owners leave at the same time", async () => {
+  test("keeps an owner even if all owners leave at the same time", async () => {
     const { owner, id } = await organization();
     const others = await Promise.all([1, 2, 3, 4].map(() => addMember(api, id, "owner")));
     const answers = await Promise.all(
@@ -145,7 +145,7 @@ describe("an organization always has an owner", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 409]);
   });
 
-  test("and the person who opened it may leave: they can sign in, but do nothing", async () => {
+  test("lets the person who opened it leave: they can still sign in, but do nothing", async () => {
     const { owner, id } = await organization();
     const heir = await addMember(api, id, "owner");
     expect((await owner.client.post("/v1/service/organization/leave")).status).toBe(200);
@@ -201,7 +201,7 @@ describe("a delegation of an organization", () => {
     });
   });
 
-  test("needs a second person if the organization requires two, and only then", async () => {
+  test("needs a second person only if the organization requires two", async () => {
     const { owner, id } = await begin();
     const approver = await addMember(api, id, "approver");
     expect((await approve(owner, id, await asked(owner, id))).status).toBe(200);

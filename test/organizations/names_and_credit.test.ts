@@ -29,7 +29,7 @@ test.each([
   expect(body.accounts).toMatchObject([{ credit: "enough" }, { credit: level }]);
 });
 
-test("an owner renames the organization for everybody, and the activity shows it", async () => {
+test("an owner renames the organization for everyone, and the activity list shows it", async () => {
   const { owner, acting } = await withMember("approver");
   const rename = (body: unknown) => owner.client.call("PATCH", ORGANIZATION, { body });
   const renamed = await rename({ organization_name: " Difference Engines " });

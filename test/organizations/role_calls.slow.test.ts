@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Calls an operation with a person's session for the organization of a scene, with the ids of the scene. */
+/** Calls an operation with a person's session for a scene's organization, with the scene's ids. */
 async function callAs(operationId: string, person: Person, scene: Scene): Promise<string> {
   const operation = contract.operation(operationId);
   const bySession = operation.security.findIndex((way) => "session" in way);
@@ -33,7 +33,7 @@ describe.each(documentedRows().map((row) => [row.operation, row.roles] as const)
   (operation, roles) => {
     const mayCall = (role: MemberRole) => roles === "person" || roles.includes(role);
 
-    test("refuses other roles, strangers and former members, and changes nothing", async () => {
+    test("refuses other roles, outsiders and former members, and changes nothing", async () => {
       const scene = await setScene(api, { organization: true });
       const { accountId } = scene.person;
       const refused = memberRoles.filter((role) => !mayCall(role));

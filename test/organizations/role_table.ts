@@ -2,13 +2,16 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { type MemberRole, memberRoles } from "../../src/route.ts";
 import { declaredRoutes } from "../http/walk/documented.ts";
 
-/** An operation and the roles that may call it. `"person"` means that it is about the signed-in person. */
+/**
+ * An operation and the roles that may call it. `"person"` means that the operation is about the signed-in
+ * person.
+ */
 export type RoleRow = { operation: string; roles: readonly MemberRole[] | "person" };
 
 const PAGE = new URL("../../docs/organizations.md", import.meta.url);
 const HEAD = ["| operation | owner | approver | developer | auditor |", "|---|---|---|---|---|"];
 
-/** Returns the table as the routes declare it. */
+/** Returns the role table as the routes declare it. */
 export function declaredTable(): string[] {
   const rows = declaredRoutes
     .filter(({ access }) => access === "session" || access === "account")
@@ -22,7 +25,7 @@ export function declaredTable(): string[] {
   return [...HEAD, ...rows];
 }
 
-/** Returns the table as the page shows it. */
+/** Returns the role table in docs/organizations.md. */
 export function documentedTable(): string[] {
   const lines = readFileSync(PAGE, "utf8").split("\n");
   const start = lines.indexOf(HEAD[0] ?? "");
@@ -30,7 +33,7 @@ export function documentedTable(): string[] {
   return lines.slice(start, end);
 }
 
-/** Returns the rows of the page's table. */
+/** Returns the rows of the table in docs/organizations.md. */
 export function documentedRows(): RoleRow[] {
   return documentedTable()
     .slice(HEAD.length)
@@ -44,7 +47,7 @@ export function documentedRows(): RoleRow[] {
     });
 }
 
-/** Writes the declared table into the page. */
+/** Writes the declared table into docs/organizations.md. */
 export function writeRoleTable(): void {
   const text = readFileSync(PAGE, "utf8");
   writeFileSync(

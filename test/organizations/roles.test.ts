@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { contract } from "../http/walk/documented.ts";
 import { declaredTable, documentedRows, documentedTable } from "./role_table.ts";
 
-// role_calls.slow.test.ts makes every one of these calls.
-describe("the table of docs/organizations.md", () => {
+// role_calls.slow.test.ts calls every operation in this table.
+describe("the role table in docs/organizations.md", () => {
   test("matches the declarations of the operations", () => {
     expect(documentedTable()).toEqual(declaredTable());
   });

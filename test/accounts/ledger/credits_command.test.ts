@@ -17,7 +17,7 @@ const home = useDatabase();
 
 type Ended = { status: number | null; out: string; err: string };
 
-/** Runs the program. */
+/** Runs the `deputize` program. */
 async function run(url: string | undefined, ...args: string[]): Promise<Ended> {
   const child = spawn(process.execPath, [MAIN, "credits", ...args], {
     env: { PATH: process.env.PATH, ...(url === undefined ? {} : { DATABASE_URL: url }) },
@@ -28,7 +28,7 @@ async function run(url: string | undefined, ...args: string[]): Promise<Ended> {
   return { status: await exit, out: out.join(""), err: err.join("") };
 }
 
-/** Calls a command in this process. */
+/** Runs a command in this process. */
 async function call(work: (commands: CreditsCommands) => Promise<number>, url = home.url): Promise<Ended> {
   const said = { out: "", err: "" };
   const stream = (name: keyof typeof said) => ({
@@ -47,7 +47,7 @@ const json = ({ out }: Ended) => JSON.parse(out);
 
 type Owner = Records & { email: string };
 
-/** Creates an account with ten dollars. */
+/** Creates an account with ten dollars of credit. */
 async function owner(): Promise<Owner> {
   const records = await insertRecords(home.database, 0);
   const own = { account_id: records.accountId };
@@ -62,7 +62,7 @@ const grant = (options: Partial<GrantOptions> & { account: string }, url?: strin
   call((commands) => commands.grant({ amount: "2.5", reason: "invoice paid", ...options }), url);
 
 describe("deputize credits", () => {
-  test("grants by e-mail address, and not again by id under the same reference", async () => {
+  test("grants credit by email address once, and does not repeat it by account id under the same reference", async () => {
     const { accountId, email } = await owner();
     const first = await grant({ account: email.toUpperCase(), reference: "inv-7", json: true });
     expect([first.status, first.err]).toEqual([0, ""]);
@@ -90,7 +90,7 @@ describe("deputize credits", () => {
     });
   });
 
-  test("shows the balance of an account, and lists its postings page by page", async () => {
+  test("shows an account's balance, and lists its postings page by page", async () => {
     const { accountId, email } = await owner();
     const made = json(await grant({ account: email, json: true }));
     expect(made.reference).toMatch(/^[0-9a-f-]{36}$/);
@@ -129,7 +129,7 @@ describe("deputize credits", () => {
     ["reason", "two\nlines"],
     ["reference", "with space"],
     ["account", "nobody"],
-  ])("refuses --%s %j in one line that names the option, and grants nothing", async (option, value) => {
+  ])("refuses --%s %j with one line that names the option, and grants nothing", async (option, value) => {
     const { accountId, email } = await owner();
     const { status, out, err } = await grant({ account: email, [option]: value });
     expect([status, out]).toEqual([1, ""]);
@@ -156,7 +156,7 @@ describe("deputize credits", () => {
     expect((await grant({ account: accountId })).err).toContain("has not completed its onboarding");
   });
 
-  test("exits with 2 without a database, and names the reference with which to repeat the grant", async () => {
+  test("exits with 2 if there is no database, and names the reference with which to repeat the grant", async () => {
     const nowhere = new URL(home.url);
     nowhere.pathname = "/none";
     const away = await grant({ account: randomUUID() }, nowhere.href);
@@ -169,7 +169,7 @@ describe("deputize credits", () => {
   });
 });
 
-test("deputize credits accepts its options, and exits with the status of the command", async () => {
+test("deputize credits accepts its options, and exits with the command's status", async () => {
   const { accountId, email } = await owner();
   const options = ["--account", email, "--reason", "invoice paid"];
   const granted = await run(home.url, "grant", ...options, "--amount", "2.5", "--json");

@@ -13,7 +13,7 @@ test("a person sees the balance, the price, the low mark, and every posting, new
   await grantCredits(api.db, grant, LATER);
   const { status, body } = await person.client.get(PATH);
   expect(status).toBe(200);
-  // The scene's clock is stopped, so earlier postings have the same time and are sorted by id.
+  // The scene's clock is stopped, so the earlier postings all have the same time and are sorted by id.
   const earlier = (body.items as { kind: string; amount_micro_usd: number }[]).slice(1);
   expect(new Map(earlier.map((item) => [item.kind, item.amount_micro_usd]))).toEqual(
     new Map([
@@ -42,7 +42,7 @@ test("a person sees the balance, the price, the low mark, and every posting, new
   });
 });
 
-test("pages contain every posting of the account once, including postings of the same moment", async () => {
+test("pages list every posting of the account exactly once, including postings with the same time", async () => {
   const [{ person }, other] = [await setScene(api), await setScene(api)];
   const references = Array.from({ length: 5 }, (_, n) => `page-${n}`);
   for (const reference of references) {
@@ -61,7 +61,7 @@ test("pages contain every posting of the account once, including postings of the
   expect(body.items).toHaveLength(2);
 });
 
-test("an API key sees the balance that its decisions are charged to, but no postings", async () => {
+test("an API key sees the balance that pays for its decisions, but no postings", async () => {
   const scene = await setScene(api);
   const { status, body } = await scene.keyed("GET", `${PATH}?limit=1`);
   expect(status).toBe(200);
@@ -74,7 +74,7 @@ test("an API key sees the balance that its decisions are charged to, but no post
   });
 });
 
-test("a cursor of another list, or text that is not a cursor, is refused", async () => {
+test("a cursor from another list and text that is not a cursor are refused", async () => {
   const { person } = await setScene(api);
   const { body } = await person.client.get("/v1/service/platforms?limit=1");
   const strange = Buffer.from('["2026-01-01T00:00:00.000000Z","01980f3e-6b1c-7d52-9a3e-5c1f7e20b846"]');

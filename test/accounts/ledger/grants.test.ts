@@ -15,7 +15,7 @@ const world = decisionWorld();
 const CREDIT = 10 * price;
 const now = new Date("2026-05-01T10:00:00.000Z");
 
-/** Creates an account as onboarding leaves it. */
+/** Creates an account in the state after onboarding. */
 async function account(credit = CREDIT): Promise<Records> {
   const records = await insertRecords(world.db, 0);
   await world.db("balances").where({ account_id: records.accountId }).delete();
@@ -43,11 +43,11 @@ const stateOf = async ({ accountId }: Records) => {
   };
 };
 
-/** Returns the differences that the reconciliation finds in an account. */
+/** Returns the differences that reconciliation finds in an account. */
 const differencesOf = async ({ accountId }: Records) =>
   (await reconcileLedger(world.db)).differences.filter(({ account_id }) => account_id === accountId);
 
-test("a grant creates one posting from grants to credit, with its reason and reference, and the ledger agrees", async () => {
+test("a grant creates one posting from grants to credit, with its reason and reference, and reconciliation finds no difference", async () => {
   const records = await account();
   const grant = grantOf(records);
   const posted = await grantCredits(world.db, grant, now);
@@ -70,7 +70,7 @@ test("a grant creates one posting from grants to credit, with its reason and ref
   expect(await differencesOf(records)).toEqual([]);
 });
 
-test("the reconciliation finds a grant posting without a recorded grant, or with another amount", async () => {
+test("reconciliation finds a grant posting without a recorded grant, or with another amount", async () => {
   const records = await account();
   const { postingId, reference } = await grantCredits(world.db, grantOf(records), now);
   const difference = [{ account_id: records.accountId, kind: "grant_without_record", expected: 0, found: 1 }];
@@ -88,7 +88,7 @@ test("the reconciliation finds a grant posting without a recorded grant, or with
   expect(differences).toEqual(expect.arrayContaining(difference));
 });
 
-test("the reconciliation finds a grant that is missing in the balance, or between wrong books", async () => {
+test("reconciliation finds a grant that is missing in the balance or posted between the wrong books", async () => {
   const records = await account();
   const { postingId } = await grantCredits(world.db, grantOf(records), now);
   await world.db("ledger_postings").where({ posting_id: postingId }).update({ debit_book: "revenue" });
@@ -97,7 +97,7 @@ test("the reconciliation finds a grant that is missing in the balance, or betwee
   expect(await differencesOf(records)).toMatchObject([{ kind: "balance" }, { kind: "books" }]);
 });
 
-test("a repeated grant with the same reference, account and amount returns the first posting and reason", async () => {
+test("a repeated grant with the same reference, account and amount returns the first posting and its reason", async () => {
   const records = await account();
   const grant = grantOf(records);
   const first = await grantCredits(world.db, grant, now);
@@ -106,7 +106,7 @@ test("a repeated grant with the same reference, account and amount returns the f
   expect(await stateOf(records)).toMatchObject({ balance: CREDIT + 5 * price, granted: [5 * price] });
 });
 
-test("a grant is refused if its reference was used for another amount or account, and changes nothing", async () => {
+test("a grant whose reference was used for another amount or account is refused and changes nothing", async () => {
   const [records, other] = [await account(), await account()];
   const grant = grantOf(records);
   await grantCredits(world.db, grant, now);
@@ -134,7 +134,7 @@ test("a grant is refused if its reference was used for another amount or account
   expect(await stateOf(other)).toMatchObject({ balance: CREDIT, granted: [] });
 });
 
-test("a grant without a balance, or above the highest balance, is refused and leaves its reference unused", async () => {
+test("a grant to an account without a balance, or above the highest balance, is refused and leaves its reference unused", async () => {
   const records = await account();
   const own = { account_id: records.accountId };
   const grant = grantOf(records);
@@ -146,7 +146,7 @@ test("a grant without a balance, or above the highest balance, is refused and le
   expect(await grantCredits(world.db, grant, now)).toMatchObject({ repeated: false });
 });
 
-test("a balance is low at 20 % of its value after the last credit", async () => {
+test("a balance is low at 20 % of its value after the last grant", async () => {
   const records = await account();
   expect(await stateOf(records)).toMatchObject({ lowAt: 2 * price });
   await decideBatch(
@@ -157,7 +157,7 @@ test("a balance is low at 20 % of its value after the last credit", async () => 
   expect(await stateOf(records)).toMatchObject({ balance: 15 * price + 4, lowAt: 3 * price });
 });
 
-test("concurrent grants under one reference create one posting", async () => {
+test("concurrent grants with one reference create one posting", async () => {
   const records = await account();
   const grant = grantOf(records);
   const posted = await Promise.all(

@@ -50,7 +50,7 @@ async function account(db = world.db): Promise<Records> {
   return records;
 }
 
-/** Returns the differences of one account, and checks that they are the same for every page size. */
+/** Returns the differences of one account. Checks that they are the same for every page size. */
 async function found({ accountId }: Records): Promise<Omit<LedgerDifference, "account_id">[]> {
   const [first = [], ...others] = await Promise.all(
     [100_000, 1, 2, 7].map(async (pageRows) => {
@@ -75,12 +75,12 @@ const charge = (accountId: string, fields = {}) => ({
   ...fields,
 });
 
-describe("reconciling the ledger", () => {
-  test("finds no difference after charged allows and denies and an uncharged indeterminate decision", async () => {
+describe("ledger reconciliation", () => {
+  test("finds no difference after charged allow and deny decisions and an uncharged indeterminate decision", async () => {
     expect(await found(await account())).toEqual([]);
   });
 
-  test("finds no difference while decisions are made", async () => {
+  test("finds no difference while decisions are being made", async () => {
     const records = await account();
     const deciding = Promise.all(
       Array.from({ length: 60 }, () => decideBatch(world.pool, [itemFor(records)])),
@@ -97,7 +97,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "balance", expected, found: expected + off }]);
   });
 
-  test("finds no difference in a decision that another account paid for", async () => {
+  test("finds no difference for a decision that another account paid for", async () => {
     const [owner, verifier] = [await account(), await account()];
     const { accountId, connectionId } = verifier;
     await decideBatch(world.pool, [itemFor(owner, { accountId, connectionId })]);
@@ -121,14 +121,14 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "balance", expected: balance - CREDIT, found: balance }]);
   });
 
-  test("finds a charge without a decision, even if the balance agrees with it", async () => {
+  test("finds a charge without a decision, even if the balance includes the charge", async () => {
     const records = await account();
     await world.db("ledger_postings").insert(charge(records.accountId));
     await world.db("balances").where({ account_id: records.accountId }).decrement("balance_micro_usd", price);
     expect(await found(records)).toEqual([{ kind: "charge_without_decision", expected: 0, found: 1 }]);
   });
 
-  test("finds a decision without a charge, even if the balance agrees with it", async () => {
+  test("finds a decision without a charge, even if the balance agrees with the charges", async () => {
     const records = await account();
     const [posting] = await world
       .db("ledger_postings")
@@ -138,7 +138,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "decision_without_charge", expected: 0, found: 1 }]);
   });
 
-  test("finds an invented charge that hides a missing one, although the totals agree", async () => {
+  test("finds an invented charge that hides a missing charge, although the totals agree", async () => {
     const records = await account();
     const where = { account_id: records.accountId, kind: "verification" } as const;
     const [posting] = await world.db("ledger_postings").where(where);
@@ -162,7 +162,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "charge_without_decision", expected: 0, found: 1 }]);
   });
 
-  test("finds a posting between wrong books, even if the balance is not affected", async () => {
+  test("finds a posting between the wrong books, even if the balance is not affected", async () => {
     const records = await account();
     const stray = charge(records.accountId, {
       kind: "alpha_credit",
@@ -197,7 +197,7 @@ describe("reconciling the ledger", () => {
   });
 });
 
-test("the hourly reconciliation counts differences by kind, and logs them by account", async () => {
+test("hourly reconciliation counts differences by kind, and logs them by account", async () => {
   const records = await account();
   await world.db("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", 1);
   const registry = new Registry();
@@ -219,7 +219,7 @@ test("the hourly reconciliation counts differences by kind, and logs them by acc
   expect(JSON.stringify(kept)).not.toContain(records.accountId);
 });
 
-test("the reconciliation logs the first hundred differences, and the total number", async () => {
+test("reconciliation logs the first hundred differences and the total number", async () => {
   await world.db("ledger_postings").insert(Array.from({ length: 51 }, () => charge(randomUUID())));
   const lines: string[] = [];
   await createReconciliation({
@@ -244,7 +244,7 @@ describe("deputize reconcile", () => {
     return { status, out };
   }
 
-  test("exits with 0 if all agrees, with 1 and a line for each difference, and with 2 without a database", async () => {
+  test("exits with 0 if everything agrees, with 1 and a line for each difference, and with 2 without a database", async () => {
     const records = await account(agreeing);
     expect(await run(fresh.url)).toEqual({ status: 0, out: '{"accounts":1,"postings":1,"differences":0}\n' });
     await agreeing("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", 7);

@@ -10,7 +10,7 @@ test.each([
   ["4.35", 4_350_000],
   ["1.000001", 1_000_001],
   ["1000000", MOST_MICRO_USD],
-])("parseUsd reads %s US dollars as %i micro-USD", (text, microUsd) => {
+])("parseUsd parses %s US dollars as %i micro-USD", (text, microUsd) => {
   expect(parseUsd(text)).toBe(microUsd);
 });
 
@@ -21,7 +21,7 @@ test.each([
   expect(parseUsd(text)).toBeUndefined();
 });
 
-test("parseUsd reads the output of formatUsd as the same amount", () => {
+test("parseUsd parses the output of formatUsd as the original amount", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: MOST_MICRO_USD }), (microUsd) => {
       expect(parseUsd(formatUsd(microUsd))).toBe(microUsd);
@@ -29,7 +29,7 @@ test("parseUsd reads the output of formatUsd as the same amount", () => {
   );
 });
 
-test("formatUsd shows two decimals, or as many as needed", () => {
+test("formatUsd shows two decimals, or more if needed", () => {
   const amounts = [0, 10_000_000, 1_998_000, 2_000, 1, 500_000, -2_000, 120_000];
   expect(amounts.map(formatUsd)).toEqual([
     ...["0.00", "10.00", "1.998", "0.002", "0.000001", "0.50", "-0.002", "0.12"],

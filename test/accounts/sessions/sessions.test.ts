@@ -27,7 +27,9 @@ async function signedIn(email = `person${++count}@example.com`): Promise<HttpCli
   return client;
 }
 
-/** Returns the same browser at an earlier moment: a client with the current cookies of `client`. */
+/**
+ * Returns a client with the current cookies of `client`, as a copy of the same browser at this point in time.
+ */
 function copyOf(client: HttpClient, at: TestApi = api): HttpClient {
   const copy = at.client();
   for (const name of ["service_session", "service_refresh", "service_csrf"]) {
@@ -66,13 +68,13 @@ describe("a session", () => {
     }
   });
 
-  test("lasts 15 minutes less a millisecond", async () => {
+  test("lasts until one millisecond before 15 minutes", async () => {
     const client = await signedIn();
     api.clock.advance(899.999);
     expect((await client.get(SESSION)).status).toBe(200);
   });
 
-  test("ends after 15 minutes", async () => {
+  test("expires after 15 minutes", async () => {
     const client = await signedIn();
     api.clock.advance(900);
     expect(await client.get(SESSION)).toMatchObject(signedOut);
@@ -87,13 +89,13 @@ describe("a session", () => {
     ["empty", ""],
     ["unknown", "x".repeat(43)],
     ["malformed", "%%%"],
-  ])("does not start from a cookie that is %s", async (_, token) => {
+  ])("cannot be opened with a cookie that is %s", async (_, token) => {
     const client = api.client();
     if (token !== undefined) client.setCookie("service_session", token);
     expect(await client.get(SESSION)).toMatchObject(signedOut);
   });
 
-  test("leaves only hashes in the database", async () => {
+  test("leaves only hashes of its tokens in the database", async () => {
     const client = await signedIn();
     const { rows } = await api.db.raw("select string_agg(sessions::text, ' ') as text from sessions");
     for (const name of ["service_session", "service_refresh", "service_csrf"]) {
@@ -114,7 +116,7 @@ describe("a session", () => {
 });
 
 describe("cookies", () => {
-  test("have the attributes that their use needs", async () => {
+  test("have the attributes that their purpose needs", async () => {
     const client = api.client();
     await client.post("/v1/auth/email/send-code", { email: "cookies@example.com" });
     const answer = await client.post("/v1/auth/email/verify-code", {
@@ -134,8 +136,8 @@ describe("cookies", () => {
   });
 });
 
-describe("refreshing", () => {
-  test("returns 15 new minutes and three new cookies, and ends the previous session", async () => {
+describe("a refresh", () => {
+  test("returns a session of 15 minutes with three new cookies, and ends the previous session", async () => {
     const client = await signedIn();
     const before = copyOf(client);
     api.clock.advance(600);
@@ -149,7 +151,7 @@ describe("refreshing", () => {
     expect(await before.get(SESSION)).toMatchObject(signedOut);
   });
 
-  test("requires the new CSRF token afterwards", async () => {
+  test("makes only the new CSRF token valid", async () => {
     const client = await signedIn();
     const old = client.cookie("service_csrf") ?? "";
     await client.post(REFRESH);
@@ -166,7 +168,7 @@ describe("refreshing", () => {
     expect((await client.post(REFRESH)).status).toBe(200);
   });
 
-  test("fails when the refresh token is 30 days old", async () => {
+  test("fails once the refresh token is 30 days old", async () => {
     const client = await signedIn();
     api.clock.advance(30 * DAY);
     expect(await client.post(REFRESH)).toMatchObject(signedOut);
@@ -231,7 +233,7 @@ describe("refreshing", () => {
     }
   });
 
-  describe("when a token is sent again", () => {
+  describe("with a token that is sent again", () => {
     const proxied = { TRUSTED_PROXIES: ["127.0.0.0/8"] };
     let behind: TestApi;
     beforeAll(async () => {
@@ -243,7 +245,7 @@ describe("refreshing", () => {
       headers: { "x-forwarded-for": ip, "user-agent": agent },
     });
 
-    /** Returns a browser that has just refreshed, and the same browser at the moment before. */
+    /** Returns a browser that has just refreshed, and a copy of the browser from before the refresh. */
     async function refreshed(ip = "203.0.113.7"): Promise<{ client: HttpClient; before: HttpClient }> {
       const client = await signedIn();
       const [now, before] = [copyOf(client, behind), copyOf(client, behind)];
@@ -280,7 +282,7 @@ describe("refreshing", () => {
       }
     });
 
-    test("ends the family 10 seconds later", async () => {
+    test("ends the family after 10 seconds", async () => {
       const { client, before } = await refreshed();
       api.clock.advance(10);
       expect(await before.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
@@ -291,7 +293,7 @@ describe("refreshing", () => {
       ["another address", as("203.0.113.8")],
       ["another user agent", as("203.0.113.7", "Browser/2")],
       ["another address, whatever the client adds to the forwarding header", as("203.0.113.7, 203.0.113.8")],
-    ])("ends the family immediately when it comes from %s", async (_, options) => {
+    ])("ends the family immediately if the token comes from %s", async (_, options) => {
       const { client, before } = await refreshed();
       expect(await before.post(REFRESH, undefined, options)).toMatchObject(signedOut);
       expect(await client.get(SESSION)).toMatchObject(signedOut);
@@ -303,7 +305,7 @@ describe("refreshing", () => {
       expect((await before.post(REFRESH, undefined, as("2001:db8:1:1::2"))).status).toBe(200);
     });
 
-    test("ends the family when the session of the first answer was already refreshed", async () => {
+    test("ends the family if the session from the first answer was already refreshed", async () => {
       const { client, before } = await refreshed();
       expect((await client.post(REFRESH, undefined, as("203.0.113.7"))).status).toBe(200);
       expect(await before.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
@@ -321,7 +323,7 @@ describe("refreshing", () => {
     });
   });
 
-  test("derives the next tokens with the service's key, so that the old ones do not reveal them", () => {
+  test("derives the next tokens with the service's key, so that the old tokens do not reveal them", () => {
     const [one, two] = [createSessionTokens(Buffer.alloc(32, 1)), createSessionTokens(Buffer.alloc(32, 2))];
     const { sessionToken, refreshToken, csrfToken } = one.next("r");
     const all = [
@@ -337,7 +339,7 @@ describe("refreshing", () => {
   });
 });
 
-describe("logging out", () => {
+describe("signing out", () => {
   test("ends the session and its refresh token immediately, and clears the cookies", async () => {
     const client = await signedIn();
     const kept = copyOf(client);
@@ -373,7 +375,7 @@ describe("logging out", () => {
   });
 });
 
-test("a client that repeats a refresh token endlessly cannot flood the log", async () => {
+test("a client that repeats a refresh token in a loop cannot flood the log", async () => {
   const client = await signedIn();
   const before = copyOf(client);
   await client.post(REFRESH);

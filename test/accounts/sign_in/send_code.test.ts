@@ -8,10 +8,10 @@ import { type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
 const SEND = "/v1/auth/email/send-code";
 const VERIFY = "/v1/auth/email/verify-code";
 const running: TestApi[] = [];
-/** The first API, whose database all others share. */
+/** The first API. All other APIs share its database. */
 let first: TestApi;
 
-/** Starts another replica, whose database contains no mail yet. */
+/** Starts another replica. Its database contains no sign-in emails yet. */
 async function start(options?: ApiOptions): Promise<TestApi> {
   const api = await startApi({ shares: first, ...options });
   running.push(api);
@@ -39,7 +39,7 @@ describe("a sign-in code", () => {
     expect(known?.headers.getSetCookie()).toHaveLength(1);
   });
 
-  test("counts as resent while the previous code is still valid, but not after it was used or has expired", async () => {
+  test("counts as resent while the previous code is still valid, but not after that code was used or has expired", async () => {
     const api = await start();
     const client = api.client();
     const email = "ada@example.com";
@@ -84,7 +84,7 @@ describe("a sign-in code", () => {
     ["longer than 254 characters", { email: `${"a".repeat(64)}@${"b".repeat(180)}.example.com` }],
     ["two addresses", { email: "ada@example.com, eve@example.com" }],
     ["an injected header", { email: "ada@example.com\r\nBcc: eve@example.com" }],
-  ])("cannot be requested for an address that is %s, and nothing is counted", async (_, body) => {
+  ])("cannot be requested for an address that is %s, and the request is not counted", async (_, body) => {
     const answer = await first.client().post(SEND, body);
     expect(answer).toMatchObject({ status: 400, body: { error: { code: "invalid_request" } } });
     expect(String((answer.body.error as { message: string }).message)).toMatch(/^body\.email: /);
@@ -94,7 +94,7 @@ describe("a sign-in code", () => {
 });
 
 describe("the limit of sign-in codes", () => {
-  test("allows an address three codes for all spellings and clients, and then a link", async () => {
+  test("allows an address three codes across all spellings and clients, and then a link", async () => {
     const api = await start({ perAddress: 3 });
     const send = (email: string) => api.client().post(SEND, { email });
     for (const email of ["ada@example.com", "ADA@example.com", "Ada@Example.COM"]) {
@@ -107,7 +107,7 @@ describe("the limit of sign-in codes", () => {
     expect(await api.client().codeFor("eve@example.com")).toMatch(/^\d{6}$/);
   });
 
-  test("allows a client five calls for all addresses, and a refused call does not count for its address", async () => {
+  test("allows a client five calls across all addresses, and a refused call does not count for its address", async () => {
     const api = await start({ perIp: 5, perAddress: 1 });
     const send = (email: string) => api.client().post(SEND, { email });
     for (let n = 0; n < 5; n += 1) expect((await send(`n${n}@example.com`)).status).toBe(200);
@@ -120,7 +120,7 @@ describe("the limit of sign-in codes", () => {
     expect(await api.client().codeFor("ada@example.com")).toMatch(/^\d{6}$/);
   });
 
-  test("refuses a client before anything is mailed or stored, and the earlier code stays valid", async () => {
+  test("refuses a client before anything is sent or stored, and the earlier code stays valid", async () => {
     const api = await start({ perIp: 1 });
     const client = api.client();
     const email = "ada@example.com";
@@ -133,7 +133,7 @@ describe("the limit of sign-in codes", () => {
     expect((await client.post(VERIFY, { email, code })).status).toBe(200);
   });
 
-  test("ends with the client's window", async () => {
+  test("ends with the client's time window", async () => {
     const api = await start({ perIp: 1 });
     const send = () => api.client().post(SEND, { email: "ada@example.com" });
     const moveWindow = (milliseconds: number) =>
@@ -160,7 +160,7 @@ describe("the limit of sign-in codes", () => {
     expect(kinds).toEqual(["digits", "digits", "digits", "link"]);
   });
 
-  test("allows exactly the stated number of concurrent calls", async () => {
+  test("allows exactly the configured number of concurrent calls", async () => {
     const one = await start({ perIp: 5 });
     const other = await start({ perIp: 5 });
     const answers = await Promise.all(
@@ -172,7 +172,7 @@ describe("the limit of sign-in codes", () => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(15);
   });
 
-  test("cannot be avoided by a forged forwarding header when no proxy is trusted", async () => {
+  test("cannot be avoided with a forged forwarding header if no proxy is trusted", async () => {
     const api = await start({ perIp: 2 });
     const statuses = [];
     for (let n = 0; n < 4; n += 1) {
@@ -204,7 +204,7 @@ describe("the limit of sign-in codes", () => {
     expect(statuses).toEqual([200, 429, 200]);
   });
 
-  test("refuses everybody if it is zero", async () => {
+  test("refuses everyone if it is zero", async () => {
     const api = await start({ perIp: 0 });
     expect((await api.client().post(SEND, { email: "ada@example.com" })).status).toBe(429);
   });
@@ -224,7 +224,7 @@ describe("sending a code over SMTP", () => {
     ).mailer;
   }
 
-  test("delivers the code to the address, and it opens a session", async () => {
+  test("delivers the code to the address, and the code opens a session", async () => {
     smtp.behave("take");
     const api = await start({ mailer: mailerTo(smtp.url) });
     const client = api.client();
@@ -239,7 +239,7 @@ describe("sending a code over SMTP", () => {
   });
 
   test.each(["reject", "refuse"] as const)(
-    "keeps the earlier code valid when the server does %s",
+    "keeps the earlier code valid if the server does %s",
     async (how) => {
       const api = await start({ mailer: mailerTo(smtp.url), perAddress: 2 });
       const client = api.client();
@@ -260,7 +260,7 @@ describe("sending a code over SMTP", () => {
   );
 
   test.each(["hang up", "stall"] as const)(
-    "makes a code valid if the server accepted its mail before a %s, and a long code stops further mails",
+    "makes a code valid if the server accepted its email before a %s. A link code then stops further emails.",
     async (how) => {
       const refusing = async (kind: string, perAddress: number) => {
         const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress });
@@ -272,7 +272,7 @@ describe("sending a code over SMTP", () => {
       const verify = ({ api, email }: typeof digits, code = "") => api.client().post(VERIFY, { email, code });
 
       smtp.behave(how);
-      // A server that hangs up ends every connection.
+      // A server that hangs up closes every connection.
       const failures =
         how === "stall"
           ? await Promise.all([send(digits), send(long)])

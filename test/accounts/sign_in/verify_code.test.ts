@@ -34,14 +34,14 @@ function wrong(code: string): string {
 }
 
 describe("a sign-in code", () => {
-  test("signs in and opens the account at its first step, without regard to the case of the address", async () => {
+  test("signs in and opens the account at its first onboarding step, whatever the case of the address", async () => {
     const { email, code } = await sent();
     const answer = await api.client().post(VERIFY, { email: email.toUpperCase(), code });
     expect(answer).toMatchObject({ status: 200, body: { email, onboarding_step: "profile" } });
     expect(Object.keys(answer.body).sort()).toEqual(["account_id", "email", "onboarding_step"]);
   });
 
-  test("signs in to the same account the next time, at its current step", async () => {
+  test("signs in to the same account the next time, at its current onboarding step", async () => {
     const client = api.client();
     const { account_id } = await client.onboard("again@example.com");
     expect(await api.client().signIn("again@example.com")).toEqual({
@@ -51,7 +51,7 @@ describe("a sign-in code", () => {
     });
   });
 
-  test("fails when it is wrong, with the same answer as for an address without a code", async () => {
+  test("fails if it is wrong, with the same answer as for an address without a code", async () => {
     const { code, verify } = await sent();
     const wrongCode = await verify(wrong(code));
     const unknown = await api.client().post(VERIFY, { email: "nobody@example.com", code });
@@ -72,7 +72,7 @@ describe("a sign-in code", () => {
     expect((await one.verify(one.code)).status).toBe(200);
   });
 
-  test("fails once a new one was sent", async () => {
+  test("fails once a new code was sent", async () => {
     const { email, code, verify } = await sent();
     const client = api.client();
     await client.post(SEND, { email });
@@ -87,7 +87,7 @@ describe("a sign-in code", () => {
     expect((await verify(code)).status).toBe(200);
   });
 
-  test("fails a millisecond later", async () => {
+  test("fails a millisecond after 10 minutes", async () => {
     const { code, verify } = await sent();
     api.clock.advance(600.001);
     expect(await verify(code)).toMatchObject(refused);
@@ -96,7 +96,7 @@ describe("a sign-in code", () => {
   test.each([
     ["begins", 0, 2],
     ["ends", 30, 32],
-  ])("fails when it is wrong, even if its hash %s like the hash of the right code", async (_, from, to) => {
+  ])("fails if it is wrong, even if its hash %s like the hash of the right code", async (_, from, to) => {
     const { email, code, verify } = await sent();
     const hashes = createCodeHashes(api.sealingKey);
     const partOf = (text: string) => hashes.code(email, text).subarray(from, to).toString("hex");
@@ -119,7 +119,7 @@ describe("a sign-in code", () => {
     expect(await verify(code)).toMatchObject(refused);
   });
 
-  test("has five tries of its own after the previous code had used up its tries", async () => {
+  test("has its own five tries after the previous code's tries were used up", async () => {
     const { email, code, verify } = await sent();
     for (let n = 0; n < 5; n += 1) await verify(wrong(code));
     const client = api.client();
@@ -127,7 +127,7 @@ describe("a sign-in code", () => {
     expect((await verify(await client.codeFor(email))).status).toBe(200);
   });
 
-  test("opens one session when it is sent many times concurrently to two replicas", async () => {
+  test("opens only one session if two replicas receive it many times concurrently", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { email, code } = await sent();
       const answers = await Promise.all(
@@ -145,7 +145,7 @@ describe("a sign-in code", () => {
     expect((await verify(code)).status).toBe(200);
   });
 
-  test("allows five tries when many wrong ones arrive at the same time", async () => {
+  test("allows only five tries if many wrong codes arrive at the same time", async () => {
     const { email, code } = await sent();
     await Promise.all(
       Array.from({ length: 12 }, () => api.client().post(VERIFY, { email, code: wrong(code) })),
@@ -164,7 +164,7 @@ describe("a sign-in code", () => {
     ["longer than a link's code", "0".repeat(33)],
     ["digits of another script", "١٢٣٤٥٦"],
     ["missing", undefined],
-  ])("causes invalid_request and costs no try if it is %s", async (_, code) => {
+  ])("causes invalid_request and uses no try if it is %s", async (_, code) => {
     const { email, code: right, verify } = await sent();
     for (let n = 0; n < 6; n += 1) {
       expect(await api.client().post(VERIFY, { email, code })).toMatchObject({
