@@ -13,8 +13,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-describe("agents", () => {
-  test("appear in a list with search, with a call that creates one", async () => {
+describe("the agents pages", () => {
+  test("list agents with search and a call that creates an agent", async () => {
     const seen = await delegationViewer(api);
     const { ids } = seen;
     const listed = await seen.open("/console/agents");
@@ -40,7 +40,7 @@ describe("agents", () => {
     expect(fresh.words).toContain("First register a platform.");
   });
 
-  test("show key, custody, platform and delegations", async () => {
+  test("show an agent's key, custody, platform and delegations", async () => {
     const seen = await delegationViewer(api);
     const { words, text } = await seen.open(`/console/agents/${seen.ids.agent}`);
     const shown = await seen.client.get(`/v1/service/agents/${seen.ids.agent}`);
@@ -51,7 +51,7 @@ describe("agents", () => {
     }
   });
 
-  test("disappear after a confirmed deletion, and their delegations end", async () => {
+  test("delete an agent after confirmation, and end its delegations", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/agents/${seen.ids.agent}`;
     const asked = await seen.open(`${path}/delete`);
@@ -69,7 +69,7 @@ describe("agents", () => {
     expect((await seen.open("/console/agents?state=deleted")).words).toContain("Clerk");
   });
 
-  test("can be adopted by the object that an owner confirms, until the confirmation is withdrawn", async () => {
+  test("let an agent be adopted by the object that an owner confirms, until the confirmation is withdrawn", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/agents/${seen.ids.agent}/adoption`;
     const asked = await seen.open(path);
@@ -86,7 +86,7 @@ describe("agents", () => {
     expect(await api.db("adoptions").where({ adopted_id: seen.ids.agent ?? "" })).toEqual([]);
   });
 
-  test("declared by an object show this, and what deleting them here means", async () => {
+  test("say that an agent is declared by an object, and what deleting the agent on the page means", async () => {
     const seen = await delegationViewer(api);
     const { agent = "", platform = "" } = seen.ids;
     await api.db("platforms").where({ platform_id: platform }).update({ object_namespace: "team-a" });
@@ -98,7 +98,7 @@ describe("agents", () => {
     expect((await seen.open(`/console/agents/${agent}/delete`)).words).toContain("makes no other agent");
   });
 
-  test("stay hidden from other accounts", async () => {
+  test("hide an agent from other accounts", async () => {
     const { ids } = await delegationViewer(api);
     const other = await delegationViewer(api);
     for (const path of ["", "/delete", "/adoption"]) {
@@ -112,7 +112,7 @@ test.each([
   { role: "developer", deletes: true, confirms: false },
   { role: "auditor", deletes: false, confirms: false },
   { role: "owner", deletes: true, confirms: true },
-] as const)("offer the $role only the permitted actions", async ({ role, deletes, confirms }) => {
+] as const)("offer the role $role only the permitted actions", async ({ role, deletes, confirms }) => {
   const seen = await delegationViewer(api);
   const { client } = await addMember(api, seen.ids.account ?? "", role);
   const path = `/console/for/${seen.ids.account}/agents/${seen.ids.agent}`;
@@ -122,7 +122,7 @@ test.each([
   expect((await browser.open(`${path}/adoption`)).text.includes('value="confirm"')).toBe(confirms);
 });
 
-test("names from strangers are escaped on every page", async () => {
+test("names from untrusted parties are escaped on every page", async () => {
   const shownAs = async (agent: string) => {
     const seen = await delegationViewer(api, { agent, platform: agent });
     const path = `/console/agents/${seen.ids.agent}`;

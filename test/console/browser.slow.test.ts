@@ -10,8 +10,8 @@ import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { type Look, openWindow, WIDTHS, type Window } from "./support/window.ts";
 
 /**
- * The remaining width of 1,280 pixels at 400 %, 200 % and 150 %, and the smallest width at which tables stay
- * tables.
+ * The remaining width of 1,280 pixels at zoom 400 %, 200 % and 150 %, and the smallest width at which tables
+ * are still shown as tables.
  */
 const ZOOMED = [320, 640, 854, 897];
 const ZOOMED_FROM = 1440;
@@ -27,7 +27,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     openWindow(browser, api, { client: (await viewerOf(api, viewer)).client, look });
 
   test.each(consolePages.filter((each) => !("file" in each)))(
-    "$id has no axe violation, no complaints, and fits its window",
+    "page $id has no axe violation and no browser warnings, and fits its window",
     async ({ id }) => {
       const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       for (const width of WIDTHS) {
@@ -104,7 +104,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     }
   });
 
-  test("an invalid field is described to a screen reader, and has the focus", async () => {
+  test("an invalid field has the focus and a description for screen readers", async () => {
     const window = await open({ width: 1440, theme: "light" });
     await window.page.goto(`${api.url}/v1/auth/email/console`);
     await window.page.getByLabel("E-mail address").fill("ada@nowhere");
@@ -121,7 +121,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("a link in a mail puts its code into the field, and does not sign in automatically", async () => {
+  test("a link in an email puts its code into the field, and does not sign in automatically", async () => {
     const window = await open({ width: 1440, theme: "light" });
     const code = "0123456789abcdef".repeat(2);
     await window.page.goto(`${api.url}/v1/auth/email/console/code#code=${code}`);
@@ -130,7 +130,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("a session's end is announced two minutes before, and the session is renewed without losing a form", async () => {
+  test("the session's expiry is announced two minutes before, and the session is renewed without losing a form", async () => {
     const window = await open({ width: 1440, theme: "light" }, "complete");
     const { page } = window;
     await page.clock.install();
@@ -154,7 +154,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("a session's end is announced without scripts too, but not before it is near", async () => {
+  test("the session's expiry is announced without scripts too, but not before the last minutes", async () => {
     const window = await open({ width: 360, theme: "dark", scripts: false }, "complete");
     const renew = window.page.getByRole("link", { name: "Stay signed in" });
     await window.page.goto(`${api.url}/console`);
@@ -183,12 +183,12 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await page.clock.fastForward(31_000);
     await page.waitForTimeout(300);
     expect(await page.getByText("Nothing waits for you").isVisible()).toBe(true);
-    // Chromium's own message about the refusal.
+    // Chromium's own console message about the refusal.
     expect(window.complaints).toEqual([expect.stringContaining("status of 401")]);
     await window.close();
   });
 
-  test("an ended session is renewed automatically with scripts, and by a button without them", async () => {
+  test("an expired session is renewed automatically with scripts, and by a button without scripts", async () => {
     for (const scripts of [true, false]) {
       const window = await open({ width: 1440, theme: "light", scripts }, "complete");
       await window.context.clearCookies({ name: "service_session" });
@@ -202,7 +202,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     }
   });
 
-  test("no other site can frame a page", async () => {
+  test("no other site can show a page in a frame", async () => {
     const window = await open({ width: 1440, theme: "light" });
     await window.page.setContent(`<iframe src="${api.url}/v1/auth/email/console"></iframe>`);
     await window.page.waitForTimeout(500);

@@ -106,7 +106,7 @@ describe("the elements of pages", () => {
     );
   });
 
-  test("keep everything typed, ticked and chosen in a refused form, including line breaks", async () => {
+  test("keep everything entered, checked and selected in a refused form, including line breaks", async () => {
     const browser = browserOf(api, (await api.person()).client);
     const opened = await browser.open("/console/parts");
     expect(opened.text).toContain('<option value="b" selected>');
@@ -120,7 +120,7 @@ describe("the elements of pages", () => {
     expect(formIn(shown, "fields").fields.sure).toBe("on");
   });
 
-  test("show above a refused form what none of its fields shows", async () => {
+  test("show above a refused form every error that none of its fields shows", async () => {
     const browser = browserOf(api, (await api.person()).client);
     const opened = await browser.open("/console/parts");
     const alertOf = (text: string) => /role="alert">([^<]*)</.exec(text)?.[1];

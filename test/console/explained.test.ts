@@ -22,7 +22,7 @@ const REFUSING = [...decisionReasons.deny, ...decisionReasons.indeterminate];
 const wordsOf = (piece: { toString(): string }) => unescaped(String(piece).replaceAll(/<[^>]*>/g, " "));
 
 describe("the explanation of a decision", () => {
-  test("has words for exactly the existing rules and reasons", () => {
+  test("has texts for exactly the existing rules and reasons", () => {
     expect(Object.keys(texts.explain.rules).sort()).toEqual(decisionRules.map(({ name }) => name).sort());
     const codes = [...REFUSING, "no_active_delegation", "credits_exhausted"];
     expect(Object.keys(texts.explain.neededFor).sort()).toEqual(codes.sort());
@@ -53,7 +53,7 @@ describe("the explanation of a decision", () => {
     for (const value of values) expect(wordsOf(neededFor(texts, reason, FACTS))).toContain(value);
   });
 
-  test("shows the time and reason of a revocation, but no end", () => {
+  test("shows the time and reason of a revocation, but no expiry", () => {
     const certificate = { ...CERTIFICATE, revoked_at: "2026-05-01T12:00:00.000Z", revoke_reason: "lost" };
     const text = wordsOf(neededFor(texts, "delegation_revoked", { certificate }));
     expect(text).toContain("1 May 2026, 12:00");

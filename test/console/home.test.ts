@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("the home page", () => {
-  test("has words for every reason of a decision that is not allowed", () => {
+  test("has texts for every reason of a decision that is not allowed", () => {
     expect(Object.keys(texts.decisions.reasons).sort()).toEqual(
       [...decisionReasons.deny, ...decisionReasons.indeterminate].sort(),
     );
@@ -48,7 +48,7 @@ describe("the home page", () => {
     expect(text).not.toContain("<rect");
   });
 
-  test("shows when credit is low, and how long it lasts", async () => {
+  test("shows when credit is low, and how long it will last", async () => {
     const poor = await startConsole({ alphaCredits: 60_000 });
     const seen = await viewerOf(poor, "busy");
     const { words } = await seen.open("/console");
@@ -61,7 +61,7 @@ describe("the home page", () => {
     await poor.stop();
   });
 
-  test("updates a part of itself, and refuses this when the session has ended", async () => {
+  test("updates a part of itself, and refuses the update if the session has expired", async () => {
     const { client } = await viewerOf(api, "complete");
     const headers = { "hx-request": "true" };
     expect((await client.get("/console", { headers })).status).toBe(200);

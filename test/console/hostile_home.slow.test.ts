@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("the home page", () => {
-  test.each(XSS_CORPUS)("escapes strangers' text: %j", async (text) => {
+  test.each(XSS_CORPUS)("escapes text from untrusted parties: %j", async (text) => {
     const unknown = { scope: "custom:orders:refund", denied: "a_reason_without_words" };
     const plain = await (await viewerOf(api, "busy", unknown)).open("/console");
     const hostile = await (await viewerOf(api, "busy", { scope: text, denied: text })).open("/console");

@@ -19,7 +19,7 @@ const box = (min_lat: number, min_lon: number, max_lat: number, max_lon: number)
 const detailOf = (constraint: Constraint) => `${detailedLimitList(texts, [constraint])}`;
 const linkIn = (markup: string) => /href="https:\/\/www\.openstreetmap\.org\/\?([^"]*)"/.exec(markup)?.[1];
 
-describe("limits in words", () => {
+describe("limits as phrases", () => {
   test.each([
     [{ type: "max_amount", max_amount: 1_234.5, currency: "EUR" }, "the amount is at most 1,234.5 EUR"],
     [{ type: "max_rate", count: 1, window_s: 3_600 }, "it is used at most once in 1 hour"],
@@ -57,7 +57,7 @@ describe("limits in words", () => {
   });
 });
 
-describe("a place", () => {
+describe("an area", () => {
   test.each<[string, Constraint, string, number]>([
     ["a circle", circle(52.52, 13.4, 5_000), "52.52/13.4", 11],
     ["a circle of one meter", circle(1.3, 103.8, 1), "1.3/103.8", 18],
@@ -80,7 +80,7 @@ describe("a place", () => {
       "65/15",
       3,
     ],
-  ])("links %s to its center on a public map, with a fitting zoom", (_, limit, middle, zoom) => {
+  ])("has a link from %s to its center on a public map, with a fitting zoom", (_, limit, middle, zoom) => {
     const markup = detailOf(limit);
     const [lat, lon] = middle.split("/");
     expect(linkIn(markup)).toBe(`mlat=${lat}&#38;mlon=${lon}#map=${zoom}/${middle}`);
@@ -88,7 +88,7 @@ describe("a place", () => {
     expect(markup).not.toMatch(/NaN|Infinity|undefined/);
   });
 
-  test("shows the exact center and radius of a circle", () => {
+  test("appears with the exact center and radius if it is a circle", () => {
     const markup = detailOf(circle(-33.123456789, 151.2, 12_345.678));
     expect(markup).toContain("<dd>-33.123456789, 151.2</dd>");
     expect(markup).toContain("<dd>12,345.678 m</dd>");
@@ -96,22 +96,22 @@ describe("a place", () => {
   });
 
   test.each<[Constraint]>([[circle(91, 0, 1)], [{ type: "geo_polygon", points: [] }]])(
-    "has no link for an invalid place: %j",
+    "has no link if it is invalid: %j",
     (limit) => {
       expect(linkIn(detailOf(limit))).toBeUndefined();
     },
   );
 });
 
-describe("the clock of a window", () => {
+describe("the clock of a time window", () => {
   const clock = (start: string, end: string) => detailOf({ type: "time_window", start, end, tz: "UTC" });
 
   test.each([
-    // Midnight is at the top, six in the morning on the right.
+    // Midnight is at the top. Six in the morning is on the right.
     ["00:00", "05:59", "M80 26A54 54 0 0 1 134 80"],
     ["06:00", "23:59", "M134 80A54 54 0 1 1 80 26"],
     ["18:00", "05:59", "M26 80A54 54 0 0 1 134 80"],
-  ])("from %s to %s", (start, end, arc) => {
+  ])("has the right arc from %s to %s", (start, end, arc) => {
     expect(clock(start, end)).toContain(`class="window" d="${arc}"`);
   });
 
@@ -120,7 +120,7 @@ describe("the clock of a window", () => {
     expect(clock("9", "10")).not.toContain("<svg");
   });
 
-  test("appears for the first four of many windows, while all are in words", () => {
+  test("appears for the first four of many windows, while all windows have a text", () => {
     const windows = Array.from({ length: 32 }, (_, minute): Constraint => {
       return { type: "time_window", start: "09:00", end: `17:${minute + 10}`, tz: "UTC" };
     });

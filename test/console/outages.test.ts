@@ -30,7 +30,7 @@ afterAll(async () => {
 const invitations = () => first.db("organization_invitations").where({ organization_id: owner.accountId });
 
 describe("while the database does not answer", () => {
-  test("pages report this in time, and what was typed can be sent again afterwards", async () => {
+  test("pages report the failure in time, and entered text can be sent again afterwards", async () => {
     const ask = await browserOf(api).open(SIGN_IN);
     proxy.stall();
     const [home, held, code] = await Promise.all([

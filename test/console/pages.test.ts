@@ -19,7 +19,7 @@ const liar = page({
   render: () => html`<p>never</p>`,
 });
 
-/** Pages that belong to no page in the navigation. */
+/** Pages that do not belong to any page in the navigation. */
 const APART = ["account", "accept_invitation", "sign_out", "welcome_name", "welcome_account"];
 function isBelowAnother(page: Page): boolean {
   return (
@@ -36,14 +36,14 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** The most bytes that a page may transfer on its first visit. Answers of the API are not compressed. */
+/**
+ * Maximum number of bytes that a page may transfer on its first visit. Responses of the API are not
+ * compressed.
+ */
 const MOST_BYTES = 60_000;
 const packed = new Map<string, Promise<number>>();
 
-/**
- * Returns the transferred bytes of the files that a page loads, including `htmx` only where something uses
- * it.
- */
+/** Returns the transferred bytes of the files that a page loads. Includes `htmx` only if the page uses it. */
 async function loadedBytes(text: string): Promise<number> {
   const files = [...text.matchAll(/(?:href|src)="(\/console\/assets\/[^"]+)"/g)].map(([, path = ""]) => path);
   const htmx = / hx-get=/.test(text) ? /data-htmx="([^"]+)"/.exec(text)?.[1] : undefined;
@@ -56,7 +56,8 @@ async function loadedBytes(text: string): Promise<number> {
 }
 
 /**
- * Returns the transferred bytes of a file. `fetch` decompresses the answer, so this uses the length header.
+ * Returns the transferred bytes of a file. `fetch` decompresses the response, so this function uses the
+ * length header.
  */
 async function packedBytes(path: string): Promise<number> {
   const answer = await fetch(`${api.url}${path}`, { headers: { "accept-encoding": "br" } });
@@ -64,7 +65,7 @@ async function packedBytes(path: string): Promise<number> {
   return Number(answer.headers.get("content-length"));
 }
 
-describe("every page", () => {
+describe("every console page", () => {
   test("has a visit in these tests, one name and one path", () => {
     expect(consolePages.map(({ id }) => id).sort()).toEqual(Object.keys(visits).sort());
     expect(new Set(consolePages.map(({ path }) => path)).size).toBe(consolePages.length);
@@ -122,7 +123,7 @@ describe("every page", () => {
   );
 
   test.each(consolePages.filter(isBelowAnother))(
-    "$id is marked in the navigation, and links back",
+    "$id is marked in the navigation, and links back to its parent page",
     async ({ id }) => {
       const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       const { text } = await browser.open(pathOf(id, browser));
@@ -141,7 +142,7 @@ describe("every page", () => {
   );
 
   test.each(consolePages.filter(({ access }) => access === "onboarded"))(
-    "$id requires a complete onboarding",
+    "$id requires complete onboarding",
     async ({ path }) => {
       const browser = await viewerOf(api, "typeless");
       const shown = await browser.open(path.replaceAll(/\{\w+\}/g, "1"));
@@ -159,7 +160,7 @@ describe("the console", () => {
     expect(api.lines.filter((line) => line.includes('"route":"console"'))).not.toEqual([]);
   });
 
-  test("has a page for unknown addresses", async () => {
+  test("has a page for unknown URLs", async () => {
     for (const path of [
       "/console/nothing",
       "/console/for/8220ed9d-87bc-4639-b25f-c0609a1bc8d1/nothing",
@@ -176,7 +177,7 @@ describe("the console", () => {
     expect(repeated.status).toBe(400);
   });
 
-  test("counts its pages and the operations that they call", async () => {
+  test("counts requests for its pages and calls to operations in the metrics", async () => {
     await (await viewerOf(api, "complete")).open("/console");
     const text = await api.metrics.registry.metrics();
     expect(text).toMatch(/route="console",status="200"/);
@@ -204,7 +205,7 @@ describe("the console", () => {
   });
 });
 
-test("people get a readable error page when not even the session can be read", async () => {
+test("people get a readable error page even if the session cannot be read", async () => {
   const browser = await viewerOf(api, visits.home?.viewer ?? "nobody");
   await api.db.raw("alter table sessions rename to sessions_away");
   try {

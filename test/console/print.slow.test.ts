@@ -5,7 +5,7 @@ import { program, withChromium } from "./support/in_chromium.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { openWindow } from "./support/window.ts";
 
-/** CSS pixels between the margins of A4, in portrait and landscape. */
+/** Width between the margins of A4 in CSS pixels, in portrait and landscape. */
 const PAPERS = [718, 1047];
 
 /** Returns the elements that would be printed although they are only for clicking. */
@@ -14,7 +14,7 @@ const clickable = (page: Page) =>
     .filter((each) => each.checkVisibility() && !each.matches(".who > button"))
     .map((each) => each.outerHTML.slice(0, 80))`);
 
-describe.skipIf(program === undefined)("pages on paper (needs Debian's chromium)", () => {
+describe.skipIf(program === undefined)("printed pages (needs Debian's chromium)", () => {
   let api: PlatformApi;
   let browser: Browser;
   withChromium((started) => {

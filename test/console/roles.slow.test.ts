@@ -21,7 +21,9 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns a page's viewer after their account became an organization's, in which they have this role. */
+/**
+ * Makes the account of a page's viewer an organization in which the viewer has this role. Returns the viewer.
+ */
 async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
   const seen = await viewerOf(api, visits[page.id]?.viewer ?? "nobody");
   const { body } = await seen.client.get("/v1/auth/session");
@@ -32,13 +34,13 @@ async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
   return seen;
 }
 
-/** Whether the table in the docs allows a role to call a page's first operation. */
+/** Returns whether the role table in the docs allows a role to call a page's first operation. */
 function mayOpen({ about, operations: [first] }: Page, role: MemberRole): boolean {
   const roles = first === undefined || about === "person" ? "person" : table.get(first);
   return roles === undefined || roles === "person" || roles.includes(role);
 }
 
-/** Returns the forms that a page offers, without the header's. */
+/** Returns the forms that a page offers, except for those in the header. */
 function formsOf({ text }: Shown): string[] {
   const main = text.slice(text.indexOf("<main"));
   return [...new Set([...main.matchAll(/name="form" value="([^"]+)"/g)].map(([, name = ""]) => name))];
@@ -51,8 +53,8 @@ function linksOf({ text }: Shown): string[] {
   return [...new Set(links)].filter((href) => !href.startsWith("/console/for/"));
 }
 
-describe.each(pages.map((page) => [page.id, page] as const))("%s", (_, page) => {
-  test.each(memberRoles)("offers the role %s exactly what it allows", async (role) => {
+describe.each(pages.map((page) => [page.id, page] as const))("page %s", (_, page) => {
+  test.each(memberRoles)("offers the role %s exactly what the role allows", async (role) => {
     const seen = await viewerAs(page, role);
     const path = pathOf(page.id, seen);
     const opened = await seen.open(path);

@@ -22,7 +22,7 @@ async function onboarded() {
 }
 
 describe("signing up", () => {
-  test("leads from the console to a code, a name, an account and home", async () => {
+  test("leads from the console through a code, a name and an account type to the home page", async () => {
     const browser = browserOf(api);
     const email = newEmail();
     const asked = await browser.open("/console");
@@ -52,7 +52,7 @@ describe("signing up", () => {
     expect(name.path).toBe("/console/welcome/name");
   });
 
-  test("shows errors beside their field, and keeps the typed values", async () => {
+  test("shows errors at their fields, and keeps the entered values", async () => {
     const browser = browserOf(api);
     const email = newEmail();
     const refused = await (await browser.open(SIGN_IN)).send("send_code", { email: "no address" });
@@ -70,7 +70,7 @@ describe("signing up", () => {
     expect(nameless.text).not.toContain('id="profile-first_name-fault"');
   });
 
-  test("asks for the type of account without a preset, because it cannot be changed later", async () => {
+  test("asks for the account type without a default, because the type cannot be changed later", async () => {
     const browser = browserOf(api);
     const name = await signIn(browser, newEmail());
     const page = await name.send("profile", { first_name: "Ada", last_name: "Lovelace" });
@@ -97,7 +97,7 @@ describe("signing up", () => {
     expect(organization).toMatchObject({ organization_name: "My Company Ltd" });
   });
 
-  test("creates one thing from a form that is sent twice", async () => {
+  test("creates one object if a form is sent twice", async () => {
     const browser = browserOf(api);
     const name = await signIn(browser, newEmail());
     const [one, two] = await Promise.all(
@@ -106,7 +106,7 @@ describe("signing up", () => {
     expect([one?.path, two?.path]).toEqual(["/console/welcome/account", "/console/welcome/account"]);
   });
 
-  test("continues after a step that another tab did at the same moment", async () => {
+  test("continues after a step that another tab completed at the same time", async () => {
     const browser = browserOf(api);
     const tabs = [await signIn(browser, newEmail()), await browser.open("/console/welcome/name")];
     const profile = { first_name: "A", last_name: "B" };
@@ -127,7 +127,7 @@ describe("signing up", () => {
     await limited.stop();
   });
 
-  test.each(XSS_CORPUS)("escapes the typed text %j", async (text) => {
+  test.each(XSS_CORPUS)("escapes the entered text %j", async (text) => {
     const shown = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: text });
     expect(formIn(shown, "send_code").fields.email).toBe(new URLSearchParams({ text }).get("text"));
     const plain = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: "text" });
@@ -151,7 +151,7 @@ describe("a form of the console", () => {
     { origin: "http://127.0.0.1", "sec-fetch-site": "same-site" },
   ];
 
-  test.each(elsewhere)("fails when it comes from another site: %j", async (headers) => {
+  test.each(elsewhere)("causes an error when another site submits it: %j", async (headers) => {
     const { browser, client } = await onboarded();
     const home = await browser.open("/console");
     const refused = await home.send("sign_out", {}, headers);
@@ -168,7 +168,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("with another session's token is kept, and sent again only by the person", async () => {
+  test("with another session's token is kept, and only the person can send it again", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     const held = await page.send("sign_out", { csrf: "x".repeat(43), where: "everywhere" });
@@ -179,7 +179,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("for signing in is refused without the browser's own cookie, so that nobody is signed in with another person's code", async () => {
+  test("for signing in is refused without the browser's own cookie, so that nobody gets signed in with another person's code", async () => {
     const attacker = browserOf(api);
     const email = newEmail();
     const asked = await (await attacker.open(SIGN_IN)).send("send_code", { email });
@@ -193,7 +193,7 @@ describe("a form of the console", () => {
     expect(victim.client.cookie("service_session")).toBeUndefined();
   });
 
-  test("fails in any other content type", async () => {
+  test("cannot be sent with any other content type", async () => {
     const { client } = await onboarded();
     for (const [type, body] of [
       ["application/json", "{}"],
@@ -222,7 +222,7 @@ describe("a session", () => {
     expect((await browser.client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("can be renewed after its end, and leads back to the same page", async () => {
+  test("can be renewed after it has expired, and leads back to the same page", async () => {
     const { browser } = await onboarded();
     api.clock.advance(900);
     const ended = await browser.open("/console/sign-out?a=b");
@@ -232,7 +232,7 @@ describe("a session", () => {
     expect([back.path, back.status]).toEqual(["/console/sign-out?a=b&notice=renewed", 200]);
   });
 
-  test("loses nothing of a form when it ends before the form was sent", async () => {
+  test("keeps all fields of a form that is sent after the session has expired", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     api.clock.advance(900);
@@ -245,7 +245,7 @@ describe("a session", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("keeps a form until after the next sign-in if it cannot be renewed", async () => {
+  test("keeps a form until after the next sign-in if the session cannot be renewed", async () => {
     const { browser, client, email } = await onboarded();
     const page = await browser.open("/console/sign-out");
     api.clock.advance(31 * 24 * 60 * 60);

@@ -15,9 +15,9 @@ const MADE: Record<string, readonly string[]> = {
   "scripts/c_session.js": ["on", "off"],
 };
 const ENDS_IN = Array.from({ length: 14 }, (_, minutes) => `ends-in-${minutes}`);
-/** Classes that htmx adds during a request, and the level of `credit-banner`, which the API names. */
+/** Classes that htmx adds during a request, and the level in `credit-banner`, which comes from the API. */
 const NAMED_ELSEWHERE = ["htmx-request", "exhausted"];
-/** Classes without a rule, because they look like their surroundings. */
+/** Classes without a style rule, because they look like the elements around them. */
 const WITHOUT_RULE = ["grant", "plain", "primary"];
 
 test("the style sheets have rules for exactly the classes that pages use", () => {

@@ -10,7 +10,7 @@ afterAll(() => api.stop());
 
 const FRIEND = "friend@example.test";
 
-/** Creates two owners of organizations, and a form that the first one has opened. */
+/** Creates the owners of two organizations, and a form that the first owner has opened. */
 async function openedForm() {
   const owner = () => api.person({ organization_name: "Engines" });
   const [alpha, beta] = await Promise.all([owner(), owner()]);
@@ -33,14 +33,14 @@ async function expectHeld(shown: Shown, email: string): Promise<void> {
   expect(await api.db("organization_invitations")).toEqual([]);
 }
 
-describe("a form that was written by another person than the one signed in now", () => {
+describe("a form that another person filled in", () => {
   test("cannot be sent", async () => {
     const { beta, browser, form } = await openedForm();
     await signOutIn(browser, beta.email);
     await expectHeld(await form.send("invite", { email: FRIEND, role: "owner" }), beta.email);
   });
 
-  test("cannot be sent after another person's new sign-in", async () => {
+  test("cannot be sent after the current person's new sign-in", async () => {
     const { beta, browser, form } = await openedForm();
     api.clock.advance(31 * 24 * 60 * 60);
     const held = await form.send("invite", { email: FRIEND, role: "owner" });
@@ -52,7 +52,7 @@ describe("a form that was written by another person than the one signed in now",
     );
   });
 
-  test("cannot be sent after the other person's session was renewed", async () => {
+  test("cannot be sent after the current person's session was renewed", async () => {
     const { beta, browser, form } = await openedForm();
     await signOutIn(browser, beta.email);
     api.clock.advance(900);
@@ -60,7 +60,7 @@ describe("a form that was written by another person than the one signed in now",
     await expectHeld(await held.send("renew"), beta.email);
   });
 
-  test("stays stored when the other person signed in while it was carried to a new sign-in", async () => {
+  test("stays stored if the current person signed in while a new sign-in carried the form", async () => {
     const { alpha, beta, browser, form } = await openedForm();
     await (await browser.open("/console/sign-out")).send("sign_out");
     const held = await form.send("invite", { email: FRIEND, role: "owner" });

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the stranger's status for a raw path, which `fetch` would normalize. */
+/** Returns the status that the attacker gets for a raw path, which `fetch` would normalize. */
 function statusOf(path: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = { cookie: `service_session=${stranger.client.cookie("service_session")}` };
@@ -30,10 +30,10 @@ function statusOf(path: string): Promise<number | undefined> {
   });
 }
 
-/** Pages about one thing. Leaves out cluster namespaces, whose names each account chooses itself. */
+/** Pages about one object. Excludes cluster namespaces, because each account chooses their names itself. */
 const pages = consolePages.filter(({ path, id }) => path.includes("{") && id !== "cluster_namespace");
 
-/** Returns an answer without the parts that always differ. */
+/** Returns a response without the parts that always differ. */
 function plain(text: string, path: string): string {
   return text
     .replaceAll(path, "/here")
@@ -41,8 +41,8 @@ function plain(text: string, path: string): string {
     .replaceAll(/value="[\w-]{43}"/g, "");
 }
 
-describe.each(pages.map((page) => [page.id, page] as const))("%s of another account", (id, page) => {
-  test("looks to a stranger like an unknown page, and its forms do nothing", async () => {
+describe.each(pages.map((page) => [page.id, page] as const))("page %s of another account", (id, page) => {
+  test("looks like an unknown page to the attacker, and its forms change nothing", async () => {
     const owner = await viewerOf(api, visits[id]?.viewer ?? "nobody");
     const path = pathOf(id, owner);
     const opened = await owner.open(path);
@@ -61,7 +61,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("%s of another acco
       ] as [string, string][]).toString();
       const headers = { origin: "http://127.0.0.1", "content-type": "application/x-www-form-urlencoded" };
       const sent = await stranger.client.call("POST", path, { body, headers, csrf: false });
-      // An unknown thing may have existed before, so the page may say that it was already done.
+      // An unknown object may have existed earlier, so the page may say that the action was already done.
       const isAway = sent.status === 303 && sent.headers.get("location")?.includes("notice=done_already");
       expect([name, isAway || sent.status >= 400]).toEqual([name, true]);
       expect([name, differences(before, await stored(api.db))]).toEqual([name, []]);
@@ -81,7 +81,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("%s of another acco
     ]) {
       const path = page.path.replaceAll(/\{\w+\}/g, odd);
       const status = await statusOf(path);
-      // A list for an id that is too long is refused, perhaps before the id is not found.
+      // A list for an id that is too long may return 400 before the id can return 404.
       expect([odd.slice(0, 20), [400, 404].includes(status ?? 0)]).toEqual([odd.slice(0, 20), true]);
     }
   });
@@ -91,7 +91,7 @@ function formsOf(page: Page): string[] {
   return "forms" in page ? Object.keys(page.forms ?? {}) : [];
 }
 
-/** Replaces the ids in a path by other ones of the same form. */
+/** Replaces the ids in a path with other ids of the same form. */
 function otherIds(path: string): string {
   return path
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, () => randomUUID())
@@ -99,7 +99,7 @@ function otherIds(path: string): string {
 }
 
 /**
- * Returns the tables that have changed, except for the activity of the stranger's own organization, which
+ * Returns the tables that have changed. Excludes the activity of the attacker's own organization, which
  * records the attempts.
  */
 function differences(before: Record<string, string>, after: Record<string, string>): string[] {
@@ -126,7 +126,7 @@ test.each([
   expect(await statusOf(path)).toBe(404);
 });
 
-describe("a form's body", () => {
+describe("a submitted form body", () => {
   const send = (body: string | Buffer | FormData, headers: Record<string, string>) =>
     fetch(`${api.url}/console/sign-out`, {
       method: "POST",
@@ -140,7 +140,7 @@ describe("a form's body", () => {
     });
   const type = "application/x-www-form-urlencoded";
 
-  test("fails if it is huge, compressed, in another charset or multipart", async () => {
+  test("causes an error if it is huge, compressed, in another charset, or multipart", async () => {
     const multipart = new FormData();
     multipart.set("form", "sign_out");
     const csrf = stranger.client.cookie("service_csrf") ?? "";
@@ -166,7 +166,7 @@ describe("a form's body", () => {
     expect((await stranger.client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("gets an answer even with 100,000 fields or with invalid text", async () => {
+  test("gets a response even with 100,000 fields or with invalid text", async () => {
     const csrf = stranger.client.cookie("service_csrf");
     const many = `form=nothing&csrf=${csrf}${"&a".repeat(100_000)}`;
     for (const body of [many, `form=nothing&a=%ff%fe%ed%a0%80&${"%".repeat(10_000)}`, "&".repeat(200_000)]) {
@@ -179,7 +179,7 @@ describe("a form's body", () => {
 });
 
 describe("a session", () => {
-  test("planted by an attacker before a sign-in does not survive it", async () => {
+  test("planted by an attacker before a sign-in does not survive the sign-in", async () => {
     const attacker = await viewerOf(api, "complete");
     const victim = await viewerOf(api, "nobody");
     const email = `planted-${randomUUID().slice(0, 8)}@example.test`;

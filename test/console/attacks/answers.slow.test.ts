@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Checks the security headers that every answer of the console must have. */
+/** Checks the security headers that every response of the console must have. */
 function expectGuarded({ headers, status }: HttpAnswer, of: string): void {
   const said = (name: string) => headers.get(name) ?? "";
   expect([of, status, said("content-security-policy")]).toEqual([
@@ -31,7 +31,7 @@ function expectGuarded({ headers, status }: HttpAnswer, of: string): void {
   ]);
 }
 
-/** Query parameters that pages read. Each gets the hostile value, all in one address. */
+/** Query parameters that pages read. One URL sets all of them to the hostile value. */
 const PARAMETERS = [
   ...["notice", "return_to", "email", "format", "status", "state", "decision", "cursor", "before", "since"],
   ...["until", "agent_id", "connection_id", "delegation", "test", "look"],
@@ -43,7 +43,7 @@ const HOSTILE = [
 ];
 const OWN_PATH = /^\/(console|v1\/auth)([/?]|$)/;
 
-describe.each(consolePages.map((page) => [page.id, page] as const))("%s", (id, page) => {
+describe.each(consolePages.map((page) => [page.id, page] as const))("page %s", (id, page) => {
   let seen: Seen;
   let path: string;
   let plain: HttpAnswer;
@@ -53,11 +53,11 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("%s", (id, p
     plain = await seen.client.get(path);
   });
 
-  /** Returns the cookies that an answer sets, without the sign-in cookie. */
+  /** Returns the cookies that a response sets, except for the sign-in cookie. */
   const cookiesOf = ({ headers }: HttpAnswer) =>
     headers.getSetCookie().filter((each) => page.boundTo !== "browser" || !each.includes("_sign_in="));
 
-  test("cannot be framed or cached, sets no cookie, and changes nothing when it is viewed", async () => {
+  test("cannot be framed or cached, and viewing it sets no cookie and changes nothing", async () => {
     const before = await stored(api.db);
     expectGuarded(plain, "GET");
     expectGuarded(await seen.client.call("HEAD", path), "HEAD");
@@ -73,7 +73,7 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("%s", (id, p
     expect(await stored(api.db)).toEqual(before);
   });
 
-  test("treats every address, name or text in its own address as plain text", async () => {
+  test("treats every URL, name or text in its own URL as plain text", async () => {
     const before = await stored(api.db);
     for (const value of HOSTILE) {
       const query = new URLSearchParams(PARAMETERS.map((name) => [name, value]));

@@ -20,9 +20,9 @@ const ELSEWHERE: Record<string, string>[] = [
   { ...HERE, "sec-fetch-site": "none" },
   { ...HERE, "sec-fetch-site": "same-origin, cross-site" },
 ];
-/** Pages with forms. Each declared form is sent, whether or not it is shown. */
+/** Pages with forms. The tests send each declared form, whether or not the page shows it. */
 const pages = consolePages.filter((page) => formsOf(page).length > 0);
-/** Forms that only navigate or look something up. Without the right token, they only do that. */
+/** Forms that only navigate or look something up. Without the right token, they do nothing else. */
 const HARMLESS = ["check", "open", "renew"];
 
 let api: PlatformApi;
@@ -41,7 +41,10 @@ function carries(page: Page, name: string): boolean {
   return "forms" in page && page.forms?.[name]?.carries === true;
 }
 
-/** Returns the fields of a form on its page, or only its name if the page does not show it now. */
+/**
+ * Returns the fields of a form on its page. If the page does not currently show the form, returns only the
+ * form's name.
+ */
 function fieldsIn(text: string, name: string): [string, string][] {
   const isShown = text.includes(`name="form" value="${name}"`);
   return isShown ? formIn({ text }, name).pairs : [["form", name]];
@@ -52,12 +55,12 @@ function withToken(pairs: [string, string][], token: string | undefined): string
   return new URLSearchParams(token === undefined ? kept : [...kept, ["csrf", token]]).toString();
 }
 
-/** Returns the cookies that an answer sets, without the sign-in cookie. */
+/** Returns the cookies that a response sets, except for the sign-in cookie. */
 function cookiesOf({ headers }: HttpAnswer): string[] {
   return headers.getSetCookie().filter((cookie) => !cookie.includes("_sign_in="));
 }
 
-describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", (id, page) => {
+describe.each(pages.map((page) => [page.id, page] as const))("the forms of page %s", (id, page) => {
   let seen: Seen;
   let path: string;
   let text: string;
@@ -75,7 +78,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", 
   const send = (body: string, headers: Record<string, string>) =>
     seen.client.call("POST", path, { body, csrf: false, headers: { "content-type": FORM, ...headers } });
 
-  test.each(formsOf(page))("do nothing for another site: %s", async (name) => {
+  test.each(formsOf(page))("change nothing when another site submits them: %s", async (name) => {
     expect(token).toMatch(/^[\w-]{43}$/);
     const right = withToken(fieldsIn(text, name), token);
     for (const headers of ELSEWHERE) {
@@ -84,7 +87,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", 
     }
   });
 
-  test.each(formsOf(page))("do nothing without their token, or with another one: %s", async (name) => {
+  test.each(formsOf(page))("change nothing without their token or with another token: %s", async (name) => {
     const isHarmless = carries(page, name) || HARMLESS.includes(name);
     for (const wrong of [undefined, "", "x".repeat(43), stranger.client.cookie("service_csrf")]) {
       const answer = await send(withToken(fieldsIn(text, name), wrong), HERE);
@@ -94,7 +97,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", 
     }
   });
 
-  test.each(formsOf(page))("do nothing through a link, or with another method: %s", async (name) => {
+  test.each(formsOf(page))("change nothing through a link or with another method: %s", async (name) => {
     const asked = `${path}${path.includes("?") ? "&" : "?"}${withToken(fieldsIn(text, name), token)}`;
     for (const method of ["GET", "HEAD", "PUT", "DELETE", "PATCH"]) {
       const answer = await seen.client.call(method, asked, { csrf: false, headers: HERE });
@@ -103,7 +106,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", 
   });
 });
 
-test("an accepted form changes stored data", async () => {
+test("a correctly submitted form changes stored data", async () => {
   const seen = await viewerOf(api, "complete");
   const before = await stored(api.db);
   await (await seen.open("/console")).send("sign_out");

@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test("every page works after strangers have filled every field, and shows the values", async () => {
+test("every page works after attackers have filled every field, and shows the values", async () => {
   for (const [id, { status }] of harmless) expect([id, status]).toEqual([id, 200]);
   await fill(api.db, (field) => `mark of ${field}`);
   const text = [...(await allPages(viewers)).values()].map((shown) => unescaped(shown.text)).join("\n");
@@ -52,7 +52,7 @@ test.each(HOSTILE_ADDRESSES)("no page links to %j", async (text) => {
   }
 });
 
-describe.skipIf(program === undefined)("strangers' text in Chromium (needs Debian's chromium)", () => {
+describe.skipIf(program === undefined)("attackers' text in Chromium (needs Debian's chromium)", () => {
   let browser: Browser;
   beforeAll(async () => {
     browser = await startChromium(program ?? "");
@@ -62,7 +62,7 @@ describe.skipIf(program === undefined)("strangers' text in Chromium (needs Debia
   afterAll(() => browser?.close());
 
   test.each(consolePages.filter((page) => !("file" in page)).map(({ id }) => id))(
-    "runs no script on %s",
+    "runs no script on page %s",
     async (id) => {
       const { seen, path } = viewers.get(id) ?? { seen: undefined, path: "" };
       const look = { width: 1440, theme: "light" } as const;

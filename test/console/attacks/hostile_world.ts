@@ -8,7 +8,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 
 const DECLARED = Object.values(declaredFields).map(({ column }) => column);
 
-/** Fields that strangers fill, by table. `AS` gives the stored form of fields that are not text. */
+/** Columns that attackers can fill, by table. `AS` gives the stored form of columns that are not text. */
 const FILLED: Record<string, readonly string[]> = {
   accounts: ["first_name", "last_name", "organization_name", "email"],
   adoptions: ["cluster_id", "namespace", "name"],
@@ -37,20 +37,22 @@ const AS: Record<string, string> = {
   email: 'lower(? collate "C")',
 };
 
-/** Rows that stay unchanged, because service administrators are recognized by their address. */
+/**
+ * Conditions for rows that stay unchanged, because service administrators are recognized by their address.
+ */
 const ONLY: Record<string, string> = {
   "accounts.email": "account_id in (select account_id from organization_members)",
 };
 
-/** Every field that strangers fill, as `table.column`. */
+/** Every column that attackers can fill, as `table.column`. */
 export const FIELDS = Object.entries(FILLED).flatMap(([table, columns]) =>
   columns.map((column) => ({ table, column, name: `${table}.${column}` })),
 );
 
 /**
- * Writes a text into every such field of every row that has a value. It bypasses the API, which would refuse
- * much of it. A number after the text distinguishes rows whose values must differ. A row has the same number
- * in every world. Otherwise, a certificate would match its request's scopes in one world only.
+ * Writes a text into every such column of every row that has a value. Bypasses the API, which would refuse
+ * many of these texts. A number after the text distinguishes rows whose values must differ. A row has the
+ * same number in every world. Otherwise, a certificate would match its request's scopes in one world only.
  */
 export async function fill(db: Database, textFor: (field: string) => string): Promise<void> {
   for (const { table, column, name } of FIELDS) {
@@ -67,7 +69,9 @@ export async function fill(db: Database, textFor: (field: string) => string): Pr
   }
 }
 
-/** Turns an account's agents and requests into ones that cluster objects declare. Returns a request's id. */
+/**
+ * Makes an account's agents and requests look as if cluster objects declared them. Returns a request's id.
+ */
 async function declare(db: Database, account_id: string): Promise<string> {
   const object = { external_id: db.raw("'c1.' || agent_id"), object_name: "an object" };
   await db("platforms").where({ account_id }).update({ object_namespace: "shop" });
@@ -79,7 +83,7 @@ async function declare(db: Database, account_id: string): Promise<string> {
   return String(request?.request_id);
 }
 
-/** Creates a viewer for every page. Pages of one kind share their viewer. */
+/** Creates a viewer for every page. Pages of the same kind share a viewer. */
 export async function everybody(api: PlatformApi): Promise<Map<string, { seen: Seen; path: string }>> {
   const kinds = new Map<unknown, Seen>();
   const found = new Map<string, { seen: Seen; path: string }>();

@@ -14,7 +14,7 @@ const ODD = [
   "a\u202eb",
   "2026-02-30",
 ];
-/** Words of validators and of the API that are meant for programs. */
+/** Matches words of validators and of the API that are meant for programs. */
 const RAW =
   /Too (?:small|big)|expected|Invalid (?:input|option)|\bbody\b|invalid_|canonical|\b[a-z]+_[a-z_]+\b|idempotency|nothing was decided|\u202e/i;
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the fields of a page that people type into, by form. */
+/** Returns the fields of a page in which people enter text, by form. */
 function typedFields({ text }: Shown): [string, string][] {
   return [...text.matchAll(/<form [^>]*method="post"[^>]*>(.*?)<\/form>/gs)].flatMap(([, content = ""]) => {
     const form = /name="form" value="([^"]*)"/.exec(content)?.[1] ?? "";
@@ -43,7 +43,7 @@ function saidOf({ text }: Shown): string[] {
 }
 
 test.each(consolePages.filter((page) => "forms" in page).map(({ id }) => id))(
-  "%s shows errors in words for people, whatever is typed",
+  "page %s shows errors in words for people, whatever is entered",
   async (id) => {
     await api.db("rate_limits").delete();
     const seen = await viewerOf(api, visits[id]?.viewer ?? "nobody");

@@ -7,7 +7,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { tablesThatHold } from "./stored.ts";
 
 const making = new Set(declaredRoutes.filter(({ showsSecret }) => showsSecret).map(({ id }) => id as string));
-/** Pages that show secrets. A page that is missing in FORMS fails. */
+/** Pages that show secrets. A page that is missing in FORMS fails the test. */
 const pages = consolePages.filter(({ operations }) => operations.some((id) => making.has(id)));
 const FORMS: Record<string, [form: string, values: Record<string, string | string[]>]> = {
   new_platform: ["register", { name: "Shop", default_allowed_scopes: ["data:read"] }],
@@ -21,14 +21,14 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the contents of a page's boxes for secrets. */
+/** Returns the contents of the elements that show secrets on a page. */
 function secretsOn({ text }: Shown): string[] {
   return [...text.matchAll(/<div class="secret">.*?<pre [^>]*>([^<]*)<\/pre>/gs)].map(([, secret = ""]) =>
     unescaped(secret),
   );
 }
 
-/** Returns the text of all pages of the console that links lead to from here. */
+/** Returns the text of all console pages that can be reached through links from this page. */
 async function reachable(seen: Seen, from: string): Promise<string> {
   const known = new Set<string>();
   const waiting = ["/console", from, "/console/history", "/console/history/export?format=ndjson"];
@@ -50,7 +50,7 @@ test("this file lists every page that creates secrets", () => {
   expect(pages.map(({ id }) => id).sort()).toEqual(Object.keys(FORMS).sort());
 });
 
-describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
+describe.each(pages.map(({ id }) => id))("a secret from page %s", (id) => {
   let seen: Seen;
   let form: Shown;
   let path: string;
@@ -80,7 +80,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
     expectNone((await browserOf(api, seen.client).open(path)).text);
   });
 
-  test("does not appear for another session of its person that sends the same form", async () => {
+  test("does not appear if another session of the same person sends the same form", async () => {
     const { body } = await seen.client.get("/v1/auth/session");
     const other = browserOf(api);
     const held = await signIn(other, String(body.email));
@@ -93,7 +93,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
     expectNone((await there.send(name, { ...values, key })).text);
   });
 
-  test("appears on no page that links lead to, in no table and in no log line", async () => {
+  test("appears on no page that can be reached through links, in no table and in no log line", async () => {
     expectNone(await reachable(seen, path));
     for (const secret of secrets) expect(await tablesThatHold(api.db, secret)).toEqual([]);
     expectNone(api.lines.join(""));
@@ -101,7 +101,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
   });
 });
 
-test("session tokens and codes are in no table, no address and no log line", async () => {
+test("session tokens and codes are in no table, no URL and no log line", async () => {
   const browser = browserOf(api);
   const email = "logged@example.test";
   const shown = await signIn(browser, email);
@@ -114,7 +114,7 @@ test("session tokens and codes are in no table, no address and no log line", asy
     expect(api.lines.join("").includes(token)).toBe(false);
     expect(shown.path).not.toContain(token);
   }
-  // The development mailbox logs a mail's first line. That must be the line with the code.
+  // The development mailbox logs the first line of a message, which must contain the code.
   expect(code).toMatch(/^\d{6}$/);
   expect(api.lines.filter((line) => line.includes(code) && !line.includes("mail for"))).toEqual([]);
 });

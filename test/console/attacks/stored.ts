@@ -1,6 +1,6 @@
 import type { Database } from "../../../src/db/database.ts";
 
-/** Tables that viewing changes too, because they count calls. */
+/** Tables that even viewing a page changes, because they count calls. */
 const COUNTED = ["rate_limits"];
 
 async function tablesOf(db: Database): Promise<string[]> {
@@ -10,10 +10,7 @@ async function tablesOf(db: Database): Promise<string[]> {
   return rows.map(({ name }: { name: string }) => name);
 }
 
-/**
- * Returns the content of the database as one hash for each table. A refused call must leave every hash
- * unchanged.
- */
+/** Returns one hash of the content of each database table. A refused call must leave every hash unchanged. */
 export async function stored(db: Database): Promise<Record<string, string>> {
   const names = await tablesOf(db);
   const hashes = names
@@ -26,7 +23,7 @@ export async function stored(db: Database): Promise<Record<string, string>> {
   return Object.fromEntries(rows.map(({ name, hash }: { name: string; hash: string }) => [name, hash]));
 }
 
-/** Returns the tables that contain a text, as text or as bytes. */
+/** Returns the tables that contain this string, as text or as bytes. */
 export async function tablesThatHold(db: Database, text: string): Promise<string[]> {
   const found = await Promise.all(
     (await tablesOf(db)).map(async (name) => {

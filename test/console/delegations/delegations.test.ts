@@ -37,7 +37,7 @@ describe("the list of delegations", () => {
     expect((await fresh.open("/console/delegations?state=whatever")).status).toBe(400);
   });
 
-  test('begins with the delegation that ends next when it is filtered by "ends soon"', async () => {
+  test('begins with the delegation that expires next if it is filtered by "ends soon"', async () => {
     const seen = await delegationViewer(api, { seconds: 3_600 });
     api.clock.advance(10);
     const { connection, agent } = seen.ids;
@@ -53,7 +53,7 @@ describe("the list of delegations", () => {
     expect(await orderOf("state=ending")).toEqual([seen.ids.cert, later.body.cert_id]);
   });
 
-  test("shows a delegation as ended when its last second is over", async () => {
+  test("shows a delegation as expired when its last second is over", async () => {
     const seen = await delegationViewer(api, { seconds: 100 });
     api.clock.advance(100);
     expect((await seen.open(`/console/delegations/${seen.ids.cert}`)).words).toContain(
@@ -64,8 +64,8 @@ describe("the list of delegations", () => {
   });
 });
 
-describe("a delegation", () => {
-  test("shows its content in sentences, its state, its chain and its last decisions", async () => {
+describe("the page about a delegation", () => {
+  test("shows the delegation's content in sentences, its state, its chain and its latest decisions", async () => {
     const seen = await delegationViewer(api);
     const { words, text } = await seen.open(`/console/delegations/${seen.ids.cert}`);
     for (const said of [
@@ -89,7 +89,7 @@ describe("a delegation", () => {
     expect(text.match(/<tr role="row"><th scope="row"/g)).toHaveLength(10);
   });
 
-  test("can be downloaded as the signed file", async () => {
+  test("offers the signed file for download", async () => {
     const seen = await delegationViewer(api);
     const file = await seen.open(`/console/delegations/${seen.ids.cert}/certificate.json`);
     expect(file.headers.get("content-disposition")).toBe(`attachment; filename="${seen.ids.cert}.json"`);
@@ -97,7 +97,7 @@ describe("a delegation", () => {
     expect(JSON.parse(file.text)).toEqual(shown.body.cert_json);
   });
 
-  test("shows that its signature is invalid", async () => {
+  test("says that the delegation's signature is invalid", async () => {
     const seen = await delegationViewer(api);
     const own = { cert_id: seen.ids.cert ?? "" };
     const row = await api.db("certificates").where(own).first("cert_json");
@@ -108,7 +108,7 @@ describe("a delegation", () => {
     expect(words).not.toContain("its signature holds");
   });
 
-  test("shows that one of its keys is no longer the registered one", async () => {
+  test("says that a key of the delegation is no longer the registered key", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/delegations/${seen.ids.cert}`;
     const other = await delegationViewer(api);
@@ -136,7 +136,7 @@ describe("a delegation", () => {
     expect((await seen.open(path)).words).toContain("not the key of this agent");
   });
 
-  test("stays hidden from other accounts", async () => {
+  test("does not exist for other accounts", async () => {
     const { ids } = await delegationViewer(api);
     const other = await delegationViewer(api);
     for (const path of ["", "/revoke", "/certificate.json"]) {
@@ -147,7 +147,7 @@ describe("a delegation", () => {
 });
 
 describe("revoking a delegation", () => {
-  test("shows what it stops, keeps the reason, and can be repeated", async () => {
+  test("shows what the revocation stops, keeps the reason, and can be repeated", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/delegations/${seen.ids.cert}`;
     const [asked, other] = [await seen.open(`${path}/revoke`), await seen.open(`${path}/revoke`)];
@@ -171,7 +171,7 @@ describe("revoking a delegation", () => {
     expect((await seen.open(`${path}/revoke`)).words).toContain("It is revoked already.");
   });
 
-  test("immediately denies proofs that were made before", async () => {
+  test("immediately denies proofs that were made before the revocation", async () => {
     const seen = await delegationViewer(api);
     const { agent, connection, cert, key } = seen.ids;
     const call = async (path: string, body?: unknown) => {
@@ -210,7 +210,7 @@ describe("revoking a delegation", () => {
     expect(words).toContain("does not ask again automatically");
   });
 
-  test.each(["owner", "approver"] as const)("can be done by the %s", async (role) => {
+  test.each(["owner", "approver"] as const)("can be done by the role %s", async (role) => {
     const seen = await delegationViewer(api);
     const { client } = await addMember(api, seen.ids.account ?? "", role);
     const browser = browserOf(api, client);
@@ -223,7 +223,7 @@ describe("revoking a delegation", () => {
   });
 
   test.each(["developer", "auditor"] as const)(
-    "cannot be done by the %s, who may only read",
+    "cannot be done by the role %s, which may only read",
     async (role) => {
       const seen = await delegationViewer(api);
       const { client } = await addMember(api, seen.ids.account ?? "", role);
@@ -246,7 +246,7 @@ describe("revoking a delegation", () => {
   );
 });
 
-describe("strangers' text", () => {
+describe("text from untrusted parties", () => {
   const paths = ["", "/revoke"];
   const shownAs = async (told: Parameters<typeof delegationViewer>[1]) => {
     const seen = await delegationViewer(api, told);

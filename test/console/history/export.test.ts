@@ -22,7 +22,7 @@ const linesOf = (text: string) =>
     .split("\n")
     .map((line) => JSON.parse(line) as Line);
 
-/** Creates a long history with the same moments as an ordinary one. */
+/** Creates a history with this number of events, all at the same few times. */
 async function longHistory(number: number): Promise<HistoryViewer> {
   const seen = await historyViewer(api);
   await api.db.raw(
@@ -36,7 +36,7 @@ async function longHistory(number: number): Promise<HistoryViewer> {
   return seen;
 }
 
-/** Parses the cells of a CSV text (RFC 4180), independently of the code that wrote it. */
+/** Parses the cells of a CSV file (RFC 4180), independently of the code that wrote the file. */
 function cellsOf(text: string): string[][] {
   return [...text.matchAll(/((?:"(?:[^"]|"")*",?)+)\r\n/g)].map(([, line = ""]) =>
     [...line.matchAll(/"((?:[^"]|"")*)"/g)].map(([, cell = ""]) => cell.replaceAll('""', '"')),
@@ -44,7 +44,7 @@ function cellsOf(text: string): string[][] {
 }
 
 describe("the history as a file", () => {
-  test("has a line for each event over many pages, newest first, and says that it is complete", async () => {
+  test("has a line for each event over many pages, newest first, and says that the file is complete", async () => {
     const seen = await longHistory(2_500);
     const file = await seen.client.get(`${PATH}?format=ndjson`);
     expect(file.headers.get("content-type")).toBe("application/x-ndjson");
@@ -82,7 +82,7 @@ describe("the history as a file", () => {
     ]);
   });
 
-  test("shows that it is incomplete if it breaks off", async () => {
+  test("can be recognized as incomplete if the download is aborted", async () => {
     const seen = await longHistory(3_000);
     const cookie = `service_session=${seen.client.cookie("service_session")}`;
     const broken = await new Promise<{ error?: unknown; text: string }>((resolve) => {
@@ -105,7 +105,7 @@ describe("the history as a file", () => {
     expect(cellsOf(broken.text).length).toBeLessThan(3_004);
   });
 
-  test("allows one person three downloads at the same time, without affecting others", async () => {
+  test("allows one person three concurrent downloads, without affecting others", async () => {
     const seen = await longHistory(20_000);
     const cookie = `service_session=${seen.client.cookie("service_session")}`;
     const slow = () =>
@@ -130,7 +130,7 @@ describe("the history as a file", () => {
     }
   });
 
-  test("answers HEAD without content", async () => {
+  test("has no content in the answer to HEAD", async () => {
     const seen = await historyViewer(api);
     const answer = await seen.client.call("HEAD", `${PATH}?format=csv`);
     expect([answer.status, answer.text]).toEqual([200, ""]);

@@ -13,7 +13,7 @@ afterAll(() => api.stop());
 /** Returns the ids of the events that a page lists. */
 const listed = (text: string) => [...text.matchAll(/data-row="([^"]*)"/g)].map(([, id = ""]) => id);
 
-describe("the history", () => {
+describe("the history page", () => {
   test("lists events newest first, with names and words", async () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open("/console/history");
@@ -26,7 +26,7 @@ describe("the history", () => {
   });
 
   test("has a filter for each field of its form, with whole days in UTC", async () => {
-    // Every event of the viewer is of today.
+    // All events of the viewer must be from today.
     if (api.clock.now().getTime() % 86_400_000 < 600_000) api.clock.advance(600);
     const seen = await historyViewer(api);
     const { allowed, denied, presented, elsewhere, agentId, certId } = seen.ids;
@@ -53,7 +53,7 @@ describe("the history", () => {
     }
   });
 
-  test("explains an empty list, and an invalid filter", async () => {
+  test("explains an empty list and an invalid filter", async () => {
     const { client } = await api.person();
     const open = (query: string) => browserOf(api, client).open(`/console/history${query}`);
     expect((await open("")).words).toContain("Nothing was decided yet.");
@@ -75,21 +75,21 @@ describe("the history", () => {
     expect(second.words).toContain("Back to the beginning");
   });
 
-  test("sends nothing when the open list is up to date, and the whole list otherwise", async () => {
+  test("sends nothing if the open list is up to date, otherwise the whole list", async () => {
     const seen = await historyViewer(api);
     const recent = await seen.decide(3);
     const shown = await seen.open("/console/history");
     const poll = shown.element("part that is brought up to date", /hx-get="([^"]*)"/);
     const ask = () => seen.client.call("GET", poll, { headers: { "hx-request": "true" } });
     expect([(await ask()).status, (await ask()).text]).toEqual([204, ""]);
-    // An event that was written later for an earlier moment counts too.
+    // An event that was written later with an earlier time counts too.
     const late = await seen.decide(5);
     const answer = await ask();
     expect(answer.status).toBe(200);
     expect(listed(answer.text).slice(0, 2)).toEqual([recent, late]);
   });
 
-  test("opens for roles that may read it, and for organizations at their own address", async () => {
+  test("opens for roles that may read it, and for organizations at their own URL", async () => {
     const owner = await api.person({ organization_name: "Example Bank" });
     const stranger = await api.person();
     const path = `/console/for/${owner.accountId}/history`;
@@ -97,7 +97,7 @@ describe("the history", () => {
     expect((await browserOf(api, stranger.client).open(path)).status).toBe(403);
   });
 
-  test("escapes strangers' text", async () => {
+  test("escapes text from untrusted parties", async () => {
     const plain = await historyViewer(api);
     const pages = (ids: Record<string, string>) => [
       "/console/history",
@@ -131,8 +131,8 @@ describe("the history", () => {
   });
 });
 
-describe("an event", () => {
-  test("with a denial shows why, rule by rule, and what would have been needed", async () => {
+describe("the page about an event", () => {
+  test("shows for a denial the reason, each rule, and what would have been needed", async () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open(`/console/history/${seen.ids.denied}`);
     expect(words).toContain("It was denied");
@@ -146,7 +146,7 @@ describe("an event", () => {
     expect(text).toContain(`href="/console/platforms/${seen.ids.platformId}"`);
   });
 
-  test("without a denial shows no missing authority, and a presented proof shows no rules", async () => {
+  test("shows no missing authority for an allowed decision, and no rules for a proof that was only presented", async () => {
     const seen = await historyViewer(api);
     const allowed = await seen.open(`/console/history/${seen.ids.allowed}`);
     expect(allowed.words).toContain("It was allowed");
@@ -160,7 +160,7 @@ describe("an event", () => {
     expect(elsewhere.words).not.toContain("Receipt");
   });
 
-  test("stays hidden from other accounts", async () => {
+  test("does not exist for other accounts", async () => {
     const seen = await historyViewer(api);
     const other = await historyViewer(api);
     for (const path of ["", "/receipt"]) {

@@ -20,7 +20,7 @@ async function downloaded() {
 }
 
 describe("a receipt", () => {
-  test("downloads as exactly the bytes that its hash covers", async () => {
+  test("can be downloaded as exactly the bytes that its hash covers", async () => {
     const { seen, file } = await downloaded();
     expect(file.headers.get("content-disposition")).toBe(
       `attachment; filename="receipt-${seen.ids.denied}.json"`,
@@ -31,7 +31,7 @@ describe("a receipt", () => {
     expect(words).toContain("The receipt has its hash");
   });
 
-  test("shows a warning if it was changed in the database", async () => {
+  test("causes a warning if it was changed in the database", async () => {
     const { seen } = await downloaded();
     const row = api.db("audit_events").where({ event_id: seen.ids.denied ?? "" });
     await row.update({ receipt: api.db.raw("replace(receipt, 'deny', 'allow')") });
@@ -40,7 +40,7 @@ describe("a receipt", () => {
     expect(words).not.toContain("The receipt has its hash");
   });
 
-  test("shows the outcome that the application reported", async () => {
+  test("appears with the outcome that the application reported", async () => {
     const { seen } = await downloaded();
     for (const detail of XSS_CORPUS.slice(0, 3)) {
       const id = await seen.decide(50);
@@ -63,7 +63,7 @@ describe("a receipt", () => {
 });
 
 describe("a pasted receipt", () => {
-  test("counts as genuine as downloaded, or as the API returns it, for every viewer", async () => {
+  test("counts as genuine for every viewer, as downloaded or as the API returns it", async () => {
     const { seen, file } = await downloaded();
     const answer = await seen.client.get(`/v1/service/receipts/${seen.ids.denied}`);
     const stranger = browserOf(api, (await api.person()).client);
@@ -96,7 +96,7 @@ describe("a pasted receipt", () => {
     '{"a":1,"a":2}',
     '{"receipt":{}}',
     "{".repeat(900),
-  ])("%s is refused beside its field", async (receipt) => {
+  ])("causes an error at its field if it is %s", async (receipt) => {
     const { client } = await api.person();
     const page = await browserOf(api, client).open(PATH);
     const refused = await page.send("check", { receipt });
@@ -105,7 +105,7 @@ describe("a pasted receipt", () => {
     expect(refused.text).toContain('aria-invalid="true"');
   });
 
-  test("escapes strangers' text, and requires the form's token", async () => {
+  test("escapes text from untrusted parties, and requires the form's token", async () => {
     const { client } = await api.person();
     const page = await browserOf(api, client).open(PATH);
     for (const strange of XSS_CORPUS) {

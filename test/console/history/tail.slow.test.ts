@@ -73,7 +73,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("shows that it is out of date while updates are refused, and not after the next answer", async () => {
+  test("says that it is out of date while updates are refused, but not after the next successful update", async () => {
     const { window, page, rows } = await open();
     await page.clock.install();
     await page.goto(`${api.url}/console/history`);
@@ -111,7 +111,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("runs its scripts in a background tab too, where nothing is drawn", async () => {
+  test("runs its scripts even in a background tab, where nothing is drawn", async () => {
     const { window, page } = await open();
     await page.addInitScript(`{
       globalThis.requestAnimationFrame = () => 0;
@@ -122,7 +122,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("has a link to newer events where no scripts run, and its files can be downloaded", async () => {
+  test("has a link to newer events if scripts do not run, and its files can be downloaded", async () => {
     const { seen, window, page, rows } = await open(false);
     await page.goto(`${api.url}/console/history?result=allow`);
     expect(await page.getByRole("button", { name: "Stop updating" }).isVisible()).toBe(false);

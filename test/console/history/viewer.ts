@@ -7,7 +7,7 @@ import { delegated, type PlatformApi, registerPlatform } from "../../support/pla
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** Strangers' text in a history. */
+/** Text from untrusted parties in a history. */
 export type Strange = {
   scope: string;
   reason: string;
@@ -18,12 +18,12 @@ export type Strange = {
 
 export type HistoryViewer = Seen & {
   accountId: string;
-  /** Writes an event that is `age` seconds old, as a decision would. Returns its id. */
+  /** Writes an event that is `age` seconds old, as a decision would. Returns the event's id. */
   decide(age: number, fields?: Partial<AuditEventRow>): Promise<string>;
 };
 
 /**
- * Creates a person with an agent and a history: an allow, a denial, an undecided proof, and a decision at
+ * Creates a person with an agent and a history: an allow, a denial, an undecided proof, and a decision for
  * another account.
  */
 export async function historyViewer(

@@ -3,16 +3,16 @@ import { callsOf } from "../../proofs/application.ts";
 import { createAgent, type PlatformApi } from "../../support/platform_world.ts";
 import type { Traveller } from "./traveller.ts";
 
-/** The values that a page shows for an application: its API key, its connection, and its webhook secret. */
+/** The values that pages show for an application: its API key, connection id, and webhook secret. */
 export type Told = { apiKey: string; connectionId: string; webhookSecret: string };
 
 /** An application with its own agent. */
 export type Shop = ReturnType<typeof callsOf> & {
-  /** Returns the result when its agent wants something now: decision and reason, or the error. */
+  /** Lets the agent request an action now. Returns the decision and its reason, or the error. */
   decide(scope: string, context?: Record<string, unknown>): Promise<string>;
 };
 
-/** Registers a platform through the pages, starting at home, and returns its secrets. */
+/** Registers a platform through the pages, starting at the home page. Returns its secrets. */
 export async function registerShop(traveller: Traveller): Promise<Told> {
   const { page } = traveller;
   await traveller.go("Platforms");
@@ -36,7 +36,7 @@ export async function registerShop(traveller: Traveller): Promise<Told> {
   return { apiKey, connectionId, webhookSecret };
 }
 
-/** Creates the agent of the application with that key. */
+/** Creates the agent of the application that has this API key. */
 export async function startShop(api: PlatformApi, told: Told): Promise<Shop> {
   const client = api.client();
   const calls = callsOf(client, told, await createAgent(client, told));
@@ -50,7 +50,9 @@ export async function startShop(api: PlatformApi, told: Told): Promise<Shop> {
   };
 }
 
-/** Requests authority for the application's agent on the agent's page, and opens the request from home. */
+/**
+ * Requests a delegation on the page about the application's agent, and opens the request from the home page.
+ */
 export async function askFor(traveller: Traveller, scopes: RegExp[], days = ""): Promise<void> {
   await traveller.go("Agents");
   await traveller.at("Agents");

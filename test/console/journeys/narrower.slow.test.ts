@@ -6,7 +6,7 @@ import { journeys, WAYS } from "./world.ts";
 describe.skipIf(program === undefined)("approving less than was requested (needs Debian's chromium)", () => {
   const world = journeys();
 
-  test.each(WAYS)("makes the withheld part denied: $width px, scripts $scripts", (look) =>
+  test.each(WAYS)("makes the withheld scopes denied: $width px, scripts $scripts", (look) =>
     world.travel(look, async (traveller) => {
       const { page, scripts, complaints } = traveller;
       await traveller.signUp();
@@ -19,14 +19,14 @@ describe.skipIf(program === undefined)("approving less than was requested (needs
       await page.locator("summary", { hasText: "Amount" }).click();
       await traveller.fill("At most", "25");
       await traveller.fill("Currency", "EUR");
-      // With scripts, each change updates the preview, the last one when the field loses focus.
+      // With scripts, each change updates the preview, the last change when the field loses focus.
       if (scripts) await page.getByLabel("Currency").blur();
       else await traveller.press("Preview");
       const preview = page.getByRole("region", { name: "What the certificate will say" });
       await preview.getByText("the amount is at most 25 EUR").waitFor();
       expect(await preview.textContent()).toContain("payments:send");
       expect(await preview.textContent()).not.toContain("refund");
-      // A slow reader sees the preview of an amount without its currency. The browser reports that refusal.
+      // If the browser is slow, it previews an amount without its currency. The API refuses that with a 400.
       const others = complaints.filter((said) => !said.includes("400"));
       complaints.splice(0, complaints.length, ...others);
       await traveller.at("shop-bot asks for authority");

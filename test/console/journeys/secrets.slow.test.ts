@@ -6,7 +6,8 @@ import { registerShop } from "./application.ts";
 import { journeys, WAYS } from "./world.ts";
 
 /**
- * Whether one of a request's signatures is made with a secret, according to the Standard Webhooks library.
+ * Returns whether one of a request's signatures was made with this secret, according to the Standard Webhooks
+ * library.
  */
 function isSignedWith({ headers, body }: Received, secret: string): boolean {
   const at = new Date(Number(headers["webhook-timestamp"]) * 1000);
@@ -28,7 +29,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       await traveller.signUp();
       const { webhookSecret } = await registerShop(traveller);
       receiver.secret = webhookSecret;
-      // Events from before there is a callback URL are sent nowhere.
+      // Events from before the callback URL was set are sent nowhere.
       await world.worker.run();
       await traveller.follow("Callback");
       await traveller.at("Callback of Shop");
@@ -39,7 +40,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       await traveller.follow("Webhook secret");
       await traveller.at("Webhook secret of Shop");
 
-      /** Creates a secret on the page, and continues with the second step. */
+      /** Creates a secret on the page, and continues to the second step. */
       const nextSecret = async (button: string) => {
         await traveller.press(button);
         await traveller.at("The next webhook secret");
@@ -50,13 +51,13 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         expect(await page.content()).not.toContain(secret);
         return secret;
       };
-      /** Sends a test event from the page, and returns which of the secrets signed it. */
+      /** Sends a test event from the page, and returns the secrets that signed it. */
       const signedBy = async (...secrets: string[]) => {
         await traveller.press("Send a test event");
         await page.getByText("On its way").waitFor();
         await world.worker.run();
         if (!traveller.scripts) await traveller.follow("Look again");
-        // Search only the result. The latest tests below it show earlier answers.
+        // Search only the test's result. The list below it shows the responses to earlier tests.
         await page.locator("#test").getByText("HTTP 204").waitFor();
         const received = receiver.requests.at(-1) as Received;
         expect(received.event.event).toBe("callback.test");
@@ -83,7 +84,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       expect(await signedBy(second, third)).toEqual([true, true]);
       world.api.clock.advance(3_601);
       await page.reload();
-      // The session has ended meanwhile. Without scripts, a button renews it.
+      // The session has expired in the meantime. Without scripts, a button renews it.
       if (!traveller.scripts) await traveller.press("Continue");
       await traveller.at("Callback of Shop");
       expect(await signedBy(second, third)).toEqual([false, true]);
@@ -99,7 +100,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         const path = `/v1/service/connections/${connectionId}/agents`;
         return (await world.api.client().get(path, { headers: { "x-service-api-key": key } })).status;
       };
-      /** Replaces the key. `choice` is the grace period of the former one. */
+      /** Replaces the API key. `choice` selects the grace period of the former key. */
       const replace = async (choice: RegExp) => {
         await traveller.follow("Replace the API key");
         await traveller.at("Replace the API key");

@@ -4,28 +4,28 @@ import type { ReceivedMail } from "../../support/smtp.ts";
 import { violations } from "../support/axe.ts";
 import type { Look, Window } from "../support/window.ts";
 
-/** A person who finds their way only by what the pages show. */
+/** A person in a browser who uses only what the pages show. */
 export type Traveller = {
   page: Page;
   email: string;
   scripts: boolean;
-  /** Complaints of the browser. `at` fails if there are any. */
+  /** Warnings and errors from the browser. `at` fails if there are any. */
   complaints: string[];
   /**
-   * Waits for the page with this heading, and checks it: no complaints, no wider than its window and, where
-   * scripts run, no axe violation.
+   * Waits for the page with this heading. Checks that it causes no browser warnings, is no wider than its
+   * window and, with scripts, has no axe violation.
    */
   at(heading: string | RegExp): Promise<void>;
-  /** Chooses an entry of the navigation, which narrow screens show behind a button. */
+  /** Opens an entry of the navigation, which narrow screens show behind a button. */
   go(entry: string): Promise<void>;
   follow(link: string | RegExp): Promise<void>;
   press(button: string): Promise<void>;
   fill(label: string, value: string): Promise<void>;
   /** Returns the text of the page's content. */
   read(): Promise<string>;
-  /** Returns a row of a table by a text in it. */
+  /** Returns the table row that contains this text. */
   row(text: string | RegExp): Locator;
-  /** Opens the start page, and an account with the code from the mail. */
+  /** Opens the start page, and signs up with the code from the email. */
   signUp(): Promise<void>;
 };
 

@@ -16,16 +16,16 @@ export const WAYS: Look[] = WIDTHS.flatMap((width) =>
   [true, false].map((scripts) => ({ width, scripts, theme: "light" as const })),
 );
 
-/** The environment of journeys. */
+/** The service and the tools that journeys use. */
 export type World = {
   api: PlatformApi;
-  /** The worker's parts, which run when the test calls them. */
+  /** The worker's parts. They run only when the test calls them. */
   worker: Harness;
   /** Runs `journey` for a new person in a new Chromium window, and closes the window afterwards. */
   travel(look: Look, journey: (traveller: Traveller) => Promise<void>): Promise<void>;
 };
 
-/** Starts the service with its pages, SMTP mail, a worker and Chromium, for all tests of a file. */
+/** Starts the service with its pages, an SMTP server, a worker and Chromium, for all tests of a file. */
 export function journeys(): World {
   const world = {} as World;
   let smtp: SmtpReceiver;

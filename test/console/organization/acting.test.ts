@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the header of a page, with its links. */
+/** Returns the texts and links in a page's header. */
 function headerOf(text: string) {
   const header = /<header.*?<\/header>/s.exec(text)?.[0] ?? "";
   const links = [...header.matchAll(/<a href="([^"]*)"([^>]*)>(.*?)<\/a>/g)];
@@ -66,8 +66,8 @@ describe("the account that a person acts for", () => {
     expect(await to(auditor.client, `${start}/organization/domains/${ids.domain}`, "Ada Lovelace")).toBe(
       "/console",
     );
-    // Another organization has the same name. The last link belongs to the organization that was joined
-    // later.
+    // Another organization has the same name. The last link belongs to the organization that the person
+    // joined later.
     expect(await to(other.owner.client, "/console/organization/settings", "Analytical Engines")).toBe(
       `${start}/organization`,
     );
@@ -79,7 +79,7 @@ describe("the account that a person acts for", () => {
     );
   });
 
-  test("requires a membership, and others see an explanation", async () => {
+  test("requires a membership. Others see an explanation.", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}`;
@@ -99,7 +99,7 @@ describe("the account that a person acts for", () => {
     expect(gone.text).toContain('href="/console/account"');
   });
 
-  test("may be missing: a person who left the organization that they opened sees what they may join", async () => {
+  test("may be missing: a person who left the organization that they opened sees how to join others", async () => {
     const { owner } = await organizationOf(api);
     const browser = browserOf(api, owner.client);
     const invite = await browser.open("/console/organization/invite");
@@ -129,7 +129,7 @@ describe("the account that a person acts for", () => {
 });
 
 describe("low credit", () => {
-  test("appears on every page of its account, for every role, with whom to ask for more", async () => {
+  test("appears on every page of its account, for every role, with the contact for more credit", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}`;
@@ -177,7 +177,7 @@ describe("low credit", () => {
     expect((await browser.open(next)).words).toContain("Credit to begin with +10.00");
   });
 
-  test("comes with a contact page, or with a general text if there is no contact", async () => {
+  test("appears with a link to the contact page, or with a general text if there is no contact", async () => {
     const { whomToAsk } = await import("../../../src/console/pages/credit.ts");
     const { texts } = await import("../../../src/console/texts/texts.ts");
     const ask = (contact: string | undefined) => String(whomToAsk({ contact, texts } as never));

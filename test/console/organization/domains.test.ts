@@ -59,7 +59,7 @@ describe("a domain", () => {
     ]);
   });
 
-  test("shows since when its record is missing, and what happens to its platforms", async () => {
+  test("appears with the time since when its record has been missing, and what happens to its platforms", async () => {
     const { open, person } = await organization();
     const domain = `${randomUUID()}.example.com`;
     const added = await (await open("/console/organization/domains")).send("add", { domain });
@@ -95,7 +95,7 @@ describe("a domain", () => {
   });
 });
 
-describe("strangers' text", () => {
+describe("text from untrusted parties", () => {
   const paths = ["", "/members/{member}", "/leave", "/activity", "/settings"].map(
     (path) => `/console/organization${path}`,
   );

@@ -13,7 +13,7 @@ describe.skipIf(program === undefined)("the header in Chromium (needs Debian's c
   });
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "leads everywhere, and to another account, by keyboard: $width px, scripts $scripts",
+    "leads to every page and to another account by keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const { approver } = await organizationOf(api, {
         organization: "Analytical Engines of Greater London",
@@ -52,7 +52,7 @@ describe.skipIf(program === undefined)("the header in Chromium (needs Debian's c
     },
   );
 
-  test("keeps the code of an invitation's link until its person has signed in", async () => {
+  test("keeps the code from an invitation link until the invited person has signed in", async () => {
     const { approver } = await organizationOf(api);
     const code = "0123456789abcdef".repeat(4);
     const window = await openWindow(browser, api, { look: { width: 1440, theme: "light" } });

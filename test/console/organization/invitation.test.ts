@@ -22,7 +22,7 @@ afterAll(async () => {
   await smtp.stop();
 });
 
-/** Returns the text of the newest mail to an address. */
+/** Returns the text of the newest email to an address. */
 function mailTo(email: string): string {
   const { raw = "" } = smtp.mails.findLast(({ to }) => to.includes(email)) ?? {};
   const text = raw.slice(raw.indexOf("\r\n\r\n") + 4).replaceAll("=\r\n", "");
@@ -46,7 +46,7 @@ async function signUp(from: Shown, email: string, organization?: string): Promis
   return named.send("account", type);
 }
 
-test("a person without an account gets from the mail to what the role allows", async () => {
+test("a person without an account can follow the invitation email up to the first action that the role allows", async () => {
   const owner = browserOf(api);
   await signUp(await owner.open(SIGN_IN), "owner@example.test", "Analytical Engines");
   const invite = await owner.open("/console/organization/invite");
@@ -84,7 +84,7 @@ test("a person without an account gets from the mail to what the role allows", a
   expect([twice.status, twice.words]).toEqual([400, expect.stringContaining("The code is wrong, was used")]);
 });
 
-test("a code is valid only for the person of its address, and no other person learns whose it is", async () => {
+test("a code is valid only for the person with its address, and nobody else learns whose code it is", async () => {
   const owner = browserOf(api);
   await signUp(await owner.open(SIGN_IN), "second@example.test", "Secret Society");
   await (await owner.open("/console/organization/invite")).send("invite", {
@@ -105,7 +105,7 @@ test("a code is valid only for the person of its address, and no other person le
   }
 });
 
-test("a mail that could not be sent is reported beside the address, and nobody is invited", async () => {
+test("an email that could not be sent is reported next to the address, and nobody is invited", async () => {
   const { open, ids } = await organizationOf(plain);
   const owner = browserOf(api);
   await signUp(await owner.open(SIGN_IN), "fifth@example.test", "Engines");

@@ -13,8 +13,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-describe("an organization", () => {
-  test("shows its members, its invitations, and what each role may do", async () => {
+describe("the organization pages", () => {
+  test("show the members, the invitations, and what each role may do", async () => {
     const { open, owner, approver, ids } = await organizationOf(api);
     const { words, text } = await open("/console/organization");
     expect(words).toContain("Analytical Engines · Deputize");
@@ -32,14 +32,14 @@ describe("an organization", () => {
     expect(seenBy.words).not.toContain("Invitations that wait");
   });
 
-  test("does not appear in the navigation of a personal account, and its address says so", async () => {
+  test("do not appear in the navigation of a personal account, which gets an explanation at their URL", async () => {
     const browser = browserOf(api, (await api.person()).client);
     expect((await browser.open("/console")).text).not.toContain("/console/organization");
     const shown = await browser.open("/console/organization");
     expect([shown.status, shown.words]).toEqual([403, expect.stringContaining("This is for organizations")]);
   });
 
-  test("can be renamed, and can switch four eyes on and off", async () => {
+  test("rename the organization, and switch four eyes on and off", async () => {
     const { open, owner } = await organizationOf(api);
     const settings = await open("/console/organization/settings");
     const renamed = await settings.send("rename", { organization_name: "Difference Engines" });
@@ -59,7 +59,7 @@ describe("an organization", () => {
     expect((await owner.client.get("/v1/service/organization")).body.four_eyes).toBe(false);
   });
 
-  test("changes the role of a member, and removes one", async () => {
+  test("change a member's role, and remove a member", async () => {
     const { open, approver, ids } = await organizationOf(api);
     const path = `/console/organization/members/${approver.accountId}`;
     const member = await open(path);
@@ -74,7 +74,7 @@ describe("an organization", () => {
     expect(theirs.words).toContain("You cannot act for this account");
   });
 
-  test("says in advance that its last owner cannot leave", async () => {
+  test("say in advance that the last owner cannot leave", async () => {
     const owner = await api.person({ organization_name: "Engines" });
     const browser = browserOf(api, owner.client);
     for (const path of ["leave", `members/${owner.accountId}`]) {
@@ -90,7 +90,7 @@ describe("an organization", () => {
     expect(late.words.split("this is the only one")).toHaveLength(2);
   });
 
-  test("loses a member who leaves it permanently", async () => {
+  test("let a member leave permanently", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const left = await (await browser.open(`/console/for/${ids.organization}/organization/leave`)).send(
@@ -100,7 +100,7 @@ describe("an organization", () => {
     expect(left.words).not.toContain("Analytical Engines");
   });
 
-  test("sends another invitation from a page that already sent one, after a note about the first", async () => {
+  test("send another invitation from a page that already sent one, after a note about the first invitation", async () => {
     const { open, owner } = await organizationOf(api);
     const count = () => api.db("organization_invitations").where({ organization_id: owner.accountId });
     const before = (await count()).length;
@@ -115,7 +115,7 @@ describe("an organization", () => {
     expect(await count()).toHaveLength(before + 2);
   });
 
-  test("handles a repeated removal of a member, an invitation or a domain", async () => {
+  test("handle the repeated removal of a member, an invitation or a domain", async () => {
     const { open, ids } = await organizationOf(api);
     const parts = [
       ["remove", `members/${ids.member}`, ""],
@@ -131,7 +131,7 @@ describe("an organization", () => {
     }
   });
 
-  test("shows no notice from an address that somebody else made up", async () => {
+  test("show no notice for a URL that somebody else made up", async () => {
     const { open, client, owner } = await organizationOf(api);
     const words = "The name was changed.";
     expect((await open("/console/organization?notice=renamed")).words).not.toContain(words);
@@ -152,7 +152,7 @@ describe("an organization", () => {
     expect((await open(address)).words).not.toContain(words);
   });
 
-  test("withdraws an invitation", async () => {
+  test("withdraw an invitation", async () => {
     const { open, ids } = await organizationOf(api);
     const path = `/console/organization/invitations/${ids.invitation}`;
     const withdrawn = await (await open(path)).send("withdraw");
@@ -163,7 +163,7 @@ describe("an organization", () => {
 });
 
 describe("the activity page", () => {
-  test("has words for every changing call of a member", () => {
+  test("has texts for every call by which a member changes something", () => {
     const changing = contract.operations
       .filter(({ method }) => method !== "GET")
       .map(({ operationId }) => operationId);
@@ -190,7 +190,7 @@ describe("the activity page", () => {
     expect(text).toContain(`<option value="${approver.accountId}">${approver.email} (no member any more)`);
   });
 
-  test("lists acts newest first, also of one member, with the names of those affected", async () => {
+  test("lists changes newest first, also those of one member, with the names of the people affected", async () => {
     const { open, owner, approver, ids } = await organizationOf(api);
     await (await open(`/console/organization/members/${approver.accountId}`)).send("role", {
       role: "auditor",

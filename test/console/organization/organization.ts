@@ -3,14 +3,14 @@ import type { Person, PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** Strangers' text on the pages of an organization. */
+/** Text from untrusted parties on the pages of an organization. */
 export type OrganizationTexts = { organization: string; first: string; last: string };
 
 const ORDINARY: OrganizationTexts = { organization: "Analytical Engines", first: "Ada", last: "Lovelace" };
 
 /**
- * Creates an organization with a second owner, an approver, an invitation and two domains, as its owner sees
- * it.
+ * Creates an organization with a second owner, an approver, an invitation and two domains. Returns its
+ * owner's browser.
  */
 export async function organizationOf(
   api: PlatformApi,

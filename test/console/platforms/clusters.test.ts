@@ -21,7 +21,7 @@ async function scene() {
   return { seen, bindings };
 }
 
-test("a namespace that asks is accepted with a ceiling, changed, and ended", async () => {
+test("a namespace that requests to act for the account is accepted with a ceiling, changed, and removed", async () => {
   const { seen, bindings } = await scene();
   const list = await seen.open("/console/clusters");
   expect(list.words).toContain("A namespace asks to act for you");
@@ -54,7 +54,7 @@ test("a namespace that asks is accepted with a ceiling, changed, and ended", asy
   expect(await bindings("team-a")).toBeUndefined();
 });
 
-test("a namespace can be accepted before it asks", async () => {
+test("a namespace can be accepted before it requests to act", async () => {
   const { seen, bindings } = await scene();
   const list = await seen.open("/console/clusters");
   const wrong = await list.send("open", { cluster: "c 1", namespace: "team-b" });

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns every page of the area that shows typed text. */
+/** Returns every platform page that shows text entered by people. */
 async function pagesOf({ open, ids }: Seen): Promise<Shown[]> {
   const [platform, connection] = [
     `/console/platforms/${ids.platform}`,
@@ -50,7 +50,7 @@ test("the API refuses only one text of the corpus", () => {
   expect(XSS_CORPUS.length - taken.length).toBe(1);
 });
 
-test("a refused form escapes the typed text", async () => {
+test("a refused form escapes the entered text", async () => {
   const seen = await platformViewer(api);
   const opened = await seen.open("/console/platforms/new");
   for (const text of XSS_CORPUS) {
@@ -78,7 +78,7 @@ test("pages show a callback URL as text without a link", async () => {
     const connection_id = seen.ids.connection ?? "";
     const path = `/v1/service/connections/${connection_id}/callback`;
     const answer = await seen.client.call("PUT", path, { body: { callback_url: url } });
-    // A value that the API refuses today may have been stored earlier.
+    // An earlier version may have stored a value that the API now refuses.
     if (answer.status !== 200) {
       await api.db("connections").where({ connection_id }).update({ callback_url: url });
     }

@@ -24,7 +24,7 @@ async function scene(): Promise<Scene> {
   return { person, platform, browser: browserOf(api, person.client), path };
 }
 
-/** Returns whether each key is valid. */
+/** Returns for each key whether it is valid. */
 function good({ platform }: Scene, ...keys: string[]): Promise<boolean[]> {
   const path = `/v1/service/connections/${platform.connectionId}/agents`;
   const isGood = async (key: string) =>
@@ -40,7 +40,7 @@ async function rotate({ browser, path }: Scene, grace_seconds?: string): Promise
 const keyOf = ({ text }: Shown): string => KEY.exec(text)?.[0] ?? "none";
 
 describe("the API key", () => {
-  test("can be replaced, and both keys are valid until the end of the countdown, then only the new one", async () => {
+  test("can be replaced, and both keys are valid until the countdown ends, then only the new key", async () => {
     const given = await scene();
     const { person, platform, browser, path } = given;
     const rotated = await rotate(given);
@@ -70,7 +70,7 @@ describe("the API key", () => {
     expect(await good(given, given.platform.apiKey, keyOf(rotated))).toEqual([false, true]);
   });
 
-  test("becomes the only valid one after the former one was ended early", async () => {
+  test("becomes the only valid key after the former key was ended early", async () => {
     const given = await scene();
     const key = keyOf(await rotate(given, "86400"));
     const shown = await (await given.browser.open(given.path)).send("end_former");
@@ -78,7 +78,7 @@ describe("the API key", () => {
     expect(await good(given, given.platform.apiKey, key)).toEqual([false, true]);
   });
 
-  test("appears once: not after a reload, by the same form, or on another page", async () => {
+  test("appears once: not after a reload, from the same form, or on another page", async () => {
     const given = await scene();
     const opened = await given.browser.open(`${given.path}/rotate-key`);
     const all = await Promise.all([1, 2, 3].map(() => opened.send("rotate")));
@@ -107,7 +107,7 @@ describe("the API key", () => {
 });
 
 describe("a connection", () => {
-  test("can be renamed, and can answer without a proof", async () => {
+  test("can be renamed, and can be allowed to answer without a proof", async () => {
     const { browser, path, person, platform } = await scene();
     const opened = await browser.open(`${path}/change`);
     const changed = await opened.send("change", { verifier_id: "shop.example.com", registry_answers: "on" });
@@ -137,7 +137,7 @@ describe("a connection", () => {
     expect((await given.browser.open(given.path)).status).toBe(404);
   });
 
-  test("stays hidden from other accounts", async () => {
+  test("does not appear for other accounts", async () => {
     const { path, platform } = await scene();
     const other = browserOf(api, (await api.person()).client);
     for (const suffix of ["", "/rotate-key", "/change", "/remove"]) {

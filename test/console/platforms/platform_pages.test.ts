@@ -57,7 +57,7 @@ describe("a platform", () => {
     expect((await seen.open(path)).text).toContain(`href="/console/organization/domains"`);
   });
 
-  test("declared by an object can only be changed there, and its pages say so", async () => {
+  test("declared by an object can only be changed through that object, as its pages say", async () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.declared}`;
     for (const suffix of ["", "/change", "/accepted"]) {
@@ -105,7 +105,7 @@ describe("an accepted identity", () => {
     expect(await row()).toBeUndefined();
   });
 
-  test("shows an error at the invalid field", async () => {
+  test("causes an error at the invalid field", async () => {
     const { seen, path, list } = await scene();
     const opened = await seen.open(path);
     const right = { human_id: (await api.person()).humanId, scopes: ["data:read"] };
@@ -137,7 +137,7 @@ describe("an accepted identity", () => {
   });
 });
 
-test("an object may adopt a platform once that is confirmed, but not after the withdrawal", async () => {
+test("an object may adopt a platform after confirmation, but not after the confirmation was withdrawn", async () => {
   const seen = await platformViewer(api);
   const path = `/console/platforms/${seen.ids.platform}/adoption`;
   const opened = await seen.open(path);
@@ -154,7 +154,7 @@ test("an object may adopt a platform once that is confirmed, but not after the w
   expect(body.adoption).toMatchObject(place);
 });
 
-test("the page shows people their own root identity, but not members an organization's", async () => {
+test("the page shows people their own root identity, but does not show members that of their organization", async () => {
   const seen = await platformViewer(api);
   const suffix = `/platforms/${seen.ids.platform}/accepted`;
   expect((await seen.open(`/console${suffix}`)).words).toContain(seen.person.humanId);

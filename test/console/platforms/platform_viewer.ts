@@ -10,7 +10,7 @@ import {
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** Strangers' text on pages about platforms. */
+/** Text from untrusted parties on pages about platforms. */
 export type PlatformTexts = { name: string; description: string; verifier: string; username: string };
 
 const ORDINARY: PlatformTexts = {
@@ -23,8 +23,8 @@ const ORDINARY: PlatformTexts = {
 export const ORGANIZATION_PLATFORMS = "/v1/service/platforms";
 
 /**
- * Creates an organization's owner with two platforms, one of them declared by an object, and the data that
- * their pages show.
+ * Creates an organization's owner with two platforms, one of them declared by an object. Includes the data
+ * that the platforms' pages show.
  */
 export async function platformViewer(
   api: PlatformApi,
@@ -61,7 +61,7 @@ export async function platformViewer(
   };
 }
 
-/** Creates a domain that an organization has verified. */
+/** Creates a verified domain of an organization. */
 async function verifiedDomain(api: PlatformApi, organizationId: string): Promise<void> {
   const now = api.clock.now();
   await api.db("organization_domains").insert({

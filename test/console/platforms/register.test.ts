@@ -69,7 +69,7 @@ describe("registering a platform", () => {
     expect(agents).toEqual({ items: [], next_cursor: null });
   });
 
-  test("registers nothing when the same form is sent again, and shows no secret", async () => {
+  test("registers nothing if the same form is sent again, and shows no secret", async () => {
     const browser = await organization();
     const opened = await browser.open(NEW);
     expect(SECRET.test((await opened.send("register", filled)).text)).toBe(true);
@@ -84,7 +84,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toHaveLength(1);
   });
 
-  test("registers one platform when the form is sent concurrently, and shows its secrets once", async () => {
+  test("registers one platform if the form is sent concurrently, and shows its secrets once", async () => {
     const browser = await organization();
     const opened = await browser.open(NEW);
     const both = await Promise.all([1, 2, 3].map(() => opened.send("register", filled)));
@@ -92,7 +92,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toHaveLength(1);
   });
 
-  test("shows errors at their fields, and keeps what was chosen", async () => {
+  test("shows errors at their fields, and keeps the selections", async () => {
     const browser = await organization();
     const opened = await browser.open(NEW);
     const refused = async (values: Record<string, string | string[]>) => {

@@ -57,7 +57,7 @@ const developers = {
   remove: ["remove"],
 };
 
-describe("pages offer only what the role may do", () => {
+describe("pages offer only what the role allows", () => {
   test.each<[MemberRole, Record<string, string[]>]>([
     [
       "owner",
@@ -73,7 +73,7 @@ describe("pages offer only what the role may do", () => {
     ["developer", developers],
     ["approver", { accepted: ["end"] }],
     ["auditor", {}],
-  ])("to an %s", async (role, expected) => {
+  ])("to the role %s", async (role, expected) => {
     const { open, offered } = await memberOf(role);
     expect(await offered()).toEqual(expected);
     const mayMake = role === "owner" || role === "developer";
@@ -84,7 +84,7 @@ describe("pages offer only what the role may do", () => {
   });
 });
 
-test("a form that is sent despite the role is refused, and changes nothing", async () => {
+test("a form that is sent although the role does not allow it is refused, and changes nothing", async () => {
   const { client, open } = await memberOf("auditor");
   const { fields } = formIn(
     await owner.open(`/console/connections/${owner.ids.connection}/rotate-key`),

@@ -43,7 +43,7 @@ describe.skipIf(program === undefined)("secrets in Chromium (needs Debian's chro
     },
   );
 
-  test("the page counts down to the end of a former key", async () => {
+  test("the page counts down until a former key expires", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const connection = `/connections/${connectionId}`;

@@ -34,7 +34,7 @@ test("a person requests less than the platform's ceiling for an agent, and then 
   });
 });
 
-test("a refused form shows errors at their fields, and keeps what was ticked", async () => {
+test("a refused form shows errors at their fields, and keeps the checked boxes", async () => {
   const { open, ids } = await delegationViewer(api);
   const page = await open(`/console/agents/${ids.agent}/ask`);
   const nothing = await page.send("ask");
@@ -55,7 +55,7 @@ test("the same form sent twice creates one request", async () => {
   expect((await page.send("ask", values)).path).toBe((await page.send("ask", values)).path);
 });
 
-test("a deleted agent cannot be requested for", async () => {
+test("a request for a deleted agent is not possible", async () => {
   const { open, ids } = await delegationViewer(api);
   await (await open(`/console/agents/${ids.agent}/delete`)).send("delete", { sure: "on" });
   expect((await open(`/console/agents/${ids.agent}`)).text).not.toContain("/ask");

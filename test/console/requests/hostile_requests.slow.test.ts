@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Creates a request of a person, and opens its page. */
+/** Creates a request in a person's account, and opens its page. */
 async function waiting(fields: Record<string, unknown> = {}) {
   const made = await requested(api, { requested_scope: ["data:read", "payments:send"], ...fields });
   const browser = browserOf(api, made.person.client);
@@ -19,9 +19,9 @@ async function waiting(fields: Record<string, unknown> = {}) {
   return { ...made, path, page: await browser.open(path), browser };
 }
 
-describe("strangers' text is escaped", () => {
+describe("text from untrusted parties is escaped", () => {
   /**
-   * Returns the page of a request with this text in everything that others write, and the same page after a
+   * Returns the page of a request with this text in every field that others write, and the same page after a
    * denial.
    */
   async function pagesWith(text: string) {
@@ -53,7 +53,7 @@ describe("strangers' text is escaped", () => {
     ];
   }
 
-  test.each(XSS_CORPUS)("%j", async (text) => {
+  test.each(XSS_CORPUS)("in a request: %j", async (text) => {
     const plain = await pagesWith("text");
     const hostile = await pagesWith(text);
     expect(hostile.map(({ status }) => status)).toEqual(plain.map(({ status }) => status));

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Creates a request of a person, and opens its page. */
+/** Creates a request in a person's account, and opens its page. */
 async function waiting(fields: Record<string, unknown> = {}) {
   const made = await requested(api, { requested_scope: ["data:read", "payments:send"], ...fields });
   const browser = browserOf(api, made.person.client);
@@ -37,8 +37,8 @@ async function certificateOf({ client }: Person, requestId: string) {
   };
 }
 
-describe("a pending request", () => {
-  test("shows who asks, for what and until when, in plain words", async () => {
+describe("the page about a pending request", () => {
+  test("shows the requester, the scopes and the expiry in plain words", async () => {
     const { page, person, agentId } = await waiting({
       requested_scope: ["data:*", "payments:send", "custom:orders:refund"],
       expires_in: 86_400,
@@ -68,7 +68,7 @@ describe("a pending request", () => {
     expect(box("data:read")).not.toContain("sensitive");
   });
 
-  test("names the object, the cluster and its user if it comes from YAML", async () => {
+  test("names the object, the cluster and the cluster user if the request comes from YAML", async () => {
     const { path, page, person, browser, requestId } = await waiting();
     expect(page.words).not.toContain("Kubernetes user");
     const row = { external_id: `c1.${randomUUID()}`, object_name: "help", requested_by: null };
@@ -85,7 +85,7 @@ describe("a pending request", () => {
     expect((await browser.open(path)).words).toContain("Kubernetes user ed@cluster");
   });
 
-  test("can be approved with fewer scopes, an earlier end, and tighter or additional limits", async () => {
+  test("approves fewer scopes, an earlier expiry, and tighter or additional limits", async () => {
     const { page, person, requestId, platform } = await waiting({ constraints: [EURO(500)] });
     const done = await page.send("approve", {
       approved_scope: ["payments:send"],
@@ -118,7 +118,7 @@ describe("a pending request", () => {
       { type: "max_speed_mps", max_mps: 13.9 },
       { type: "resource_path", resource_id: "till 1", path_prefix: "/orders" },
     ]);
-    // The next page shows what was approved, and what was not.
+    // The next page shows what was approved and what was not.
     expect(done.words).toContain("shop-bot was given authority");
     expect(done.words).toMatch(
       /What the certificate says.*Send payments payments:send.*Held back.*Read data data:read/,
@@ -133,14 +133,14 @@ describe("a pending request", () => {
     expect(platform.connectionId).not.toBe("");
   });
 
-  test("can be approved as requested", async () => {
+  test("approves the request unchanged", async () => {
     const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
     const done = await page.send("approve");
     expect(done.words).toContain("Nothing: all that was asked for was approved.");
     expect((await certificateOf(person, requestId)).cert_json.constraints).toEqual([EURO(500)]);
   });
 
-  test("previews the certificate, and keeps the typed values", async () => {
+  test("previews the certificate, and keeps the entered values", async () => {
     const { page, requestId } = await waiting();
     const typed = { approved_scope: ["payments:send"], amount_max: "20", currency: "EUR", show: "preview" };
     const shown = await page.send("approve", typed);
@@ -189,7 +189,7 @@ describe("a pending request", () => {
     [{ resource_id: "a", path_prefix: "b" }, "resource_id", "not a path"],
     [{ end_number: "2", end_unit: "86400" }, "end_number", "later than requested"],
     [{ end_number: "0" }, "end_number", "Write a whole number"],
-  ])("shows an error beside its field: %j", async (values, field, said) => {
+  ])("shows an error at the invalid field: %j", async (values, field, said) => {
     const { page, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 86_400 });
     const refused = await page.send("approve", values);
     expect(refused.status).toBe(400);
@@ -203,7 +203,7 @@ describe("a pending request", () => {
     expect(preview.text).not.toContain('<div class="grant">');
   });
 
-  test("can be denied with a reason, which it shows", async () => {
+  test("denies the request with a reason, and then shows the reason", async () => {
     const { page, browser, path } = await waiting();
     const list = await page.send("deny", { reason: "not now" });
     expect([list.path, list.words.includes("Denied.")]).toEqual(["/console/requests?notice=denied", true]);
@@ -213,7 +213,7 @@ describe("a pending request", () => {
     expect((await page.send("approve")).status).toBe(409);
   });
 
-  test("shows that it has expired, or was withdrawn", async () => {
+  test("shows that the request has expired or was withdrawn", async () => {
     const { browser, path, requestId } = await waiting();
     await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "withdrawn" });
     expect((await browser.open(path)).words).toContain("The request of shop-bot was withdrawn");
@@ -227,7 +227,7 @@ describe("a pending request", () => {
     expect(shown.text).not.toContain('value="approve"');
   });
 
-  test("names the cluster where it was decided", async () => {
+  test("names the cluster where the request was decided", async () => {
     const { browser, path, person, requestId } = await waiting();
     await approve(person, requestId, ["data:read"]);
     const where = { request_id: requestId };
@@ -236,7 +236,7 @@ describe("a pending request", () => {
     expect((await browser.open(path)).words).toContain("by ann@cluster in the cluster c1");
   });
 
-  test("stays hidden from other accounts", async () => {
+  test("does not exist for other accounts", async () => {
     const { path } = await waiting();
     expect((await (await viewerOf(api, "complete")).open(path)).status).toBe(404);
   });
@@ -254,13 +254,16 @@ describe("a request in an organization", () => {
     return { person, requestId, path, as };
   }
 
-  test.each(["developer", "auditor"] as const)("can be read, but not decided, by a %s", async (role) => {
-    const { as } = await organization(false);
-    const shown = await as(role);
-    expect(shown.words).toContain("Your role lets you see requests.");
-    expect(shown.words).toContain("Send payments");
-    expect(shown.text).not.toMatch(/name="form" value="(approve|deny)"/);
-  });
+  test.each(["developer", "auditor"] as const)(
+    "can be read, but not decided, by the role %s",
+    async (role) => {
+      const { as } = await organization(false);
+      const shown = await as(role);
+      expect(shown.words).toContain("Your role lets you see requests.");
+      expect(shown.words).toContain("Send payments");
+      expect(shown.text).not.toMatch(/name="form" value="(approve|deny)"/);
+    },
+  );
 
   test("cannot be approved by its requester if two people are required, but by another person", async () => {
     const { person, path, as } = await organization(true);

@@ -18,7 +18,10 @@ const focused = (page: Page) =>
     return { name: label.innerText.trim().replaceAll(/\\s+/g, " "), seen };
   })()`);
 
-/** Presses Tab until an element with this name has the focus. Every stop on the way must show its focus. */
+/**
+ * Presses Tab until an element with this name has the focus. Checks that every element on the way shows its
+ * focus.
+ */
 async function tabTo(page: Page, name: string): Promise<string[]> {
   const stops: string[] = [];
   while (stops.length < 60) {
@@ -31,7 +34,7 @@ async function tabTo(page: Page, name: string): Promise<string[]> {
   throw new Error(`${name} is not reached by Tab: ${stops.join(" | ")}`);
 }
 
-describe.skipIf(program === undefined)("a request in Chromium (needs Debian's chromium)", () => {
+describe.skipIf(program === undefined)("a request page in Chromium (needs Debian's chromium)", () => {
   let api: PlatformApi;
   let browser: Browser;
   withChromium((started) => {
@@ -39,7 +42,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
   });
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "can be narrowed and approved using only the keyboard: $width px, scripts $scripts",
+    "narrows and approves a request using only the keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const seen = await viewerOf(api, "busy");
       const window = await openWindow(browser, api, {
@@ -84,7 +87,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     },
   );
 
-  test("updates its preview after each change, and shows errors there", async () => {
+  test("updates its preview after each change, and shows errors in the preview", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });
@@ -117,12 +120,12 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await page.locator("#approve-zone[aria-invalid=true]").waitFor();
     expect(await page.evaluate("document.activeElement.name")).toBe("zone");
     expect(await violations(page)).toEqual([]);
-    // The only complaints are the refused approval and the refused previews before it.
+    // The only expected browser warnings are about the refused approval and the refused previews before it.
     expect(window.complaints.filter((said) => !said.includes("400"))).toEqual([]);
     await window.close();
   });
 
-  test("shows in its preview the last of several changes that came faster than the answers", async () => {
+  test("shows the last of several changes in its preview, even if changes are faster than responses", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });
@@ -149,7 +152,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await window.close();
   });
 
-  test("keeps the preview unchanged when the session has ended meanwhile", async () => {
+  test("keeps the preview unchanged if the session has expired in the meantime", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });

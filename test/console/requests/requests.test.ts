@@ -32,7 +32,7 @@ test("the list contains every request by state, newest first, page by page", asy
   );
 });
 
-test("an organization's requests link to its own pages", async () => {
+test("an organization's requests have links to the organization's pages", async () => {
   const { person, requestId } = await requested(api);
   const { client } = await addMember(api, person.accountId, "auditor");
   const { text } = await browserOf(api, client).open(`/console/for/${person.accountId}/requests`);

@@ -16,7 +16,7 @@ const PAGES = ["/console/service", "/console/service/suspended"];
 
 let api: PlatformApi;
 let administrator: Browser;
-/** The vault's answer to a health check. */
+/** The vault's response to a health check. */
 let vaultSays: () => Promise<void> = async () => {};
 
 beforeAll(async () => {
@@ -36,7 +36,7 @@ function cardOf(shown: Shown, part: string): string {
 
 const look = () => administrator.open("/console/service");
 
-describe("the pages of the service", () => {
+describe("the pages for service administrators", () => {
   test("appear only in the navigation of service administrators", async () => {
     const link = '<a href="/console/service"';
     expect((await administrator.open("/console")).text).toContain(link);
@@ -80,7 +80,7 @@ describe("the service page", () => {
     expect(shown.words).not.toMatch(/deputize_|_seconds|undefined|\[object/);
   });
 
-  test("names first the parts to act on", async () => {
+  test("names first the parts that need action", async () => {
     const shown = await look();
     expect(shown.words).toContain("Act now: Workers");
     expect(cardOf(shown, "workers")).toContain("Workers that live ✕ Act now 0");
@@ -101,7 +101,7 @@ describe("the service page", () => {
     expect(cardOf(await look(), "vault")).toContain("open: it signs");
   });
 
-  test("shows every other part while one does not answer", async () => {
+  test("shows every other part while one part does not respond", async () => {
     const lock = await api.db.transaction();
     await lock.raw("lock table notices in access exclusive mode");
     const shown = await look();
@@ -112,7 +112,7 @@ describe("the service page", () => {
     expect(cardOf(shown, "events")).toContain("Events that wait to be published");
   });
 
-  test("shows the time of old figures", async () => {
+  test("shows the time of figures that are not current", async () => {
     const differences = { balance: 2, books: 0 };
     const content = { accounts: 1_234, postings: 5, differences };
     await writeReport(api.db, "ledger", { at: addSeconds(api.clock.now(), -120), content });

@@ -9,7 +9,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 export const COLOR_RULES = ["color-contrast", "link-in-text-block"];
 
 /**
- * Returns axe's findings on a page by the rules of WCAG 2.2 AA and best practices, or by only these rules.
+ * Returns axe's findings on a page. Without `rules`, it checks the rules of WCAG 2.2 AA and best practices.
  */
 export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
   await drawn(page);

@@ -15,14 +15,16 @@ const { assets, serve } = readAssets("");
 
 export type ConsoleOptions = ReplicaOptions & {
   consolePages?: readonly Page[];
-  /** Contact for credit and help. */
+  /** The contact for credit and help. */
   contact?: string;
-  /** Default: finds every record that verifies a domain. */
+  /** Default: every record that verifies a domain exists. */
   lookupTxt?: TxtLookup;
   service?: ServiceOptions;
 };
 
-/** Starts the API with the console and every operation that it calls, and optionally with pages of a test. */
+/**
+ * Starts the API with the console and every operation that the console calls. Tests may add their own pages.
+ */
 export async function startConsole(options: ConsoleOptions = {}): Promise<PlatformApi> {
   const { lookupTxt = async () => "found", contact } = options;
   const clock = options.clock ?? steeredClock();
@@ -71,23 +73,23 @@ type Values = Record<string, string | readonly string[]>;
 
 /** A page with its forms. */
 export type Shown = HttpAnswer & {
-  /** The path of the page with its query, in which a notice has no proof. */
+  /** The page's path and query. A notice in the query appears without its proof. */
   path: string;
-  /** Its text without markup. */
+  /** The page's text without markup. */
   words: string;
   /**
    * Returns the first group of `pattern` in the markup, unescaped. Throws an error that names the page and
-   * `what`.
+   * `what` if nothing matches.
    */
   element(what: string, pattern: RegExp): string;
   /**
-   * Fills in a form by field names, and sends it. Fields that are not named keep their value. A list ticks
+   * Fills in a form by field names, and sends it. Fields that are not named keep their values. A list checks
    * exactly these boxes.
    */
   send(form: string, values?: Values, headers?: Record<string, string>): Promise<Shown>;
 };
 
-/** Returns such a browser with a client's cookies. */
+/** Returns a `Browser` with a client's cookies. */
 export function browserOf(api: PlatformApi, client = api.client()): Browser {
   const origin = { origin: "http://127.0.0.1" };
 
@@ -139,7 +141,7 @@ type SentForm = { action: string; pairs: [string, string][]; fields: Record<stri
 
 type Looked = Pick<HttpAnswer, "text"> & { status?: number; path?: string };
 
-/** Returns an error that names what a test looked for, on which page, and what the page shows instead. */
+/** Returns an error that names what a test searched for, on which page, and what the page shows instead. */
 function missing(what: string, { path = "the page", status = 200, text }: Looked): Error {
   const title = /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "no heading";
   const forms = [...text.matchAll(/name="form" value="(\w+)"/g)].map(([, form]) => form);
@@ -147,7 +149,7 @@ function missing(what: string, { path = "the page", status = 200, text }: Looked
   return new Error(`There is ${what} on ${path} (${status}, "${unescaped(title)}"), which has ${has}`);
 }
 
-/** Returns the last form with this name on a page: its address, and its fields. */
+/** Returns the last form with this name on a page: its URL and its fields. */
 export function formIn(page: Looked, name: string): SentForm {
   const { text } = page;
   const forms = [...text.matchAll(/<form [^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
@@ -167,14 +169,14 @@ export function formIn(page: Looked, name: string): SentForm {
   return { action: unescaped(action), pairs, fields: Object.fromEntries(pairs) };
 }
 
-/** The controls of a form. Inputs have no end tag, the others do. */
+/** Matches the controls of a form. Inputs have no end tag. The others have one. */
 const CONTROL = /<(input|textarea|select) ([^>]*)>(?:(.*?)<\/\1>)?/gs;
 
 function attributeOf(attributes: string, name: string): string {
   return unescaped(new RegExp(`(?:^| )${name}="([^"]*)"`).exec(attributes)?.[1] ?? "");
 }
 
-/** Signs in through the pages. The first time, this opens the account. */
+/** Signs in through the pages. The first sign-in opens the account. */
 export async function signIn(browser: Browser, email: string): Promise<Shown> {
   const asked = await (await browser.open(SIGN_IN)).send("send_code", { email });
   if (!asked.path.startsWith(ENTER_CODE)) throw new Error(`No code could be asked for: ${asked.words}`);

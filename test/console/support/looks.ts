@@ -3,8 +3,8 @@ import { COLOR_RULES, violations } from "./axe.ts";
 import { THEMES, type Window } from "./window.ts";
 
 /**
- * Checks in each theme what every page guarantees: no axe violation, no wider than its window (also at the
- * widths in `zoomed`), and no complaints since the window was opened.
+ * Checks what every page guarantees, in each theme: no axe violation, no wider than its window (also at the
+ * widths in `zoomed`), and no browser warnings since the window was opened.
  */
 export async function expectFaultless(
   { page, complaints }: Window,

@@ -2,13 +2,13 @@ import { type PlatformApi, selfRequest } from "../../support/platform_world.ts";
 import { triedViewer } from "../try_it/viewer.ts";
 import type { Seen } from "./visits.ts";
 
-/** The pictures of README.md, with their pages. `npm run screenshots -- -t README` creates them. */
+/** The screenshots in README.md, with their pages. `npm run screenshots -- -t README` creates them. */
 export const PICTURES = [
   { name: "request", height: 1090, path: ({ request }: Seen["ids"]) => `/console/requests/${request}` },
   { name: "decision", height: 1410, path: ({ event }: Seen["ids"]) => `/console/history/${event}` },
 ];
 
-/** Creates a person with a pending request with limits, and a decision that such a limit denied. */
+/** Creates a person with a pending request that has limits, and a decision that such a limit denied. */
 export async function pictured(api: PlatformApi): Promise<Seen> {
   const client = api.client();
   const email = "ada@webshop.example";

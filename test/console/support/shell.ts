@@ -4,15 +4,15 @@ import type { PlatformApi } from "../../support/platform_world.ts";
 import type { Shown } from "./console.ts";
 
 const run = promisify(execFile);
-/** The base URLs in shell lines: the first one in trials, the second one on pages. */
+/** The base URLs in shell lines: the first on the trial page, the second on other pages. */
 const BASE_URLS = ["https://deputize.example", "http://127.0.0.1/"];
 
-/** Returns the text with this id that a page offers to copy. */
+/** Returns the text that a page offers to copy under this id. */
 export function copied(shown: Shown, id: string): string {
   return shown.element(`text to copy with the id ${id}`, new RegExp(`<pre id="${id}"[^>]*>([^<]*)</pre>`));
 }
 
-/** Runs shell lines of a page with an API key, against the running API, and returns their output. */
+/** Runs shell lines from a page with an API key, against the running API, and returns their output. */
 export async function pasted(
   { url }: Pick<PlatformApi, "url">,
   lines: string,

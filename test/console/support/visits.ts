@@ -10,21 +10,21 @@ import { triedViewer } from "../try_it/viewer.ts";
 import { ofConnection, sendingViewer } from "../webhooks/sending_viewer.ts";
 import { type Browser, browserOf, signIn } from "./console.ts";
 
-/** The kinds of viewers of a page in a test. */
+/** The kinds of people who view a page in a test. */
 export type Viewer = "nobody" | "unnamed" | "typeless" | "complete" | "busy";
 
-/** A browser, and the ids that its pages are about. */
+/** A browser, and the ids of the objects that its pages show. */
 export type Seen = Browser & { ids: Record<string, string> };
 
 /**
- * Creates a viewer with the data that an area's pages need. `test/console/<area>/` contains those of its
- * area.
+ * Creates a viewer with the data that an area's pages need. `test/console/<area>/` contains the viewers of
+ * that area.
  */
 export type MakeViewer = (api: PlatformApi) => Promise<Seen>;
 
 type Reached = { viewer: Viewer | MakeViewer; path: string | ((ids: Record<string, string>) => string) };
 
-/** How to reach each page, by its id. A page that is missing here fails the tests of all pages. */
+/** By page id, how to reach each page. A page that is missing in this list fails the tests of all pages. */
 export const visits: Record<string, Reached> = {
   home: { viewer: "busy", path: "/console" },
   requests: { viewer: "busy", path: "/console/requests" },
@@ -125,7 +125,7 @@ export const visits: Record<string, Reached> = {
   service_suspended: { viewer: administratorViewer, path: "/console/service/suspended" },
 };
 
-/** Returns a browser of such a viewer with new accounts. `busy` has agents, requests and a history. */
+/** Returns the browser of a viewer with new accounts. A `busy` viewer has agents, requests and a history. */
 export async function viewerOf(
   api: PlatformApi,
   viewer: Viewer | MakeViewer,
@@ -141,7 +141,7 @@ export async function viewerOf(
   return { ...browser, ids: {} };
 }
 
-/** Strangers' text on pages. */
+/** Text from untrusted parties on pages. */
 export type Texts = { scope: string; denied: string };
 
 const ORDINARY: Texts = {
@@ -179,7 +179,7 @@ async function busyViewer(api: PlatformApi, { scope, denied }: Texts): Promise<S
   return { ...browserOf(api, person.client), ids: { request: requestId } };
 }
 
-/** Returns a viewer's path to a page. */
+/** Returns the path under which a viewer reaches a page. */
 export function pathOf(id: string, { ids }: Seen): string {
   const path = visits[id]?.path;
   if (path === undefined) throw new Error(`test/console/support/visits.ts does not say how to reach ${id}`);

@@ -2,7 +2,7 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import type { HttpClient } from "../../support/http.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 
-/** How to open a page. */
+/** The window's width, the theme and whether scripts run. */
 export type Look = { width: number; theme: "light" | "dark"; scripts?: boolean };
 
 export const WIDTHS = [360, 1440];
@@ -10,12 +10,12 @@ export const THEMES = ["light", "dark"] as const;
 /** Each width in each theme. */
 export const LOOKS: Look[] = WIDTHS.flatMap((width) => THEMES.map((theme) => ({ width, theme })));
 
-/** A Chromium window, with all its complaints: console messages, policy violations, errors. */
+/** A Chromium window, with all its warnings and errors: console messages, policy violations, exceptions. */
 export type Window = { page: Page; context: BrowserContext; complaints: string[]; close(): Promise<void> };
 
 const COOKIES = { session: "/", csrf: "/", refresh: "/v1/auth/refresh", sign_in: "/v1/auth/email" };
 
-/** Opens a window with the cookies of a client. */
+/** Opens a window with a client's cookies. */
 export async function openWindow(
   browser: Browser,
   api: PlatformApi,
@@ -42,7 +42,8 @@ export async function openWindow(
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("requestfailed", (request) => {
     const complaint = `${request.url()} ${request.failure()?.errorText}`;
-    // Chromium cancels the icon itself if the next page is requested before it has arrived.
+    // Chromium itself cancels the request for the icon if the next page is requested before the icon has
+    // arrived.
     if (!/\/assets\/icon-\S+ net::ERR_ABORTED$/.test(complaint)) complaints.push(complaint);
   });
   page.on("request", (request) => {

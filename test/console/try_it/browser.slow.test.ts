@@ -6,7 +6,7 @@ import { expectFaultless } from "../support/looks.ts";
 import { openWindow, WIDTHS } from "../support/window.ts";
 import { triedViewer } from "./viewer.ts";
 
-describe.skipIf(program === undefined)("trying in Chromium (needs Debian's chromium)", () => {
+describe.skipIf(program === undefined)("the trial page in Chromium (needs Debian's chromium)", () => {
   let api: PlatformApi;
   let browser: Browser;
   withChromium((started) => {
@@ -16,24 +16,27 @@ describe.skipIf(program === undefined)("trying in Chromium (needs Debian's chrom
   test.each([
     ["Allowed", {}],
     ["Denied", { "try-context.amount": "300" }],
-  ])("%s has no axe violation, no complaints, and fits its window", async (heading, typed) => {
-    const viewer = await triedViewer(api);
-    for (const width of WIDTHS) {
-      const look = { width, theme: "light" } as const;
-      const window = await openWindow(browser, api, { client: viewer.client, look });
-      const { page } = window;
-      await page.goto(`${api.url}/console/try`);
-      for (const [id, value] of Object.entries(typed)) await page.locator(`[id="${id}"]`).fill(value);
-      await page.getByRole("button", { name: "Try it" }).click();
-      await page.getByRole("heading", { level: 1, name: heading }).waitFor();
-      for (const summary of await page.locator("summary").all()) await summary.click();
-      await expectFaultless(window);
-      await window.close();
-    }
-  });
+  ])(
+    "with the result %s has no axe violation and no browser warnings, and fits its window",
+    async (heading, typed) => {
+      const viewer = await triedViewer(api);
+      for (const width of WIDTHS) {
+        const look = { width, theme: "light" } as const;
+        const window = await openWindow(browser, api, { client: viewer.client, look });
+        const { page } = window;
+        await page.goto(`${api.url}/console/try`);
+        for (const [id, value] of Object.entries(typed)) await page.locator(`[id="${id}"]`).fill(value);
+        await page.getByRole("button", { name: "Try it" }).click();
+        await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+        for (const summary of await page.locator("summary").all()) await summary.click();
+        await expectFaultless(window);
+        await window.close();
+      }
+    },
+  );
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "a person tries with only the keyboard: $width px, scripts $scripts",
+    "lets a person use only the keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const viewer = await triedViewer(api);
       const look = { width, theme: "light", scripts } as const;

@@ -13,8 +13,8 @@ afterAll(() => api.stop());
 
 const open = (viewer: Seen) => viewer.open(`/console/try?delegation=${viewer.ids.cert}`);
 
-describe("strangers' text", () => {
-  test("in names, reasons, constraints and typed values is escaped", async () => {
+describe("text from untrusted parties on the trial page", () => {
+  test("appears escaped in names, reasons, constraints and entered values", async () => {
     const plain = async (text: string) => {
       const safe = text.replaceAll(/\p{Cf}/gu, "");
       const viewer = await triedViewer(api, {

@@ -49,7 +49,7 @@ describe("the trial page", () => {
     expect(result.headers.get("cache-control")).toBe("no-store");
   });
 
-  test("shows why a scope is denied, what was asked, and what the delegation allows", async () => {
+  test("shows why a scope is denied, which scope was requested, and what the delegation allows", async () => {
     const viewer = await triedViewer(api);
     const result = await (await open(viewer)).send("try", { another_scope: "files:read" });
     expect(headingOf(result)).toBe("Denied");
@@ -60,7 +60,7 @@ describe("the trial page", () => {
     expect(resultsOf(result).slice(-3)).toEqual(["Passed", "Failed", "Not reached"]);
   });
 
-  test("sends the values for constraints, and omits empty ones", async () => {
+  test("sends the values for constraints, and omits empty values", async () => {
     const viewer = await triedViewer(api);
     const over = await (await open(viewer)).send("try", { "context.amount": "250,01" });
     expect(headingOf(over)).toBe("Denied");
@@ -90,7 +90,7 @@ describe("the trial page", () => {
     expect(await decisionsOf(viewer)).toBe(0);
   });
 
-  test("shows why a revoked delegation cannot be proved, and does not charge", async () => {
+  test("shows why a revoked delegation cannot be proved, and charges nothing", async () => {
     const viewer = await triedViewer(api);
     await viewer.client.post(`/v1/service/delegations/${viewer.ids.cert}/revoke`, { reason: "laptop lost" });
     const page = await open(viewer);
@@ -139,7 +139,7 @@ describe("the trial page", () => {
   });
 });
 
-describe("the choice of a delegation", () => {
+describe("the selection of a delegation", () => {
   test("happens automatically for a single delegation, and explains what to do if there is none", async () => {
     const viewer = await triedViewer(api);
     const page = await viewer.open("/console/try");
@@ -149,7 +149,7 @@ describe("the choice of a delegation", () => {
     expect(empty.words).toContain("There is no delegation to try yet");
   });
 
-  test("comes first if there are several, and a failure keeps it", async () => {
+  test("comes first if there are several delegations, and stays unchanged after a failure", async () => {
     const person = await api.person({ organization_name: "Engines" });
     const [one, other] = [
       await triedViewer(api, { person }),
@@ -171,7 +171,7 @@ describe("the choice of a delegation", () => {
     expect(() => page.send("try")).toThrow("There is no form try");
   });
 
-  test("does not find another account's delegation, in the address or in the form", async () => {
+  test("does not find another account's delegation, in the URL or in the form", async () => {
     const [viewer, stranger] = [await triedViewer(api), await triedViewer(api)];
     const page = await open(viewer);
     expect((await viewer.open(`/console/try?delegation=${stranger.ids.cert}`)).status).toBe(404);

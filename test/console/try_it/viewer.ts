@@ -9,7 +9,7 @@ import {
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** The data of a delegation to create. */
+/** The data of the delegation to create. */
 type Made = {
   person?: Person;
   agent?: string;

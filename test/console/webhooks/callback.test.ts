@@ -21,7 +21,7 @@ const open = () => own.browser.open(own.at("callback"));
 const urlOf = async () =>
   (await own.person.client.get(`/v1/service/connections/${own.connectionId}/callback`)).body.callback_url;
 
-/** Sends a test event from the page, lets the worker send it, and opens its result. */
+/** Sends a test event from the page, lets the worker deliver it, and opens its result. */
 async function tested() {
   const asked = await (await open()).send("test");
   expect(asked.words).toContain("On its way");
@@ -47,7 +47,7 @@ describe("the page of a callback", () => {
     expect(await urlOf()).toBeNull();
   });
 
-  test("says that a private address is refused where none is allowed", async () => {
+  test("says that a private address is refused if none is allowed", async () => {
     const closed = await startConsole({ development: false });
     const person = await closed.person();
     const { connectionId } = await registerPlatform(person);
@@ -72,7 +72,7 @@ describe("the page of a callback", () => {
     expect((await open()).words).toMatch(/Latest tests .* Delivered Accepted, HTTP 200/);
   });
 
-  test("shows a failed receiver's answer, and what to check", async () => {
+  test("shows the response of a failing receiver, and what to check", async () => {
     own.receiver.reply = (_, response) => void response.writeHead(500).end("no database");
     const failed = await tested();
     expect(failed.words).toMatch(/Failed HTTP 500.*Look at what it answered.*no database/);
@@ -84,7 +84,7 @@ describe("the page of a callback", () => {
     );
   });
 
-  test("shows that no answer came in time, and that nothing listens", async () => {
+  test("shows that no response came in time, or that nothing listens", async () => {
     own.receiver.reply = () => {
       api.clock.advance(1.5);
       return undefined;
@@ -105,7 +105,7 @@ describe("the page of a callback", () => {
     expect(own.receiver.requests).toHaveLength(5);
   });
 
-  test("pauses and resumes it, and sends or drops held events as chosen", async () => {
+  test("pauses and resumes the callback, and sends or drops held events as selected", async () => {
     const paused = await (await open()).send("pause");
     expect(paused.words).toMatch(/The callback is paused\. .* Paused .* Since \d/);
     const test = (body: object = {}) =>
@@ -126,7 +126,7 @@ describe("the page of a callback", () => {
     expect(own.receiver.requests).toHaveLength(1);
   });
 
-  test("shows since when and why it is suspended, and how to fix that", async () => {
+  test("shows since when and why the callback is suspended, and how to fix that", async () => {
     own.receiver.reply = () => 410;
     const gone = await tested();
     expect(gone.words).toContain("Gone HTTP 410");
@@ -141,7 +141,7 @@ describe("the page of a callback", () => {
     expect((await open()).words).toContain("The receiver accepted nothing for 120 hours.");
   });
 
-  test("offers an auditor nothing, and is closed to approvers and strangers", async () => {
+  test("offers no actions to an auditor, and does not open for approvers and other accounts", async () => {
     const organization = await api.person({ organization_name: "Analytical Engines" });
     const fields = { callback_url: "https://shop.example.com/hook" };
     const { connectionId } = await registerPlatform(organization, fields, "/v1/service/platforms");
@@ -169,7 +169,7 @@ describe("the page of a callback", () => {
     expect((await stranger.open(`/console/connections/${connectionId}/callback`)).status).toBe(404);
   });
 
-  test("escapes the receiver's answer", async () => {
+  test("escapes the receiver's response", async () => {
     const answered = async (text: string) => {
       own.receiver.reply = (_, response) => void response.writeHead(500).end(text);
       const { text: shown } = await tested();
@@ -183,7 +183,7 @@ describe("the page of a callback", () => {
     expect(hostile).toContain("&#60;script&#62;globalThis.stolen = 1&#60;/script&#62;");
   });
 
-  test("makes no link from an address, accepted or not", async () => {
+  test("makes no link from a URL, accepted or not", async () => {
     for (const address of HOSTILE_ADDRESSES) {
       const shown = await (await open()).send("set", { callback_url: address });
       expect([200, 400]).toContain(shown.status);

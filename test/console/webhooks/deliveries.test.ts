@@ -32,11 +32,11 @@ async function rotateKey() {
 }
 
 describe("the list of deliveries", () => {
-  test("has words for every kind of event", () => {
+  test("has a text for every kind of event", () => {
     expect(Object.keys(texts.deliveries.events).sort()).toEqual(Object.keys(eventKinds).sort());
   });
 
-  test("shows the newest first, by pages", async () => {
+  test("shows the newest deliveries first, page by page", async () => {
     for (let nth = 0; nth < 27; nth += 1) await insert(1_000 - nth, { attempts: nth });
     const first = await own.browser.open(own.at("deliveries"));
     expect(rowsOf(first.text)).toBe(25);
@@ -90,8 +90,8 @@ describe("the list of deliveries", () => {
   });
 });
 
-describe("a delivery", () => {
-  test("shows what was sent and each attempt, and can be sent again", async () => {
+describe("the page about a delivery", () => {
+  test("shows what was sent and each attempt, and sends the delivery again", async () => {
     own.receiver.reply = (_, response) => void response.writeHead(422).end("unknown connection");
     await rotateKey();
     const list = await own.browser.open(own.at("deliveries"));
@@ -122,7 +122,7 @@ describe("a delivery", () => {
     expect(done.words).toMatch(/Delivered The receiver answered 2xx.*Attempt 2.*Attempt 1/);
   });
 
-  test("shows why it cannot be sent again", async () => {
+  test("says why the delivery cannot be sent again", async () => {
     const pageOf = async (change: object) =>
       own.browser.open(own.at(`deliveries/${await insert(60, change)}`));
     expect((await pageOf({ state: "pending" })).words).toContain("It is tried again automatically.");
@@ -144,7 +144,7 @@ describe("a delivery", () => {
     expect(own.receiver.requests).toEqual([]);
   });
 
-  test("stays hidden from other accounts", async () => {
+  test("does not exist for other accounts", async () => {
     const { ids, open } = await sendingViewer(api);
     expect((await open(ofConnection(`deliveries/${ids.delivery}`)(ids))).status).toBe(200);
     expect((await own.browser.open(own.at(`deliveries/${ids.delivery}`))).status).toBe(404);
@@ -152,7 +152,7 @@ describe("a delivery", () => {
     expect((await own.browser.open(own.at("deliveries/nonsense"))).status).toBe(404);
   });
 
-  test.each(XSS_CORPUS)("escapes the receiver's answer: %j", async (answered) => {
+  test.each(XSS_CORPUS)("escapes the receiver's response: %j", async (answered) => {
     const pageOf = async (text: string) => {
       const { ids, open } = await sendingViewer(api, { answered: text });
       return open(ofConnection(`deliveries/${ids.delivery}`)(ids));

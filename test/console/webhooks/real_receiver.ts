@@ -13,17 +13,17 @@ export type RealReceiver = {
   secret: string;
   receiver: Receiver;
   harness: Harness;
-  /** Returns the path of a page of the connection. */
+  /** Returns the path of one of the connection's pages. */
   at(part: string): string;
 };
 
-/** Creates a `RealReceiver`. The test must close its receiver. */
+/** Creates a `RealReceiver`. The test must close the receiver. */
 export async function realReceiver(api: PlatformApi): Promise<RealReceiver> {
   const receiver = await startReceiver(() => api.clock.now().getTime());
   const harness = await startHarness({ database: api.db }, { clock: api.clock, secretBox: api.secretBox });
   const person = await api.person();
   const { connectionId, answer } = await registerPlatform(person);
-  // Events from before there is a callback URL are sent nowhere.
+  // Events from before the callback URL was set are sent nowhere.
   await harness.run();
   const secret = String(answer.body.webhook_signing_secret);
   receiver.secret = secret;

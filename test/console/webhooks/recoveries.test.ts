@@ -24,7 +24,7 @@ const insert = (secondsAgo: number, change: object = {}) =>
 const look = (query: Record<string, string> = {}) =>
   own.browser.open(`${own.at("recoveries")}?${new URLSearchParams({ look: "1", ...query })}`);
 
-describe("the page that sends a range again", () => {
+describe("the page that sends the deliveries of a time range again", () => {
   test("previews the number of deliveries, sends them, and shows the progress", async () => {
     const failed = await insert(3_000);
     const rejected = await insert(2_000, { state: "rejected" });
@@ -54,7 +54,7 @@ describe("the page that sends a range again", () => {
     expect(done.text).not.toContain("hx-trigger");
   });
 
-  test("starts one recovery when it is sent twice, and no second one beside it", async () => {
+  test("starts one recovery if the form is sent twice, and no second recovery while one is running", async () => {
     await insert(60);
     const looked = await look({ since: minute(3_600), failed: "on" });
     await looked.send("recover");
@@ -66,7 +66,7 @@ describe("the page that sends a range again", () => {
     await api.db("webhook_recoveries").delete();
   });
 
-  test("shows an error of a range at its field, and offers nothing then", async () => {
+  test("shows the error of a range at its field, and then offers no recovery", async () => {
     const faultOf = async (query: Record<string, string>) => {
       const shown = await look(query);
       expect(() => formIn(shown, "recover")).toThrow();
@@ -85,13 +85,13 @@ describe("the page that sends a range again", () => {
     );
   });
 
-  test("counts up to a hundred of a state, and says that there are more", async () => {
+  test("counts up to a hundred deliveries of a state, and says that there are more", async () => {
     for (let nth = 0; nth < 101; nth += 1) await insert(100 + nth);
     const looked = await look({ since: minute(3_600), failed: "on" });
     expect(looked.words).toContain("100 or more deliveries would be sent again.");
   });
 
-  test("links to the callback when nothing can be sent", async () => {
+  test("links to the callback if nothing can be sent", async () => {
     await own.person.client.post(`/v1/service/connections/${own.connectionId}/callback/pause`);
     const shown = await look({ since: minute(3_600), failed: "on" });
     expect(shown.words).toContain("That needs a callback URL that is neither paused nor suspended.");

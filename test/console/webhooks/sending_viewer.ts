@@ -9,7 +9,7 @@ import type { Seen } from "../support/visits.ts";
  */
 export type SendingViewer = Seen & { own: Sending };
 
-/** The answer and the URL of a stranger's receiver. */
+/** The response and the URL of an untrusted receiver. */
 type Texts = { answered: string; url: string };
 
 const ORDINARY: Texts = {
@@ -41,7 +41,7 @@ export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}
   return { ...browserOf(api, own.person.client), ids, own };
 }
 
-/** Returns a function for the path of a page of the viewer's connection. */
+/** Returns a function that returns the path of this page of the viewer's connection. */
 export function ofConnection(part: string) {
   return ({ connection }: Record<string, string>) => `/console/connections/${connection}/${part}`;
 }

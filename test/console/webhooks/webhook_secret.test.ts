@@ -25,14 +25,16 @@ const open = () => own.browser.open(own.at("webhook-secret"));
 const secretOn = ({ text }: Shown) =>
   /<pre id="secret"[^>]*>(whsec_[A-Za-z0-9+/]{43}=)<\/pre>/.exec(text)?.[1] ?? "";
 
-/** Sends a test event from the page, and returns its result there and the received request. */
+/** Sends a test event from the page. Returns the page with the result, and the received request. */
 async function tested(): Promise<{ shown: Shown; received: Received | undefined }> {
   const asked = await (await open()).send("test");
   await own.harness.run();
   return { shown: await own.browser.open(asked.path), received: own.receiver.requests.at(-1) };
 }
 
-/** Returns which secrets signed a request, in the service's own header and in that of Standard Webhooks. */
+/**
+ * Returns the secrets that signed a request, in the service's own header and in that of Standard Webhooks.
+ */
 function signedWith({ headers, body }: Received, secrets: Record<string, string>) {
   const at = String(headers["x-service-timestamp"]);
   const listed = String(headers["webhook-signature"]).split(" ");
@@ -88,7 +90,7 @@ describe("the page that replaces a webhook secret", () => {
     expect(await last()).toEqual({ own: ["next"], listed: ["next"], signatures: 1 });
   });
 
-  test("shows a secret once: no address leads back to it, and sending the form again creates no other", async () => {
+  test("shows a secret once: no URL leads back to it, and sending the form again creates no other secret", async () => {
     const start = await open();
     const made = await start.send("rotate");
     const secret = secretOn(made);
@@ -107,7 +109,7 @@ describe("the page that replaces a webhook secret", () => {
     expect(boxed?.webhook_next_secret_at?.getTime()).toBe(api.clock.now().getTime() - 30_000);
   });
 
-  test("creates another next secret if the first was lost", async () => {
+  test("creates another next secret if the first one was lost", async () => {
     const first = secretOn(await (await open()).send("rotate"));
     const second = secretOn(await (await open()).send("rotate"));
     expect(second).not.toBe(first);
@@ -115,7 +117,7 @@ describe("the page that replaces a webhook secret", () => {
     expect(signedWith(received as Received, { first, second }).listed).toEqual(["second"]);
   });
 
-  test("says that there is nothing to promote after another person did it", async () => {
+  test("says that there is nothing to promote if another person has already promoted the secret", async () => {
     await (await open()).send("rotate");
     const page = await open();
     const other = await open();

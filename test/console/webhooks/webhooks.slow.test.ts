@@ -9,7 +9,7 @@ import { program, withChromium } from "../support/in_chromium.ts";
 import { type Look, openWindow, type Window } from "../support/window.ts";
 import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 
-describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's chromium)", () => {
+describe.skipIf(program === undefined)("the callback pages in Chromium (needs Debian's chromium)", () => {
   let api: PlatformApi;
   let browser: Browser;
   let own: RealReceiver;
@@ -50,13 +50,13 @@ describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's ch
     own.receiver.secret = next;
     await own.person.client.post(`/v1/service/connections/${own.connectionId}/deliveries/test`);
     await own.harness.run();
-    // The former secret signs too, which the receiver's strict reading of the list does not expect.
+    // The former secret signs too. The receiver's strict parser does not expect two signatures in the list.
     expect(own.receiver.requests.at(-1)?.faults).toEqual(["standard signature"]);
     expect(window.complaints).toEqual([]);
     await window.close();
   });
 
-  test("use the reader's time zone for typed times, or UTC without scripts", async () => {
+  test("use the reader's time zone for entered times, or UTC without scripts", async () => {
     const typed = "2026-03-01T15:00";
     for (const { scripts, label, sent } of [
       { scripts: true, label: /^Made from \(Asia\/(Calcutta|Kolkata)\)$/, sent: "2026-03-01T09:30:00.000Z" },
@@ -75,7 +75,7 @@ describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's ch
     }
   });
 
-  test("let a person send a range again, and show when it is done", async () => {
+  test("let a person send a time range again, and show when it is done", async () => {
     const at = addSeconds(api.clock.now(), -3_600);
     await insertDelivery(api.db, own.connectionId, { at });
     const window = await open("recoveries", { width: 360, theme: "dark" });
@@ -96,7 +96,7 @@ describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's ch
     await window.close();
   });
 
-  test("run nothing that a receiver answers, even in self-updating parts", async () => {
+  test("run no script from a receiver's response, even in self-updating parts", async () => {
     own.receiver.reply = (_, response) => void response.writeHead(500).end(XSS_CORPUS.join("\n"));
     const window = await open("callback", { width: 1440, theme: "light" });
     const { page } = window;
