@@ -16,7 +16,7 @@ type AnsweringDeps = {
   clientOf(request: IncomingMessage): string;
 };
 
-/** Turns replies into responses with the common headers, and counts them by route and status. */
+/** Sends replies as responses with the common headers, and counts the responses by route and status. */
 export type Answering = {
   /**
    * Koa's first middleware. Sends the reply that the next middleware returns. Pages return none: they write

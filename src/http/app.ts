@@ -122,7 +122,7 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   ].filter((middleware) => middleware !== undefined);
 }
 
-/** Parts that the middleware uses. */
+/** Functions that the middleware uses. */
 type Parts = ReturnType<typeof createParts>;
 
 function createParts(deps: AppDeps) {

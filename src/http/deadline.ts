@@ -97,7 +97,7 @@ function retryHeaders(seconds: number | undefined): Record<string, string> {
   return seconds === undefined ? {} : { "retry-after": String(seconds) };
 }
 
-/** Logs why a call failed. */
+/** Logs the error that made a call fail. */
 type LogFault = (call: { requestId: string; route: string }, refusal: ApiError, error: unknown) => void;
 
 type FaultLogDeps = { log: Logger; clock: Clock };

@@ -30,7 +30,7 @@ export const units = ["count", "seconds", "time", "text"] as const;
 
 /** One measured value of a part. It contains no tenant data. */
 export type Figure = {
-  /** The name of the metric, or a separate name if there is no metric. */
+  /** The metric's name, or a name of its own if there is no metric. */
   name: string;
   /** The subject of the figure if a part has several: a consumer, a state, a cluster. */
   about: string | null;

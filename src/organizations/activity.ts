@@ -68,7 +68,7 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
   };
 }
 
-/** Records an act, alone or in the transaction of the change itself. Returns its id. */
+/** Records an act, alone or in the transaction of the change itself. Returns the act's id. */
 export async function writeAct(
   db: Database | Transaction,
   { organizationId, person, operation, target }: Act,

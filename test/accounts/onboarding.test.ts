@@ -85,7 +85,7 @@ describe("the profile step", () => {
 });
 
 describe("the account-type step", () => {
-  test("creates a personal account with a root identity in the vault and alpha credits", async () => {
+  test("creates a personal account with alpha credits and a root identity in the vault", async () => {
     const { client, accountId } = await atAccountType();
     const answer = await client.post(TYPE, { account_type: "individual" });
     expect(answer).toMatchObject({
@@ -106,7 +106,7 @@ describe("the account-type step", () => {
     });
   });
 
-  test("posts the alpha credits, so that the books balance and the credit book equals the balance", async () => {
+  test("posts the alpha credits so that the credit book equals the account's balance", async () => {
     const { client, accountId } = await atAccountType();
     await client.post(TYPE, { account_type: "individual" });
     const { rows } = await ledger(accountId);

@@ -25,7 +25,7 @@ describe("every response", () => {
     ["an unknown path", "GET", "/v1/nothing"],
     ["a method that is not allowed", "GET", "/v1/service/echo"],
     ["a route with a parameter", "GET", "/v1/service/things/7"],
-  ])("has headers against type sniffing, framing and caching: %s", async (_, method, path) => {
+  ])("has headers that prevent type sniffing, framing and caching: %s", async (_, method, path) => {
     const { headers } = await world.api.client().call(method, path, { csrf: false });
     expect(headers.get("x-content-type-options")).toBe("nosniff");
     expect(headers.get("cache-control")).toBe("no-store");

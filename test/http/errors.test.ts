@@ -10,7 +10,7 @@ import { sendRaw } from "./walk/call.ts";
 const world = sampleApi();
 const { post } = world;
 
-describe("an error", () => {
+describe("an error response", () => {
   test("contains exactly its code, message and status, and sets its headers", async () => {
     world.fail = refusal("agent_disabled", "It sleeps", { "retry-after": "7" });
     const answer = await post(FAIL);

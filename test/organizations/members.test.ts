@@ -158,7 +158,7 @@ describe("an organization", () => {
   });
 });
 
-describe("a delegation of an organization", () => {
+describe("an organization's delegation", () => {
   async function asked(by: Person, id: string) {
     const platform = await registerPlatform(await ownerOf(id), {}, "/v1/service/platforms");
     await createAgent(api.client(), platform);

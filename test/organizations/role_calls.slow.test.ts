@@ -29,7 +29,7 @@ async function callAs(operationId: string, person: Person, scene: Scene): Promis
 }
 
 describe.each(documentedRows().map((row) => [row.operation, row.roles] as const))(
-  "%s",
+  "operation %s",
   (operation, roles) => {
     const mayCall = (role: MemberRole) => roles === "person" || roles.includes(role);
 

@@ -4,7 +4,7 @@ import { declaredTable, documentedRows, documentedTable } from "./role_table.ts"
 
 // role_calls.slow.test.ts calls every operation in this table.
 describe("the role table in docs/organizations.md", () => {
-  test("matches the declarations of the operations", () => {
+  test("matches the roles that the operations declare", () => {
     expect(documentedTable()).toEqual(declaredTable());
   });
 

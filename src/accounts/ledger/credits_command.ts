@@ -177,7 +177,7 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * Returns the account with this id or e-mail address. Throws `CreditsError` if there is none, or if its
+ * Returns the account with this id or email address. Throws `CreditsError` if there is none, or if its
  * onboarding is not complete.
  */
 async function findAccount(db: Database, idOrEmail: string): Promise<Account> {

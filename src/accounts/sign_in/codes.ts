@@ -4,7 +4,7 @@ import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
 export const CODE_SECONDS = 10 * 60;
 /** Number of wrong tries after which even the correct code is refused. */
 export const CODE_TRIES = 5;
-/** Seconds after which the long code of a link is refused. */
+/** Seconds after which a link code is refused. */
 export const LINK_SECONDS = 60 * 60;
 
 /** The form of a sign-in code in a call: six digits, or the 32 hex digits of a link code. */

@@ -43,7 +43,7 @@ function both(one: Response, other: Response): Response {
   };
 }
 
-/** Marks headers as optional. */
+/** Returns the headers, marked as optional. */
 function optional(headers: Json): Json {
   return Object.fromEntries(
     Object.entries(headers).map(([name, header]) => [name, { ...(header as Json), required: false }]),

@@ -22,7 +22,7 @@ export type ClientSocketBounds = {
   clientOf(peer: string | undefined): string | undefined;
 };
 
-/** Admits at most `perClient` connections of each network. */
+/** Creates a `ClientSockets` that admits at most `perClient` connections from each network. */
 export function createClientSockets({ perClient, clientOf }: ClientSocketBounds): ClientSockets {
   const open = createKeyCounts();
   return {
@@ -36,7 +36,7 @@ export function createClientSockets({ perClient, clientOf }: ClientSocketBounds)
   };
 }
 
-/** The two ways to handle a request: serve it, or refuse it and end its connection. */
+/** The two ways to handle a request: serve the request, or refuse it and close its connection. */
 type Handling = { serve(): void; refuse(): void };
 
 /** Limits how many requests of one connection may wait for their responses. HTTP/1.1 sets no limit. */

@@ -139,7 +139,7 @@ export async function startServer(
     request.socket.destroySoon();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // A client with a pending response would take this error for that response.
+    // A client that waits for a response would mistake this error for that response.
     const isAnswered = pending
       .open(socket as Socket)
       .some(({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete));

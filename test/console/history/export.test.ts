@@ -22,7 +22,7 @@ const linesOf = (text: string) =>
     .split("\n")
     .map((line) => JSON.parse(line) as Line);
 
-/** Creates a history with this number of events, all at the same few times. */
+/** Creates a history with this number of additional events, one second apart. */
 async function longHistory(number: number): Promise<HistoryViewer> {
   const seen = await historyViewer(api);
   await api.db.raw(

@@ -3,55 +3,60 @@ import { program } from "../support/in_chromium.ts";
 import { askFor, registerShop, startShop } from "./application.ts";
 import { journeys, WAYS } from "./world.ts";
 
-describe.skipIf(program === undefined)("approving less than was requested (needs Debian's chromium)", () => {
-  const world = journeys();
+describe.skipIf(program === undefined)(
+  "approving less than the requested scopes (needs Debian's chromium)",
+  () => {
+    const world = journeys();
 
-  test.each(WAYS)("makes the withheld scopes denied: $width px, scripts $scripts", (look) =>
-    world.travel(look, async (traveller) => {
-      const { page, scripts, complaints } = traveller;
-      await traveller.signUp();
-      const told = await registerShop(traveller);
-      const shop = await startShop(world.api, told);
-      await askFor(traveller, [/data:read/, /payments:send/, /custom:orders:refund/], "1");
-      await page.getByRole("checkbox", { name: /custom:orders:refund/ }).uncheck();
-      await traveller.fill("Ends after", "2");
-      await page.getByLabel("Unit", { exact: true }).selectOption("hours");
-      await page.locator("summary", { hasText: "Amount" }).click();
-      await traveller.fill("At most", "25");
-      await traveller.fill("Currency", "EUR");
-      // With scripts, each change updates the preview, the last change when the field loses focus.
-      if (scripts) await page.getByLabel("Currency").blur();
-      else await traveller.press("Preview");
-      const preview = page.getByRole("region", { name: "What the certificate will say" });
-      await preview.getByText("the amount is at most 25 EUR").waitFor();
-      expect(await preview.textContent()).toContain("payments:send");
-      expect(await preview.textContent()).not.toContain("refund");
-      // If the browser is slow, it previews an amount without its currency. The API refuses that with a 400.
-      const others = complaints.filter((said) => !said.includes("400"));
-      complaints.splice(0, complaints.length, ...others);
-      await traveller.at("shop-bot asks for authority");
-      await traveller.press("Approve");
-      await traveller.at("shop-bot was given authority");
-      expect(await traveller.read()).toMatch(/at most 25 EUR.*Held back.*orders:refund.*ends earlier/);
+    test.each(WAYS)("makes the withheld scopes denied: $width px, scripts $scripts", (look) =>
+      world.travel(look, async (traveller) => {
+        const { page, scripts, complaints } = traveller;
+        await traveller.signUp();
+        const told = await registerShop(traveller);
+        const shop = await startShop(world.api, told);
+        await askFor(traveller, [/data:read/, /payments:send/, /custom:orders:refund/], "1");
+        await page.getByRole("checkbox", { name: /custom:orders:refund/ }).uncheck();
+        await traveller.fill("Ends after", "2");
+        await page.getByLabel("Unit", { exact: true }).selectOption("hours");
+        await page.locator("summary", { hasText: "Amount" }).click();
+        await traveller.fill("At most", "25");
+        await traveller.fill("Currency", "EUR");
+        // With scripts, each change updates the preview, the last change when the field loses focus.
+        if (scripts) await page.getByLabel("Currency").blur();
+        else await traveller.press("Preview");
+        const preview = page.getByRole("region", { name: "What the certificate will say" });
+        await preview.getByText("the amount is at most 25 EUR").waitFor();
+        expect(await preview.textContent()).toContain("payments:send");
+        expect(await preview.textContent()).not.toContain("refund");
+        // If the browser is slow, it previews an amount without its currency. The API refuses that with a 400.
+        const others = complaints.filter((said) => !said.includes("400"));
+        complaints.splice(0, complaints.length, ...others);
+        await traveller.at("shop-bot asks for authority");
+        await traveller.press("Approve");
+        await traveller.at("shop-bot was given authority");
+        expect(await traveller.read()).toMatch(/at most 25 EUR.*Held back.*orders:refund.*ends earlier/);
 
-      const euros = (amount: number) => ({ amount, currency: "EUR" });
-      expect(await shop.decide("payments:send", euros(25))).toBe("allow authorized");
-      expect(await shop.decide("payments:send", euros(25.01))).toBe("deny constraint_denied");
-      expect(await shop.decide("payments:send")).toBe("deny constraint_unverifiable");
-      expect(await shop.decide("custom:orders:refund", euros(1))).toBe("deny not_delegated");
+        const euros = (amount: number) => ({ amount, currency: "EUR" });
+        expect(await shop.decide("payments:send", euros(25))).toBe("allow authorized");
+        expect(await shop.decide("payments:send", euros(25.01))).toBe("deny constraint_denied");
+        expect(await shop.decide("payments:send")).toBe("deny constraint_unverifiable");
+        expect(await shop.decide("custom:orders:refund", euros(1))).toBe("deny not_delegated");
 
-      await traveller.go("History");
-      await traveller.at("History");
-      await traveller.row("custom:orders:refund").getByRole("link").click();
-      await traveller.at("It was denied");
-      expect(await traveller.read()).toMatch(/What would have been needed.*A delegation that has this scope/);
+        await traveller.go("History");
+        await traveller.at("History");
+        await traveller.row("custom:orders:refund").getByRole("link").click();
+        await traveller.at("It was denied");
+        expect(await traveller.read()).toMatch(
+          /What would have been needed.*A delegation that has this scope/,
+        );
 
-      world.api.clock.advance(7_190);
-      const late = await shop.proof();
-      world.api.clock.advance(20);
-      const { body } = await shop.verify(late, { context: euros(1) });
-      expect([body.decision, body.decision_reason]).toEqual(["deny", "delegation_expired"]);
-      expect((await shop.present()).body.error).toMatchObject({ code: "no_active_delegation" });
-    }),
-  );
-});
+        world.api.clock.advance(7_190);
+        const late = await shop.proof();
+        world.api.clock.advance(20);
+        const { body } = await shop.verify(late, { context: euros(1) });
+        expect([body.decision, body.decision_reason]).toEqual(["deny", "delegation_expired"]);
+        expect((await shop.present()).body.error).toMatchObject({ code: "no_active_delegation" });
+      }),
+    );
+  },
+);

@@ -116,7 +116,7 @@ function operatorHeaders(epoch: number): Draft["headers"] {
   ];
 }
 
-/** Sends a draft with additional headers. */
+/** Sends a draft with additional headers, and returns the response. */
 export async function send(url: string, draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
   const path = draft.operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(draft.params[name] ?? ""),

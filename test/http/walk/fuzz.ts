@@ -11,7 +11,7 @@ export type Wish = {
   caller: 0 | 1 | 2;
   /** Replaces the draft's body with a JSON value or raw bytes. */
   body?: { json: unknown } | { raw: Buffer };
-  /** Members to set in the draft's body. */
+  /** Members to set in the draft's body, each with its path. */
   members: [path: string[], value: unknown][];
   params: [place: number, text: string][];
   query: [name: string, value: string][];

@@ -12,9 +12,9 @@ const takeScene = shareScenes(api);
 let watch: DatabaseWatch;
 /** The scene whose objects the attackers try to reach. */
 let victim: Scene;
-/** Another account. */
+/** A scene of another account, whose callers attack the victim. */
 let stranger: Scene;
-/** Another connection of the victim's account. */
+/** A scene with another connection of the victim's account. */
 let sibling: Scene;
 
 beforeAll(async () => {

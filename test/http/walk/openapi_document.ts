@@ -66,7 +66,7 @@ const SECURITY_HEADERS = {
 const TELLING =
   /^(etag|retry-after|set-cookie|location|allow|www-authenticate|idempotent-replayed|x-service-.*)$/;
 
-/** Reads a document. Schemas are compiled once, on first use. */
+/** Parses an OpenAPI document. Compiles each schema once, on its first use. */
 export function readOpenApiDocument(document: Record<string, unknown>): OpenApiDocument {
   const paths = document.paths as Record<string, Record<string, Omit<Operation, "method" | "path">>>;
   const components = document.components as { headers: Record<string, Response["headers"]> };

@@ -21,7 +21,7 @@ function ownStatuses({ responses }: Operation): number[] {
     .map(([status]) => Number(status));
 }
 
-describe("the document", () => {
+describe("the OpenAPI document", () => {
   test("matches the running API", () => {
     const withoutServer = (document: Record<string, unknown>) => JSON.parse(JSON.stringify(document));
     expect(withoutServer(api.contract.document)).toEqual(withoutServer(contract.document));
