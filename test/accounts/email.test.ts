@@ -150,7 +150,7 @@ describe("an email to a non-ASCII address", () => {
     expect(canonicalEmail(mail?.to[0] ?? "")).toBe("info@xn--bcher-kva.example");
   });
 
-  test("causes a 503 if the server has no SMTPUTF8. Nothing is sent or counted.", async () => {
+  test("causes a 503 if the server has no SMTPUTF8, and nothing is sent or counted", async () => {
     const api = await startApi({ mailer: mailerTo(asciiOnly) });
     try {
       const answer = await api.client().post("/v1/auth/email/send-code", { email: "jörg@example.com" });

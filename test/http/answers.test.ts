@@ -93,7 +93,7 @@ describe("every response", () => {
     ["with a bare line feed", "X-Request-Id: a\nb\r\n"],
     ["with a bare carriage return", "X-Request-Id: a\rSet-Cookie: x=1\r\n"],
     ["with U+0000", "X-Request-Id: a\u0000b\r\n"],
-  ])("refuses a request id %s instead of replacing it", async (_, header) => {
+  ])("reports an error for a request id %s instead of replacing the id", async (_, header) => {
     const answer = await raw(header);
     expect(answer).toMatch(/^HTTP\/1\.1 400 [\s\S]*\r\nx-request-id: [0-9a-f-]{36}\r\n/);
     expect(answer).toContain('"code":"invalid_request"');
@@ -110,7 +110,7 @@ describe("every response", () => {
     expect(await logged("A".repeat(1024))).toBe("A".repeat(128));
   });
 
-  test("without a request id from the caller has its own id", async () => {
+  test("gets a new request id if the caller sends none", async () => {
     const ids = await Promise.all(
       [1, 2, 3].map(async () => (await post("/v1/service/echo")).headers.get("x-request-id")),
     );

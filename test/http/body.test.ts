@@ -165,7 +165,7 @@ describe("a JSON body", () => {
     );
   });
 
-  test("may be missing only where the route does not require a body", async () => {
+  test("may be missing only on routes that do not require a body", async () => {
     expect(await send("json", undefined, {})).toMatchObject(
       refused(/^body: Invalid input: expected object, received undefined/),
     );
@@ -247,7 +247,7 @@ describe("a raw body", () => {
   });
 });
 
-test("a route without body handling ignores a body", async () => {
+test("a route that takes no body ignores a body", async () => {
   const answer = await send("none", "not { json", { "content-type": "text/plain" });
   expect(answer).toMatchObject({ status: 200 });
   expect(answer.body).not.toHaveProperty("body");

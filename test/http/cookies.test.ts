@@ -20,7 +20,7 @@ describe("cookies", () => {
     expect(createCookies(names, baseUrl).write(change).split("; ").includes("Secure")).toBe(secure);
   });
 
-  test("have the base URL's path, and the refresh cookie that of the refresh call", () => {
+  test("have the base URL's path, except for the refresh cookie, which has the refresh call's path", () => {
     const cookies = createCookies(names, "https://example.com/authority/");
     expect(cookies.write(change)).toBe(
       "service_session=t0ken; Max-Age=900; Path=/authority/; HttpOnly; Secure; SameSite=Lax",

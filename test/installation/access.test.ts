@@ -147,7 +147,7 @@ describe("SERVICE_ADMINISTRATORS", () => {
   });
 
   test.each(["ada", "@example.com", "ada@localhost", "*@example.com", "ada@example.com;eve@example.com"])(
-    "makes the start fail without quoting the invalid address: %s",
+    "makes the API's start fail without quoting the invalid address: %s",
     (address) => {
       const start = () => createIsServiceAdministrator(["ada@example.com", address]);
       expect(start).toThrow(ConfigError);

@@ -122,7 +122,7 @@ describe("the workers part", () => {
     expect(await seen("workers", "workers")).toEqual([0, "act"]);
   });
 
-  test("reports whether Kafka answers. A report is valid for a minute.", async () => {
+  test("reports whether Kafka responds, and a report is valid for a minute", async () => {
     expect(await seen("workers", "event_way")).toEqual(["embedded", "well"]);
     await api.db("event_way").update({ way: "kafka" });
     expect(await seen("workers", "event_way")).toEqual(["kafka", "well"]);

@@ -28,7 +28,7 @@ afterEach(async () => {
 afterAll(() => first.stop());
 
 describe("a sign-in code", () => {
-  test("goes in the same way to known and unknown addresses", async () => {
+  test("goes out in the same way to addresses with and without an account", async () => {
     await first.client().signIn("known@example.com");
     const [known, unknown] = await Promise.all(
       ["known@example.com", "unknown@example.com"].map((email) => first.client().post(SEND, { email })),
@@ -133,7 +133,7 @@ describe("the limit of sign-in codes", () => {
     expect((await client.post(VERIFY, { email, code })).status).toBe(200);
   });
 
-  test("ends with the client's time window", async () => {
+  test("starts over when the client's time window ends", async () => {
     const api = await start({ perIp: 1 });
     const send = () => api.client().post(SEND, { email: "ada@example.com" });
     const moveWindow = (milliseconds: number) =>
@@ -260,7 +260,7 @@ describe("sending a code over SMTP", () => {
   );
 
   test.each(["hang up", "stall"] as const)(
-    "makes a code valid if the server accepted its email before a %s. A link code then stops further emails.",
+    "makes a code valid if the server accepted its email before a %s, and a link code then stops further emails",
     async (how) => {
       const refusing = async (kind: string, perAddress: number) => {
         const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress });

@@ -8,7 +8,7 @@ describe.skipIf(program === undefined)(
   () => {
     const world = journeys();
 
-    test.each(WAYS)("makes the withheld scopes denied: $width px, scripts $scripts", (look) =>
+    test.each(WAYS)("leads to denials for the withheld scopes: $width px, scripts $scripts", (look) =>
       world.travel(look, async (traveller) => {
         const { page, scripts, complaints } = traveller;
         await traveller.signUp();

@@ -7,7 +7,7 @@ describe.skipIf(program === undefined)("revoking a delegation (needs Debian's ch
   const world = journeys();
 
   test.each(WAYS)(
-    "makes checks denied, and the pages explain the denial: $width px, scripts $scripts",
+    "makes later checks fail, and the pages explain the denial: $width px, scripts $scripts",
     (look) =>
       world.travel(look, async (traveller) => {
         const { page } = traveller;

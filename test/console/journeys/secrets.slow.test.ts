@@ -29,7 +29,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       await traveller.signUp();
       const { webhookSecret } = await registerShop(traveller);
       receiver.secret = webhookSecret;
-      // Events from before the callback URL was set are sent nowhere.
+      // Events from before the callback URL was set are not delivered.
       await world.worker.run();
       await traveller.follow("Callback");
       await traveller.at("Callback of Shop");

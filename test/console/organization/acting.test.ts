@@ -79,7 +79,7 @@ describe("the account that a person acts for", () => {
     );
   });
 
-  test("requires a membership. Others see an explanation.", async () => {
+  test("must be an account that the person is a member of, and others see an explanation", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}`;

@@ -23,7 +23,7 @@ export async function realReceiver(api: PlatformApi): Promise<RealReceiver> {
   const harness = await startHarness({ database: api.db }, { clock: api.clock, secretBox: api.secretBox });
   const person = await api.person();
   const { connectionId, answer } = await registerPlatform(person);
-  // Events from before the callback URL was set are sent nowhere.
+  // Events from before the callback URL was set are not delivered.
   await harness.run();
   const secret = String(answer.body.webhook_signing_secret);
   receiver.secret = secret;

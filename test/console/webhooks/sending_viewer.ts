@@ -41,7 +41,7 @@ export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}
   return { ...browserOf(api, own.person.client), ids, own };
 }
 
-/** Returns a function that returns the path of this page of the viewer's connection. */
+/** Creates a function that returns the path of this page for the connection of a viewer. */
 export function ofConnection(part: string) {
   return ({ connection }: Record<string, string>) => `/console/connections/${connection}/${part}`;
 }
