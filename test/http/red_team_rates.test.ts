@@ -207,7 +207,7 @@ describe("one API key that verifies forged proofs", () => {
     expect(countsOf(answers.map(errorOf))).toEqual({ "400 invalid_proof": 10, "429 rate_limited": 30 });
   });
 
-  test("does not exclude valid proofs that arrive among many others, however low the limit is", async () => {
+  test("does not exclude valid proofs that arrive together, even if only one more refusal is allowed", async () => {
     const app = await application();
     const good = await Promise.all([app.proof(), app.proof(), app.proof()]);
     expect(await repeat(19, await forger(app))).toEqual(of("400 invalid_proof", 19));
