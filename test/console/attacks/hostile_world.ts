@@ -38,8 +38,8 @@ const AS: Record<string, string> = {
 };
 
 /**
- * Conditions for the rows to fill. Other rows stay unchanged, because service administrators are recognized by
- * their address.
+ * Conditions for the rows to fill. Other rows stay unchanged, because service administrators are recognized
+ * by their address.
  */
 const ONLY: Record<string, string> = {
   "accounts.email": "account_id in (select account_id from organization_members)",

@@ -28,7 +28,7 @@ describe.skipIf(program === undefined)(
         await preview.getByText("the amount is at most 25 EUR").waitFor();
         expect(await preview.textContent()).toContain("payments:send");
         expect(await preview.textContent()).not.toContain("refund");
-        // If the browser is slow, it previews an amount without its currency. The API refuses that with a 400.
+        // A slow browser previews an amount without its currency. The API refuses that with a 400.
         const others = complaints.filter((said) => !said.includes("400"));
         complaints.splice(0, complaints.length, ...others);
         await traveller.at("shop-bot asks for authority");
