@@ -24,7 +24,7 @@ async function callAs(operationId: string, person: Person, scene: Scene): Promis
   const draft = draftOf(operation, scene);
   const answer = await send(api.url, draft, [...headers, ["x-service-account", scene.person.accountId]]);
   expect(contract.violations(operation, answer)).toEqual([]);
-  if (answer.text.includes("You are no member")) return "no member";
+  if (answer.text.includes("You are not a member")) return "no member";
   return errorOf(answer);
 }
 
