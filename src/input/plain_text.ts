@@ -68,7 +68,7 @@ export const HIDDEN_TEXT =
  * between letters of joining scripts, in emoji, after Han characters, and between Han characters and kana.
  * Elsewhere, for example between Latin letters, they only make two different names look the same.
  *
- * Which code points are unassigned depends on the runtime's Unicode version. Code points reserved for emoji
+ * The runtime's Unicode version determines the unassigned code points. Code points reserved for emoji
  * are accepted, so that emoji newer than the runtime are accepted too.
  */
 export function isPlainText(text: string): boolean {

@@ -51,6 +51,7 @@ async function claim(port: number): Promise<boolean> {
     await once(socket.bind(port, LOOPBACK), "listening");
     return true;
   } catch {
+    socket.close();
     return false;
   }
 }
