@@ -1,5 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { parseSync } from "vite";
 import { findMessages } from "./messages.ts";
 import { commentBlocks, testName } from "./prose.ts";
@@ -16,10 +17,9 @@ const SHORTEST_COMMENT = 20;
  * Returns a questionnaire with a random sample of the project's English. The same seed gives the same sample.
  */
 export function englishSample(root: string, seed: number): string {
-  const random = randomFrom(seed);
   return Object.entries(piecesOf(root))
     .flatMap(([kind, pieces]) => {
-      const drawn = draw(pieces, COUNTS[kind as keyof typeof COUNTS], random);
+      const drawn = draw(pieces, COUNTS[kind as keyof typeof COUNTS], seed);
       return [
         `## ${kind}`,
         ...drawn.map(({ place, text }, n) => `\n${n + 1}. ${place}\n${text.replace(/^(?=.)/gm, "   ")}`),
@@ -33,8 +33,8 @@ function piecesOf(root: string): Record<keyof typeof COUNTS, Piece[]> {
   const sources = globSync(["{src,keyvault,test}/**/*.{ts,mjs}"], { cwd: root })
     .filter((path) => !path.includes("node_modules"))
     .sort()
-    .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }))
-    .map(({ path, text }) => {
+    .map((path) => {
+      const text = readFileSync(join(root, path), "utf8");
       const { program, comments } = parseSync(path, text);
       return { path, text, program, comments };
     });
@@ -72,21 +72,8 @@ function namesIn(program: unknown): string[] {
     );
 }
 
-function draw(pieces: readonly Piece[], count: number, random: () => number): Piece[] {
-  const left = [...pieces];
-  return Array.from({ length: Math.min(count, left.length) }, () => {
-    const [piece] = left.splice(Math.floor(random() * left.length), 1);
-    return piece as Piece;
-  });
-}
-
-/** Returns a generator of numbers in [0, 1). It uses the algorithm mulberry32. */
-function randomFrom(seed: number): () => number {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+function draw(pieces: Piece[], count: number, seed: number): Piece[] {
+  const length = Math.min(count, pieces.length);
+  const choice = fc.shuffledSubarray(pieces, { minLength: length, maxLength: length });
+  return fc.sample(choice, { seed, numRuns: 1 }).flat();
 }
