@@ -237,13 +237,13 @@ type PlatformBody = z.input<typeof operatorCalls.putPlatform.body>;
  * A platform as the operator declares it. Without `callback_url`, the stored URL stays unchanged.
  * `accepted_principals` replaces the complete list.
  */
-export type PlatformWish = PlatformBody & {
+export type DesiredPlatform = PlatformBody & {
   description: string;
   accepted_principals: NonNullable<PlatformBody["accepted_principals"]>;
 };
 
 /** An agent as the operator declares it. */
-export type AgentWish = z.input<typeof operatorCalls.putAgent.body>;
+export type DesiredAgent = z.input<typeof operatorCalls.putAgent.body>;
 
 /** A delegation as the operator requests it. `expires_in` is in seconds after the approval. */
-export type DelegationWish = z.input<typeof operatorCalls.putDelegation.body>;
+export type DesiredDelegation = z.input<typeof operatorCalls.putDelegation.body>;

@@ -11,7 +11,7 @@ export type NamespacePlace = { clusterId: string; namespace: string };
  * The limits that an account's owner sets for a namespace: the scopes that its platforms may allow at most,
  * and whether an approval needs a second person.
  */
-export type AcceptanceWish = { ceiling: readonly string[] | null; fourEyes: boolean };
+export type NamespaceLimits = { ceiling: readonly string[] | null; fourEyes: boolean };
 
 type Deps = { db: Database; clock: Clock };
 
@@ -91,7 +91,7 @@ export async function acceptBinding(
   { db, clock }: Deps,
   accountId: string,
   { clusterId, namespace }: NamespacePlace,
-  { ceiling, fourEyes }: AcceptanceWish,
+  { ceiling, fourEyes }: NamespaceLimits,
 ): Promise<NamespaceBindingRow> {
   const scopes = ceiling === null ? null : checkScopes(ceiling);
   const now = clock.now();

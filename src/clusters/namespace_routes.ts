@@ -79,8 +79,8 @@ function acceptRoute(deps: Deps): Route {
     errors: ["invalid_scopes", "namespace_limit"],
     async handle({ caller, params, body }) {
       const place = { clusterId: params.cluster, namespace: params.namespace };
-      const wish = { ceiling: body.ceiling, fourEyes: body.four_eyes };
-      return { body: show(await acceptBinding(deps, caller.accountId, place, wish)) };
+      const limits = { ceiling: body.ceiling, fourEyes: body.four_eyes };
+      return { body: show(await acceptBinding(deps, caller.accountId, place, limits)) };
     },
   });
 }

@@ -6,7 +6,7 @@ import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
  * The requested expiry of a certificate: a time in Unix seconds, or a number of seconds after approval. If
  * both are `null`, the certificate is valid until revoked.
  */
-export type ExpiryWish = { at: number | null; inSeconds: number | null };
+export type RequestedExpiry = { at: number | null; inSeconds: number | null };
 
 /**
  * Reads the expiry from a call. Throws `invalid_expiry` if the call contains both forms. {@link endOf} checks
@@ -15,7 +15,7 @@ export type ExpiryWish = { at: number | null; inSeconds: number | null };
 export function readExpiry(fields: {
   expires_at?: string | null | undefined;
   expires_in?: number | null | undefined;
-}): ExpiryWish {
+}): RequestedExpiry {
   const at = fields.expires_at == null ? null : unixSeconds(new Date(fields.expires_at));
   const inSeconds = fields.expires_in ?? null;
   if (at !== null && inSeconds !== null) {
@@ -29,7 +29,7 @@ export function readExpiry(fields: {
  * expire. Throws `invalid_expiry` if this second is not after `now`, or so late that it would mean "until
  * revoked" on the wire.
  */
-export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
+export function endOf({ at, inSeconds }: RequestedExpiry, now: Date): number | null {
   const end = at ?? (inSeconds === null ? null : unixSeconds(now) + inSeconds);
   if (end === null) return null;
   if (end <= unixSeconds(now)) throw new ApiError("invalid_expiry", "The expiry is in the past");
@@ -44,7 +44,7 @@ export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
  * approver sets none. An approver may shorten the requested validity but not extend it. Throws
  * `invalid_expiry`.
  */
-export function approvedEnd(requested: ExpiryWish, approver: ExpiryWish, now: Date): number | null {
+export function approvedEnd(requested: RequestedExpiry, approver: RequestedExpiry, now: Date): number | null {
   const limit = endOf(requested, now);
   const end = endOf(approver, now) ?? limit;
   if (limit !== null && end !== null && end > limit) {

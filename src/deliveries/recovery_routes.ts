@@ -33,7 +33,7 @@ export const recoveryAnswer = z.object({
 const connection = "/v1/service/connections/{connection_id}";
 const params = z.object({ connection_id: idText });
 
-const wish = z.object({
+const recoveryBody = z.object({
   since: isoTimeInput.describe("Resends deliveries created at or after this time"),
   until: isoTimeInput
     .optional()
@@ -58,7 +58,7 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
     roles: ["developer"],
     idempotent: true,
     params,
-    body: wish,
+    body: recoveryBody,
     answer: {
       status: 201,
       schema: recoveryAnswer,
@@ -127,7 +127,7 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
 }
 
 /** The deliveries to resend: created at or after `since` and before `until`. */
-type RecoveryWish = { since: Date; until: Date | undefined; states: WebhookRecoveryRow["states"] };
+type NewRecovery = { since: Date; until: Date | undefined; states: WebhookRecoveryRow["states"] };
 
 /**
  * Opens a recovery of a connection's deliveries. The worker then resends them. The range excludes deliveries
@@ -137,7 +137,7 @@ type RecoveryWish = { since: Date; until: Date | undefined; states: WebhookRecov
 async function openRecovery(
   { db, clock, sendingRates }: ResendDeps,
   { accountId, connectionId }: OwnConnection,
-  { since, until, states }: RecoveryWish,
+  { since, until, states }: NewRecovery,
 ): Promise<WebhookRecoveryRow> {
   const record = await findConnection(db, accountId, connectionId);
   const { connection_id } = record;

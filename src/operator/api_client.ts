@@ -3,16 +3,16 @@ import type { ObjectPlace } from "../input/cluster_fields.ts";
 import {
   type AgentAnswer,
   type AgentState,
-  type AgentWish,
   type DelegationState,
-  type DelegationWish,
+  type DesiredAgent,
+  type DesiredDelegation,
+  type DesiredPlatform,
   type LiveDelegation,
   MAX_STATE_IDS,
   type OperatorCall,
   operatorCalls,
   type PlatformAnswer,
   type PlatformState,
-  type PlatformWish,
   type StateAnswer,
 } from "../operator_calls.ts";
 import { type ApiFailure, type ApiResult, createTokenSource, createTransport } from "./api_transport.ts";
@@ -22,7 +22,7 @@ import { type ApiFailure, type ApiResult, createTokenSource, createTransport } f
  * call changes nothing. No call rejects: each returns refusals, outages and a wrong token as `failure`.
  */
 export type ApiClient = {
-  putPlatform(externalId: string, wish: PlatformWish): Promise<ApiResult<PlatformAnswer>>;
+  putPlatform(externalId: string, desired: DesiredPlatform): Promise<ApiResult<PlatformAnswer>>;
   /**
    * Reports that the operator has stored the credentials with this API key prefix. From then on, the API no
    * longer returns them.
@@ -31,9 +31,9 @@ export type ApiClient = {
   /** Replaces the API key. The former key stays valid for `graceSeconds`. */
   rotateCredentials(externalId: string, graceSeconds: number): Promise<ApiResult<PlatformAnswer>>;
   removePlatform(externalId: string): Promise<ApiResult<unknown>>;
-  putAgent(externalId: string, wish: AgentWish): Promise<ApiResult<AgentAnswer>>;
+  putAgent(externalId: string, desired: DesiredAgent): Promise<ApiResult<AgentAnswer>>;
   removeAgent(externalId: string): Promise<ApiResult<unknown>>;
-  putDelegation(externalId: string, wish: DelegationWish): Promise<ApiResult<DelegationState>>;
+  putDelegation(externalId: string, desired: DesiredDelegation): Promise<ApiResult<DelegationState>>;
   /** Asks the API to read a user's decision from the Delegation in the cluster. */
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
   revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
@@ -130,15 +130,15 @@ export function createApiClient({
   }
 
   return {
-    putPlatform: (id, wish) => send(operatorCalls.putPlatform, id, wish),
+    putPlatform: (id, desired) => send(operatorCalls.putPlatform, id, desired),
     acknowledgeCredentials: (id, prefix) =>
       send(operatorCalls.acknowledgeCredentials, id, { api_key_prefix: prefix }),
     rotateCredentials: (id, graceSeconds) =>
       send(operatorCalls.rotateCredentials, id, { grace_seconds: graceSeconds }),
     removePlatform: (id) => send(operatorCalls.removePlatform, id),
-    putAgent: (id, wish) => send(operatorCalls.putAgent, id, wish),
+    putAgent: (id, desired) => send(operatorCalls.putAgent, id, desired),
     removeAgent: (id) => send(operatorCalls.removeAgent, id),
-    putDelegation: (id, wish) => send(operatorCalls.putDelegation, id, wish),
+    putDelegation: (id, desired) => send(operatorCalls.putDelegation, id, desired),
     decideDelegation: (id, object) => send(operatorCalls.decideDelegation, id, { object }),
     revokeDelegation: (id, reason) =>
       send(operatorCalls.revokeDelegation, id, reason === undefined ? {} : { reason }),

@@ -33,7 +33,7 @@ export type InviteDeps = {
   log: Logger;
 };
 
-type Wish = { email: string; role: MemberRole };
+type NewMember = { email: string; role: MemberRole };
 
 /** Returns the SHA-256 hash of an invitation's token. The token has 256 bits and exists only in the email. */
 export function hashInvitation(token: string): Buffer {
@@ -52,11 +52,11 @@ export function hashInvitation(token: string): Buffer {
 export async function invite(
   deps: InviteDeps,
   { accountId, person }: SessionCaller,
-  { email, role }: Wish,
+  { email, role }: NewMember,
   ip: string,
 ): Promise<OrganizationInvitationRow> {
   const { db, clock, hashes, organizationRates, baseUrl, acceptUrl } = deps;
-  await db.transaction((tx) => checkWish(tx, accountId, person.accountId, email, clock.now()));
+  await db.transaction((tx) => checkNewMember(tx, accountId, person.accountId, email, clock.now()));
   const counted = { organizationId: accountId, ip, address: hashes.address(email) };
   await organizationRates.takeInvitation(counted);
   const token = randomBytes(32).toString("hex");
@@ -68,7 +68,7 @@ export async function invite(
   if (mailed === "no" || mailed === "refused") throw notSent();
   const row = await db.transaction(async (tx) => {
     const now = clock.now();
-    await checkWish(tx, accountId, person.accountId, email, now);
+    await checkNewMember(tx, accountId, person.accountId, email, now);
     return storeInvitation(tx, {
       invitation_id: newId(),
       organization_id: accountId,
@@ -85,7 +85,7 @@ export async function invite(
 }
 
 /** Locks the organization's members, and checks that this owner may invite the address. */
-async function checkWish(
+async function checkNewMember(
   tx: Transaction,
   organizationId: string,
   inviterId: string,

@@ -101,8 +101,8 @@ function acceptRoute(deps: Deps): Route {
     errors: ["not_found", "invalid_scopes", "invalid_expiry", "invalid_principal", "principal_limit"],
     async handle({ caller, params, body }) {
       const place = { accountId: caller.accountId, platformId: params.platform_id };
-      const wish = readAcceptance({ ...body, human_id: params.human_id });
-      return { body: show(await acceptPrincipal(deps, place, wish)) };
+      const acceptance = readAcceptance({ ...body, human_id: params.human_id });
+      return { body: show(await acceptPrincipal(deps, place, acceptance)) };
     },
   });
 }

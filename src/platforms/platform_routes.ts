@@ -80,14 +80,14 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
 async function register(
   deps: RegisterDeps,
   owner: Owner,
-  wish: z.infer<typeof registrationBody>,
+  registration: z.infer<typeof registrationBody>,
 ): Promise<Answer<RegisteredAnswer>> {
   const { record, credentials } = await registerPlatform(deps, owner, {
-    name: wish.name,
-    description: wish.description ?? "",
-    surfaceType: wish.surface_type,
-    allowedScopes: wish.default_allowed_scopes,
-    callbackUrl: wish.callback_url ?? null,
+    name: registration.name,
+    description: registration.description ?? "",
+    surfaceType: registration.surface_type,
+    allowedScopes: registration.default_allowed_scopes,
+    callbackUrl: registration.callback_url ?? null,
     externalId: null,
     object: null,
   });

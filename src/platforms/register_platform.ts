@@ -28,7 +28,7 @@ export type RegisterDeps = { db: Database; secretBox: SecretBox; clock: Clock; c
  * Input for registering a platform. `externalId` and `object` name the Kubernetes object that declares it.
  * `check` throws if the object may no longer declare it.
  */
-export type PlatformWish = {
+export type NewPlatform = {
   name: string;
   description: string;
   surfaceType: string;
@@ -50,7 +50,7 @@ type Draft = {
   connectionId: string;
   credentials: Credentials;
   owner: Owner;
-  wish: PlatformWish;
+  platform: NewPlatform;
   key: NewApiKey;
 };
 
@@ -65,15 +65,15 @@ type Draft = {
 export async function registerPlatform(
   deps: RegisterDeps,
   owner: Owner,
-  wish: PlatformWish,
+  platform: NewPlatform,
 ): Promise<Registered> {
-  checkSurface(wish.surfaceType);
-  const allowedScopes = checkScopes(wish.allowedScopes);
-  if (wish.callbackUrl !== null) checkCallbackUrl(wish.callbackUrl, deps.callbacks);
-  const draft = draftOf(owner, { ...wish, allowedScopes });
+  checkSurface(platform.surfaceType);
+  const allowedScopes = checkScopes(platform.allowedScopes);
+  if (platform.callbackUrl !== null) checkCallbackUrl(platform.callbackUrl, deps.callbacks);
+  const draft = draftOf(owner, { ...platform, allowedScopes });
   const record = await deps.db.transaction(async (tx) => {
     await checkLimits(tx, draft);
-    await wish.check?.(tx);
+    await platform.check?.(tx);
     await insertRows(tx, deps, draft);
     await emitCreated(tx, deps, draft);
     return findPlatform(tx, owner.accountId, draft.platformId);
@@ -81,11 +81,11 @@ export async function registerPlatform(
   return { record, credentials: draft.credentials };
 }
 
-function draftOf(owner: Owner, wish: PlatformWish): Draft {
+function draftOf(owner: Owner, platform: NewPlatform): Draft {
   const key = newApiKey();
   return {
     owner,
-    wish,
+    platform,
     key,
     platformId: newId(),
     connectionId: newId(),
@@ -101,10 +101,10 @@ function draftOf(owner: Owner, wish: PlatformWish): Draft {
  * Makes concurrent registrations for the same account wait, so that each counts the platforms of the
  * previous ones.
  */
-async function checkLimits(tx: Transaction, { owner, wish }: Draft): Promise<void> {
+async function checkLimits(tx: Transaction, { owner, platform }: Draft): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: owner.accountId }).forNoKeyUpdate();
-  if (wish.externalId !== null) {
-    const taken = await tx("platforms").where({ external_id: wish.externalId }).first("platform_id");
+  if (platform.externalId !== null) {
+    const taken = await tx("platforms").where({ external_id: platform.externalId }).first("platform_id");
     if (taken !== undefined) throw new ApiError("external_conflict");
   }
   if (owner.accountType === "organization") return;
@@ -117,20 +117,20 @@ async function checkLimits(tx: Transaction, { owner, wish }: Draft): Promise<voi
 }
 
 async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, draft: Draft): Promise<void> {
-  const { owner, wish, key, platformId, connectionId, credentials } = draft;
+  const { owner, platform, key, platformId, connectionId, credentials } = draft;
   const now = clock.now();
   const inserted = await tx("platforms")
     .insert({
       platform_id: platformId,
       account_id: owner.accountId,
-      name: wish.name,
-      description: wish.description,
-      surface_type: wish.surfaceType,
-      default_allowed_scopes: [...wish.allowedScopes],
+      name: platform.name,
+      description: platform.description,
+      surface_type: platform.surfaceType,
+      default_allowed_scopes: [...platform.allowedScopes],
       signing_secret_sealed: secretBox.box(credentials.signing_secret, signingSecretContext(platformId)),
-      external_id: wish.externalId,
-      object_namespace: wish.object?.namespace ?? null,
-      object_name: wish.object?.name ?? null,
+      external_id: platform.externalId,
+      object_namespace: platform.object?.namespace ?? null,
+      object_name: platform.object?.name ?? null,
       created_at: now,
       expires_at: addSeconds(now, PLATFORM_LIFETIME_SECONDS),
     })
@@ -145,13 +145,13 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
     account_id: owner.accountId,
     platform_id: platformId,
     verifier_id: connectionId,
-    callback_url: wish.callbackUrl,
+    callback_url: platform.callbackUrl,
     webhook_secret_sealed: secretBox.box(
       credentials.webhook_signing_secret,
       webhookSecretContext(connectionId),
     ),
     undelivered_sealed:
-      wish.externalId === null ? null : secretBox.box(key.apiKey, undeliveredContext(connectionId)),
+      platform.externalId === null ? null : secretBox.box(key.apiKey, undeliveredContext(connectionId)),
     created_at: now,
   });
   await tx("api_keys").insert({
@@ -164,7 +164,7 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
 }
 
 async function emitCreated(tx: Transaction, { secretBox, clock }: RegisterDeps, draft: Draft): Promise<void> {
-  const { owner, wish, platformId, connectionId, credentials } = draft;
+  const { owner, platform, platformId, connectionId, credentials } = draft;
   await appendEvent(
     tx,
     secretBox,
@@ -176,8 +176,8 @@ async function emitCreated(tx: Transaction, { secretBox, clock }: RegisterDeps, 
         platform_id: platformId,
         org_id: owner.accountId,
         org_name: owner.orgName,
-        allowed_scopes: [...wish.allowedScopes],
-        callback_url: wish.callbackUrl,
+        allowed_scopes: [...platform.allowedScopes],
+        callback_url: platform.callbackUrl,
       },
       secrets: {
         api_key: credentials.api_key,

@@ -161,13 +161,13 @@ describe("the operator's API client", () => {
       disabled: false,
     };
     answerWith({ status: 200, body: JSON.stringify({ ...known, new_field: true }) });
-    const wish = {
+    const desired = {
       object: { namespace: "default", name: "bot" },
       platform_external_id: "cluster-1.p",
       name: "bot",
       agent_type: "api_agent",
     } as const;
-    expect(await client.putAgent("cluster-1.a", wish)).toEqual({ value: known });
+    expect(await client.putAgent("cluster-1.a", desired)).toEqual({ value: known });
   });
 
   test("reuses its connections", async () => {

@@ -46,11 +46,11 @@ describe.concurrent("delegations in a folder", () => {
       "Issued Unknown",
       "Revoked False",
     ]);
-    expect(only(world.api.delegations).wish).toMatchObject({
+    expect(only(world.api.delegations).desired).toMatchObject({
       requested_scope: ["data:read", "payments:send"],
       expires_in: 86_400,
     });
-    expect(only(world.api.delegations).wish).not.toHaveProperty("expires_at");
+    expect(only(world.api.delegations).desired).not.toHaveProperty("expires_at");
   });
 
   test("become active within seconds of an approval, with the approved scopes", async ({ world }) => {

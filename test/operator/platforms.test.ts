@@ -12,12 +12,12 @@ describe.concurrent("platforms in a folder", () => {
     const state = await world.state("Platform", "shop");
     const registered = only(world.api.platforms);
     expect(registered.undelivered).toBe(false);
-    expect(registered.wish).toMatchObject({
+    expect(registered.desired).toMatchObject({
       account_email: OWNER,
       name: "Shop",
       surface_type: "agentic_api",
     });
-    expect(registered.wish).not.toHaveProperty("callback_url");
+    expect(registered.desired).not.toHaveProperty("callback_url");
     expect([...world.api.platforms.keys()]).toEqual([
       `${world.operator().clusterId()}.${state.metadata.uid}`,
     ]);
@@ -58,7 +58,7 @@ describe.concurrent("platforms in a folder", () => {
     await until("the callback is set", () => only(world.api.platforms).callback_url === callbackUrl);
     await world.folders.write("platform.yaml", platform({ displayName: "New" }));
     await until("it is removed", () => only(world.api.platforms).callback_url === null);
-    expect(only(world.api.platforms).wish.name).toBe("New");
+    expect(only(world.api.platforms).desired.name).toBe("New");
     await until(
       "it is ready",
       async () => (await world.state("Platform", "shop")).status?.observedGeneration === 3,
@@ -69,13 +69,13 @@ describe.concurrent("platforms in a folder", () => {
   test("send the complete list of accepted principals with every change", async ({ world }) => {
     await world.start();
     await world.declareAgent();
-    expect(only(world.api.platforms).wish.accepted_principals).toEqual([]);
+    expect(only(world.api.platforms).desired.accepted_principals).toEqual([]);
     const listed = [
       { humanID: "a".repeat(32), scopes: ["data:read"], acceptedUntil: "2030-01-01T00:00:00Z" },
       { humanID: "b".repeat(32), scopes: ["custom:orders:refund"] },
     ];
     await world.folders.write("platform.yaml", platform({ acceptedPrincipals: listed }));
-    const accepted = () => only(world.api.platforms).wish.accepted_principals;
+    const accepted = () => only(world.api.platforms).desired.accepted_principals;
     await until("they are accepted", () => accepted().length === 2);
     expect(accepted()).toEqual([
       { human_id: "a".repeat(32), scopes: ["data:read"], accepted_until: "2030-01-01T00:00:00Z" },
@@ -160,7 +160,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.folders.write("platform.yaml", accepting("payments:send"));
     const state = await world.reaches("Platform", "shop", "CeilingExceeded");
     expect(condition(state, "Ready")?.message).toContain("payments:send");
-    const accepted = () => only(world.api.platforms).wish.accepted_principals;
+    const accepted = () => only(world.api.platforms).desired.accepted_principals;
     expect(accepted()).toMatchObject([{ scopes: ["data:share"] }]);
     await world.folders.write("tenants.yaml", ceiling('"data:*", "payments:send"'));
     await world.reaches("Platform", "shop", "Active");

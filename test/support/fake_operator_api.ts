@@ -200,7 +200,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     approve(requestId, scopes, expiresAt) {
       const delegation = byRequest(requestId);
       const now = new Date();
-      const seconds = delegation.wish.expires_in ?? undefined;
+      const seconds = delegation.desired.expires_in ?? undefined;
       const end = expiresAt ?? (seconds === undefined ? undefined : new Date(now.getTime() + seconds * 1000));
       Object.assign(delegation, {
         status: "approved",

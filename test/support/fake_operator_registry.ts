@@ -5,9 +5,9 @@ import { type ErrorCode, errorCodes } from "../../src/errors.ts";
 import type { ObjectPlace } from "../../src/input/cluster_fields.ts";
 import type {
   DelegationState,
+  DesiredPlatform,
   operatorCalls,
   PlatformAnswer,
-  PlatformWish,
 } from "../../src/operator_calls.ts";
 import { coversScopes, invalidScopes } from "../../src/protocol/documents/scopes.ts";
 
@@ -24,7 +24,7 @@ export type Handlers = { [Name in keyof Calls]: (id: string, body: BodyOf<Name>)
 export type FakeAccount = { onboarded: boolean; platformLimit: number };
 export type FakePlatform = {
   accountEmail: string;
-  wish: PlatformWish;
+  desired: DesiredPlatform;
   platform_id: string;
   connection_id: string;
   api_key: string;
@@ -47,7 +47,7 @@ export type FakeAgent = {
 export type FakeDelegation = DelegationState & {
   platform: string;
   agent: string;
-  wish: BodyOf<"putDelegation">;
+  desired: BodyOf<"putDelegation">;
 };
 
 /** An error response of the fake. */
@@ -82,8 +82,10 @@ function adopted<T>(entries: Map<string, T>, id: string, isIt: (entry: T) => boo
   return found[1];
 }
 
-function isLeftBehind({ removed, wish }: FakePlatform, body: BodyOf<"putPlatform">): boolean {
-  return !removed && wish.account_email === body.account_email && isDeepStrictEqual(wish.object, body.object);
+function isLeftBehind({ removed, desired }: FakePlatform, body: BodyOf<"putPlatform">): boolean {
+  return (
+    !removed && desired.account_email === body.account_email && isDeepStrictEqual(desired.object, body.object)
+  );
 }
 
 /** Creates an empty registry that follows the API's rules. */
@@ -107,20 +109,20 @@ export function createFakeRegistry(): FakeRegistry {
     return account;
   }
 
-  function register(id: string, wish: PlatformWish, account: FakeAccount): FakePlatform {
+  function register(id: string, desired: DesiredPlatform, account: FakeAccount): FakePlatform {
     const owned = [...platforms.values()].filter(
-      (platform) => platform.accountEmail === wish.account_email && !platform.removed,
+      (platform) => platform.accountEmail === desired.account_email && !platform.removed,
     );
     if (owned.length >= account.platformLimit) throw new Refusal("platform_limit");
     const platform: FakePlatform = {
-      accountEmail: wish.account_email,
-      wish,
+      accountEmail: desired.account_email,
+      desired,
       platform_id: randomUUID(),
       connection_id: randomUUID(),
       ...newKey(),
       signing_secret: randomBytes(16).toString("hex"),
       webhook_signing_secret: randomBytes(16).toString("hex"),
-      callback_url: wish.callback_url ?? null,
+      callback_url: desired.callback_url ?? null,
       removed: false,
       retired: [],
     };
@@ -138,18 +140,20 @@ export function createFakeRegistry(): FakeRegistry {
       const account = findAccount(body.account_email);
       checkRegistration(body);
       const known = platforms.get(id) ?? adopted(platforms, id, (each) => isLeftBehind(each, body));
-      const wish: PlatformWish = {
+      const desired: DesiredPlatform = {
         ...body,
         description: body.description ?? "",
-        accepted_principals: body.accepted_principals ?? known?.wish.accepted_principals ?? [],
+        accepted_principals: body.accepted_principals ?? known?.desired.accepted_principals ?? [],
       };
-      if (known === undefined) return platformAnswer(register(id, wish, account));
-      if (known.removed || known.accountEmail !== wish.account_email) throw new Refusal("external_conflict");
-      if (coversScopes(known.wish.default_allowed_scopes, wish.default_allowed_scopes).length > 0) {
+      if (known === undefined) return platformAnswer(register(id, desired, account));
+      if (known.removed || known.accountEmail !== desired.account_email) {
+        throw new Refusal("external_conflict");
+      }
+      if (coversScopes(known.desired.default_allowed_scopes, desired.default_allowed_scopes).length > 0) {
         throw new Refusal("ceiling_widened");
       }
-      known.wish = wish;
-      if (wish.callback_url !== undefined) known.callback_url = wish.callback_url;
+      known.desired = desired;
+      if (desired.callback_url !== undefined) known.callback_url = desired.callback_url;
       return platformAnswer(known);
     },
 
@@ -203,8 +207,8 @@ export function createFakeRegistry(): FakeRegistry {
       return { removed: true };
     },
 
-    putDelegation(id, wish) {
-      const { platform_external_id, agent_external_id, requested_scope } = wish;
+    putDelegation(id, desired) {
+      const { platform_external_id, agent_external_id, requested_scope } = desired;
       const known = delegations.get(id);
       if (known !== undefined) return delegationState(known);
       const platform = livePlatform(platform_external_id);
@@ -212,13 +216,13 @@ export function createFakeRegistry(): FakeRegistry {
       if (agent === undefined) throw new Refusal("not_found");
       if (agent.disabled) throw new Refusal("agent_disabled");
       if (invalidScopes(requested_scope).length > 0) throw new Refusal("invalid_scopes");
-      if (coversScopes(platform.wish.default_allowed_scopes, requested_scope).length > 0) {
+      if (coversScopes(platform.desired.default_allowed_scopes, requested_scope).length > 0) {
         throw new Refusal("ceiling_exceeded");
       }
       const delegation: FakeDelegation = {
         platform: platform_external_id,
         agent: agent_external_id,
-        wish,
+        desired,
         request_id: `req-${randomUUID()}`,
         status: "pending",
         reason: null,
@@ -244,8 +248,8 @@ export function createFakeRegistry(): FakeRegistry {
     },
 
     listDelegations: () => ({
-      delegations: [...delegations].flatMap(([external_id, { status, wish }]) =>
-        status === "pending" || status === "approved" ? [{ external_id, ...wish.object, status }] : [],
+      delegations: [...delegations].flatMap(([external_id, { status, desired }]) =>
+        status === "pending" || status === "approved" ? [{ external_id, ...desired.object, status }] : [],
       ),
       next: null,
     }),
@@ -301,12 +305,17 @@ function platformAnswer(platform: FakePlatform): PlatformAnswer {
     platform_id: platform.platform_id,
     connection_id: platform.connection_id,
     api_key_prefix: platform.api_key_prefix,
-    default_allowed_scopes: platform.wish.default_allowed_scopes,
+    default_allowed_scopes: platform.desired.default_allowed_scopes,
     callback_url: platform.callback_url,
     credentials: undelivered ? { api_key, signing_secret, webhook_signing_secret } : null,
   };
 }
 
-function delegationState({ platform: _, agent: __, wish: ___, ...state }: FakeDelegation): DelegationState {
+function delegationState({
+  platform: _,
+  agent: __,
+  desired: ___,
+  ...state
+}: FakeDelegation): DelegationState {
   return state;
 }

@@ -11,7 +11,7 @@ import { requireDeclaredPlatform, requireSamePlace } from "../../platforms/decla
 import { lockConnection } from "../../platforms/platform_record.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { revokeCertificate } from "../certificates/revoke_certificate.ts";
-import type { ExpiryWish } from "../requested_end.ts";
+import type { RequestedExpiry } from "../requested_end.ts";
 import { decideRequest } from "../requests/decide_request.ts";
 import { requestDelegation } from "../requests/request_delegation.ts";
 import { type DeclaredDelegation, findDeclaredDelegations } from "./declared_state.ts";
@@ -25,7 +25,7 @@ export type DelegationDeclaration = {
   agentExternalId: string;
   declared: DeclaredFields;
   scope: readonly string[];
-  expiry: ExpiryWish;
+  expiry: RequestedExpiry;
   constraints: readonly unknown[];
 };
 
@@ -66,8 +66,8 @@ async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Prom
   const { connection_id: connectionId } = platform;
   const agentId = agent.agent_id;
   const filed = { externalId, objectName: object.name, declared };
-  const wish = { connectionId, agentId, scope, expiry, constraints, ...filed, check };
-  await requestDelegation(deps, owner, wish);
+  const newRequest = { connectionId, agentId, scope, expiry, constraints, ...filed, check };
+  await requestDelegation(deps, owner, newRequest);
 }
 
 async function isSame(

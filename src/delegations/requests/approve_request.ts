@@ -11,10 +11,10 @@ import type { VaultClient } from "../../vault/client.ts";
 import type { RequestRecord } from "../delegation_records.ts";
 import { certificateFields, type Grant } from "./certificate_fields.ts";
 import { type Decider, decideRequest } from "./decide_request.ts";
-import { type ApprovalWish, judgeApproval } from "./judge_approval.ts";
+import { type ApprovalTerms, judgeApproval } from "./judge_approval.ts";
 
 /** The terms that an approver grants. `channel` states where the person approved. */
-type Approval = ApprovalWish & { channel: "session" | "kubernetes"; decider: Decider };
+type Approval = ApprovalTerms & { channel: "session" | "kubernetes"; decider: Decider };
 
 /** The certificate that an approval created. `expiresAt` is `null` if the certificate does not expire. */
 type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };

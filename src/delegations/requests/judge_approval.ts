@@ -20,13 +20,13 @@ import { isInsideWindow, type TimeWindow } from "../../protocol/constraints/time
 import type { DelegationFields } from "../../protocol/documents/certificate.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findRequest, isPending, type RequestRecord } from "../delegation_records.ts";
-import { approvedEnd, type ExpiryWish } from "../requested_end.ts";
+import { approvedEnd, type RequestedExpiry } from "../requested_end.ts";
 import { certificateFields, type Grant } from "./certificate_fields.ts";
 
 /** The terms that an approver wants to grant. */
-export type ApprovalWish = {
+export type ApprovalTerms = {
   approvedScope: readonly string[];
-  expiry: ExpiryWish;
+  expiry: RequestedExpiry;
   /** Constraints in addition to the requested ones. */
   constraints: readonly unknown[];
 };
@@ -52,7 +52,7 @@ export async function judgeApproval(
   { db, clock }: { db: Database; clock: Clock },
   owner: Owner,
   requestId: string,
-  wish: ApprovalWish,
+  terms: ApprovalTerms,
 ): Promise<JudgedApproval> {
   const now = clock.now();
   const caller = { accountId: owner.accountId, connectionId: null };
@@ -64,7 +64,7 @@ export async function judgeApproval(
     request.connection_id,
   );
   const agent = await findAgent(db, request.connection_id, request.agent_id);
-  const grant = grantOf({ owner, agent, request, wish, now });
+  const grant = grantOf({ owner, agent, request, terms, now });
   checkCeiling(ceiling, grant.scope);
   checkAccountCeiling(owner.rootCeiling, grant.scope);
   const fields = certificateFields(grant);
@@ -72,10 +72,10 @@ export async function judgeApproval(
   return { request, grant, fields, ceiling };
 }
 
-type GrantInput = { owner: Owner; agent: AgentRow; request: RequestRecord; wish: ApprovalWish; now: Date };
+type GrantInput = { owner: Owner; agent: AgentRow; request: RequestRecord; terms: ApprovalTerms; now: Date };
 
-function grantOf({ owner, agent, request, wish, now }: GrantInput): Grant {
-  const scope = [...new Set(wish.approvedScope)];
+function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
+  const scope = [...new Set(terms.approvedScope)];
   const wider = coversScopes(request.requested_scope, scope);
   if (scope.length === 0) throw new ApiError("scope_not_requested", "approved_scope: empty");
   if (wider.length > 0) throw new ApiError("scope_not_requested", `Not requested: ${named(wider)}`);
@@ -88,9 +88,9 @@ function grantOf({ owner, agent, request, wish, now }: GrantInput): Grant {
     owner,
     agent,
     scope,
-    constraints: mergeConstraints(request.constraints, wish.constraints),
+    constraints: mergeConstraints(request.constraints, terms.constraints),
     issuedAt: unixSeconds(now),
-    end: approvedEnd(requested, wish.expiry, now),
+    end: approvedEnd(requested, terms.expiry, now),
   };
 }
 

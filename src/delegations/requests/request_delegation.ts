@@ -8,7 +8,7 @@ import { columnsOf, type DeclaredFields } from "../../input/declared_fields.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
-import { type ExpiryWish, endOf } from "../requested_end.ts";
+import { endOf, type RequestedExpiry } from "../requested_end.ts";
 import { certificateFields } from "./certificate_fields.ts";
 
 const PENDING_SECONDS = 7 * 24 * 3600;
@@ -18,11 +18,11 @@ const PENDING_SECONDS = 7 * 24 * 3600;
  * Without `scope`, it asks for the whole ceiling. `externalId` and `objectName` identify the Kubernetes
  * object that declares the request. `check` throws if the object may no longer declare it.
  */
-export type DelegationWish = {
+export type NewRequest = {
   connectionId: string;
   agentId?: string | undefined;
   scope?: readonly string[] | undefined;
-  expiry: ExpiryWish;
+  expiry: RequestedExpiry;
   constraints: readonly unknown[];
   /** The person with a session who makes the request. */
   requestedBy?: string;
@@ -43,18 +43,18 @@ export type DelegationWish = {
 export async function requestDelegation(
   { db, clock }: { db: Database; clock: Clock },
   owner: Owner,
-  wish: DelegationWish,
+  newRequest: NewRequest,
 ): Promise<DelegationRequestRow> {
-  const { connection_id } = await findConnection(db, owner.accountId, wish.connectionId);
+  const { connection_id } = await findConnection(db, owner.accountId, newRequest.connectionId);
   return db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const platform = await findConnection(tx, owner.accountId, connection_id);
-    await wish.check?.(tx);
-    const agent = await chooseAgent(tx, connection_id, wish.agentId);
-    const scope = chooseScope(platform, wish.scope);
+    await newRequest.check?.(tx);
+    const agent = await chooseAgent(tx, connection_id, newRequest.agentId);
+    const scope = chooseScope(platform, newRequest.scope);
     const now = clock.now();
-    checkGrantable(owner, agent, scope, wish, now);
-    return insertRequest(tx, agent, scope, wish, now);
+    checkGrantable(owner, agent, scope, newRequest, now);
+    return insertRequest(tx, agent, scope, newRequest, now);
   });
 }
 
@@ -92,7 +92,7 @@ function checkGrantable(
   owner: Owner,
   agent: AgentRow,
   scope: string[],
-  wish: DelegationWish,
+  newRequest: NewRequest,
   now: Date,
 ): void {
   certificateFields({
@@ -100,9 +100,9 @@ function checkGrantable(
     owner,
     agent,
     scope,
-    constraints: wish.constraints,
+    constraints: newRequest.constraints,
     issuedAt: unixSeconds(now),
-    end: endOf(wish.expiry, now),
+    end: endOf(newRequest.expiry, now),
   });
 }
 
@@ -110,7 +110,7 @@ async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
   scope: string[],
-  { expiry, constraints, requestedBy, declared, externalId, objectName }: DelegationWish,
+  { expiry, constraints, requestedBy, declared, externalId, objectName }: NewRequest,
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();

@@ -1,7 +1,7 @@
 import { unixSeconds } from "../../clock.ts";
 import { readSpec } from "../../input/declared_fields.ts";
 import { durationSeconds } from "../../input/durations.ts";
-import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
+import type { DelegationState, DesiredDelegation } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Delegation, placeOf } from "../kinds.ts";
@@ -82,10 +82,13 @@ function call(
   if (platform === undefined || agent === undefined) {
     throw new Error("The request's platform or agent is missing");
   }
-  return api.putDelegation(externalId, wishOf(object, externalIdOf(platform), externalIdOf(agent)));
+  return api.putDelegation(
+    externalId,
+    desiredDelegation(object, externalIdOf(platform), externalIdOf(agent)),
+  );
 }
 
-function wishOf(object: Delegation, platformId: string, agentId: string): DelegationWish {
+function desiredDelegation(object: Delegation, platformId: string, agentId: string): DesiredDelegation {
   const { spec } = object;
   return {
     object: placeOf(object),

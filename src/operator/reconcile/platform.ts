@@ -1,4 +1,4 @@
-import type { PlatformWish } from "../../operator_calls.ts";
+import type { DesiredPlatform } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Platform, type PlatformStatus, placeOf, reconcileRequest } from "../kinds.ts";
@@ -15,7 +15,7 @@ import {
   withFacts,
 } from "./conditions.ts";
 import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
-import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
+import { active, type LastSent, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
 import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
 import { recheckOf, type StatusReason } from "./ready_reasons.ts";
 import { dependentsOfPlatform } from "./references.ts";
@@ -33,11 +33,11 @@ export type ReconcilePlatform = (
  * Creates a reconciler that remembers what it last sent to the API. So an unchanged Platform needs no call.
  */
 export function createPlatformReconciler(): ReconcilePlatform {
-  const lastWishes = new Map<string, LastWish>();
+  const lastSent = new Map<string, LastSent>();
   return async (context, object, failures) => {
     const { uid, deletionTimestamp } = object.metadata;
-    if (deletionTimestamp === undefined) return reconcile(context, object, lastWishes);
-    lastWishes.delete(uid);
+    if (deletionTimestamp === undefined) return reconcile(context, object, lastSent);
+    lastSent.delete(uid);
     const dependents = dependentsOfPlatform(context.resources, object);
     return terminate(context, object, { dependents, release: () => release(context, object), failures });
   };
@@ -46,7 +46,7 @@ export function createPlatformReconciler(): ReconcilePlatform {
 async function reconcile(
   context: OperatorContext,
   object: Platform,
-  lastWishes: Map<string, LastWish>,
+  lastSent: Map<string, LastSent>,
 ): Promise<Visit> {
   const { resources, states, clock, apiUrl } = context;
   const { uid, namespace } = object.metadata;
@@ -56,7 +56,7 @@ async function reconcile(
     binding: resources.binding(namespace),
     state: found.value?.platform,
     secrets: await readSecrets(context, object),
-    lastWish: lastWishes.get(uid),
+    lastSent: lastSent.get(uid),
     apiUrl,
     now: clock.now(),
   };
@@ -71,7 +71,7 @@ async function reconcile(
   const visit = await register(context, input, accountEmail);
   if (visit.retry !== true) {
     const { generation } = object.metadata;
-    lastWishes.set(uid, {
+    lastSent.set(uid, {
       generation,
       accountEmail,
       at: input.now,
@@ -88,10 +88,10 @@ async function register(
 ): Promise<Visit> {
   const { object } = input;
   if (!(await context.resources.isCurrent(object))) return {};
-  const wish = wishOf(object, accountEmail);
-  const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), wish);
+  const desired = desiredPlatform(object, accountEmail);
+  const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), desired);
   if (failure !== undefined) return failed(context, input, failure);
-  const sent = { registered: true, callbackUrl: wish.callback_url ?? undefined };
+  const sent = { registered: true, callbackUrl: desired.callback_url ?? undefined };
   const published = await publishCredentials(context, object, value);
   if (published.kind === "raced") return { retry: true };
   if (published.kind === "failed") return failed(context, input, published.failure);
@@ -110,7 +110,7 @@ async function register(
  * set before and no longer contains. A callback URL that was set elsewhere stays. The accepted principals
  * are exactly those of the object.
  */
-function wishOf(object: Platform, accountEmail: string): PlatformWish {
+function desiredPlatform(object: Platform, accountEmail: string): DesiredPlatform {
   const { spec, status } = object;
   const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);
   return {

@@ -7,11 +7,8 @@ import { type PlatformSecrets, rotationDue } from "./platform_credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
-/**
- * The last desired state of a Platform that this process sent to the API: its generation, account and time,
- * and the reconciliation request that it handled.
- */
-export type LastWish = {
+/** The desired state of a Platform that this process last sent to the API, and the time of sending. */
+export type LastSent = {
   generation: number;
   accountEmail: string;
   at: Date;
@@ -24,7 +21,7 @@ export type PlatformInput = {
   binding?: Binding | undefined;
   state?: PlatformState | undefined;
   secrets: PlatformSecrets;
-  lastWish?: LastWish | undefined;
+  lastSent?: LastSent | undefined;
   apiUrl: string;
   now: Date;
 };
@@ -99,15 +96,15 @@ export function nextStep(input: PlatformInput): PlatformStep {
  * contains the current key.
  */
 function isUpToDate(
-  { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,
+  { object, secrets: { current, former }, lastSent, apiUrl, now }: PlatformInput,
   { accountEmail }: Tenant,
   prefix: string,
 ): boolean {
   const { metadata, status } = object;
-  if (lastWish === undefined || lastWish.generation !== metadata.generation) return false;
-  if (lastWish.accountEmail !== accountEmail) return false;
-  if (lastWish.reconcileRequest !== reconcileRequest(object)) return false;
-  if (now.getTime() - lastWish.at.getTime() >= REPEAT_MS) return false;
+  if (lastSent === undefined || lastSent.generation !== metadata.generation) return false;
+  if (lastSent.accountEmail !== accountEmail) return false;
+  if (lastSent.reconcileRequest !== reconcileRequest(object)) return false;
+  if (now.getTime() - lastSent.at.getTime() >= REPEAT_MS) return false;
   if (!isTrue(status, "Ready") || former !== undefined) return false;
   if (current === undefined || !holdsKey(current, object, prefix)) return false;
   const due = rotationDue(object, current);

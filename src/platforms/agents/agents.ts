@@ -34,7 +34,7 @@ export async function findAgent(
  * with the same key finds the vault key of the first attempt. `externalId` and `objectName` identify the
  * Kubernetes object that declares the agent. `check` throws if the object may no longer declare it.
  */
-export type AgentWish = {
+export type NewAgent = {
   accountId: string;
   connectionId: string;
   name: string;
@@ -60,14 +60,14 @@ type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
  * ceiling. The id of that key becomes the agent's id. A key without a database row is useless. Throws
  * `not_found`, `external_conflict`, `VaultUnavailable`, `VaultRefused`.
  */
-export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promise<AgentRow> {
-  const platform = await findConnection(deps.db, wish.accountId, wish.connectionId);
-  const key = await createVaultKey(deps, wish, platform);
+export async function createAgent(deps: CreateAgentDeps, newAgent: NewAgent): Promise<AgentRow> {
+  const platform = await findConnection(deps.db, newAgent.accountId, newAgent.connectionId);
+  const key = await createVaultKey(deps, newAgent, platform);
   const agent = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, platform.connection_id);
-    const current = await findConnection(tx, wish.accountId, platform.connection_id);
-    await wish.check?.(tx);
-    return insertAgent(tx, wish, key, { now: deps.clock.now(), stale: hasChanged(platform, current) });
+    const current = await findConnection(tx, newAgent.accountId, platform.connection_id);
+    await newAgent.check?.(tx);
+    return insertAgent(tx, newAgent, key, { now: deps.clock.now(), stale: hasChanged(platform, current) });
   });
   if (agent.vault_due_at !== null) await syncVault(deps, platform.connection_id);
   return agent;
@@ -76,16 +76,16 @@ export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promi
 /** The idempotency key for the vault covers every value that the vault compares between two attempts. */
 async function createVaultKey(
   { vault }: CreateAgentDeps,
-  wish: AgentWish,
+  newAgent: NewAgent,
   platform: LivePlatform,
 ): Promise<VaultKey> {
   const order = {
-    tenant: wish.accountId,
+    tenant: newAgent.accountId,
     purpose: "agent" as const,
-    label: wish.name,
+    label: newAgent.name,
     ceiling: platform.default_allowed_scopes,
   };
-  const attempt = JSON.stringify([platform.connection_id, wish.attemptKey, order]);
+  const attempt = JSON.stringify([platform.connection_id, newAgent.attemptKey, order]);
   return vault.createKey(order, createHash("sha256").update(attempt).digest("hex"));
 }
 
@@ -95,7 +95,7 @@ function hasChanged(before: LivePlatform, after: LivePlatform): boolean {
 
 async function insertAgent(
   tx: Transaction,
-  wish: AgentWish,
+  newAgent: NewAgent,
   key: VaultKey,
   { now, stale }: { now: Date; stale: boolean },
 ): Promise<AgentRow> {
@@ -103,25 +103,25 @@ async function insertAgent(
   await tx("agents")
     .insert({
       agent_id: agentId,
-      account_id: wish.accountId,
-      connection_id: wish.connectionId,
-      name: wish.name,
-      agent_type: wish.agentType,
+      account_id: newAgent.accountId,
+      connection_id: newAgent.connectionId,
+      name: newAgent.name,
+      agent_type: newAgent.agentType,
       custody_mode: "custodial",
       vault_key_id: key.key_id,
       public_key: key.public_key,
       attestation: key.attestation as Json,
-      external_id: wish.externalId,
-      object_name: wish.objectName,
+      external_id: newAgent.externalId,
+      object_name: newAgent.objectName,
       created_at: now,
       vault_due_at: stale ? now : null,
     })
     .onConflict()
     .ignore();
-  const made = tx("agents").where({ connection_id: wish.connectionId });
-  const row = await (wish.externalId === null
+  const made = tx("agents").where({ connection_id: newAgent.connectionId });
+  const row = await (newAgent.externalId === null
     ? made.where({ agent_id: agentId })
-    : made.where({ external_id: wish.externalId })
+    : made.where({ external_id: newAgent.externalId })
   ).first();
   if (row === undefined) throw new ApiError("external_conflict");
   return row;

@@ -3,7 +3,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
-import { type AgentWish, type CreateAgentDeps, createAgent } from "../agents/agents.ts";
+import { type CreateAgentDeps, createAgent, type NewAgent } from "../agents/agents.ts";
 import type { LivePlatform } from "../platform_record.ts";
 import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from "./adoption.ts";
 import { requireBoundConnection } from "./bound_owner.ts";
@@ -16,7 +16,7 @@ type DeclaredAgent = {
   object: ObjectPlace;
   platformExternalId: string;
   name: string;
-  agentType: AgentWish["agentType"];
+  agentType: NewAgent["agentType"];
   /** The existing agent that the object takes over. */
   adopt?: string | undefined;
 };

@@ -83,7 +83,7 @@ describe.skipIf(binary.missing !== undefined)(
       const operator = await world.start();
       await world.apply(platform(), agent(), delegation());
       await world.reaches("Delegation", "bot", "AwaitingApproval");
-      expect(only(world.api.platforms).wish.object.namespace).toBe(world.namespace);
+      expect(only(world.api.platforms).desired.object.namespace).toBe(world.namespace);
       expect(operator.resources.list("Platform")).toHaveLength(1);
       expect(operator.resources.get("Platform", other, "shop")).toBeUndefined();
       const key = (await world.secret("shop-credentials"))?.api_key;
@@ -134,7 +134,7 @@ describe.skipIf(binary.missing !== undefined)(
       const data = { data: { bank: `accountEmail: ${OWNER}` } };
       await must("PATCH", `${configMaps()}/shop-team`, data, MERGE_PATCH);
       await world.apply(platform({ displayName: "New" }));
-      await until("the change is sent", () => only(world.api.platforms).wish.name === "New");
+      await until("the change is sent", () => only(world.api.platforms).desired.name === "New");
       expect((await events("shop-team")).length).toBe(3);
     });
 
@@ -149,9 +149,9 @@ describe.skipIf(binary.missing !== undefined)(
       await world.apply(delegation({}, { name: "kept", annotations: { "deputize.io/keep": "true" } }));
       await world.apply(delegation({}, { name: "live" }));
       for (const name of ["bot", "kept", "live"]) await world.reaches("Delegation", name, "AwaitingApproval");
-      for (const { request_id, wish } of world.api.delegations.values()) {
-        if (wish.object.name === "live") world.api.approve(request_id, ["data:read"]);
-        if (wish.object.name !== "live") world.api.decide(request_id, "denied", "no");
+      for (const { request_id, desired } of world.api.delegations.values()) {
+        if (desired.object.name === "live") world.api.approve(request_id, ["data:read"]);
+        if (desired.object.name !== "live") world.api.decide(request_id, "denied", "no");
       }
       await world.reaches("Delegation", "kept", "Denied");
       const denied = await world.reaches("Delegation", "bot", "Denied");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
-  type LastWish,
+  type LastSent,
   nextStep,
   type PlatformInput,
   REPEAT_MS,
@@ -11,8 +11,8 @@ import { aPlatform, NOW, truth } from "../objects.ts";
 
 const API_URL = "https://api.example.test";
 const ACCOUNT = "owner@example.test";
-const told = (changes: Partial<LastWish> = {}) => ({
-  lastWish: { generation: 1, accountEmail: ACCOUNT, at: NOW, ...changes },
+const told = (changes: Partial<LastSent> = {}) => ({
+  lastSent: { generation: 1, accountEmail: ACCOUNT, at: NOW, ...changes },
 });
 const ago = (ms: number) => new Date(NOW.getTime() - ms);
 
@@ -129,7 +129,7 @@ describe("the next step of a platform", () => {
       { secrets: { current: secret({ annotations: { "deputize.io/platform-uid": "x" } }) } },
       "SecretNotOwned",
     ],
-    ["registers again after a restart of the operator", { lastWish: undefined }, "register"],
+    ["registers again after a restart of the operator", { lastSent: undefined }, "register"],
     ["registers again for a new spec", told({ generation: 0 }), "register"],
     ["registers again for another account", told({ accountEmail: "former@example.test" }), "register"],
     [

@@ -70,11 +70,11 @@ describe.concurrent("the Secret of a platform", () => {
     await world.stop();
     await world.start();
     await shop.declare({ displayName: "New" }, { [ROTATE]: "leaked" });
-    await until("the change is sent", () => only(world.api.platforms).wish.name === "New");
+    await until("the change is sent", () => only(world.api.platforms).desired.name === "New");
     expect(shop.rotations()).toBe(1);
     await shop.declare({ displayName: "New" });
     await shop.declare({ displayName: "Newer" });
-    await until("the change is sent", () => only(world.api.platforms).wish.name === "Newer");
+    await until("the change is sent", () => only(world.api.platforms).desired.name === "Newer");
     expect(shop.rotations()).toBe(1);
   });
 
