@@ -65,7 +65,7 @@ export type Api = {
   /** The port for operators' calls. `undefined` without an operator token or a clusters file. */
   operatorPort: number | undefined;
   /**
-   * Returns whether calls can be served. The database must respond, and this version must support its schema.
+   * Returns whether calls can be served: the database responds and has a schema that this version supports.
    * The vault's state does not matter, because decisions do not need the vault.
    */
   isReady(): Promise<boolean>;
@@ -232,12 +232,11 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   };
 }
 
-/** Returns the URL of a console page. */
 function pageUrl({ BASE_URL }: Pick<ApiConfig, "BASE_URL">, path: string): string {
   return `${rootOf(BASE_URL)}${path}`;
 }
 
-/** Listens on the public port. If there are operators, also listens on a separate port for them. */
+/** Operators' calls have a separate port, which is opened only if there are operators. */
 async function startServers(app: AppDeps, forPeople: Pick<AppDeps, "pages" | "site">, config: ApiConfig) {
   const limits = {
     connections: config.CONNECTIONS,

@@ -1,6 +1,5 @@
 /** The only source of time in this process. All other code receives a time `now` or a `Clock`. */
 export type Clock = {
-  /** The current time. */
   now(): Date;
 };
 
@@ -17,10 +16,7 @@ export function addSeconds(time: Date, seconds: number): Date {
   return new Date(time.getTime() + seconds * 1000);
 }
 
-/**
- * Returns the result of `work`, or `late` if `work` takes longer than `ms` milliseconds. Does not cancel
- * `work`.
- */
+/** Returns the result of `work`, or `late` after `ms` milliseconds. Does not cancel `work`. */
 export async function within<T>(ms: number, work: Promise<T>, late: T): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<T>((resolve) => {
@@ -33,10 +29,7 @@ export async function within<T>(ms: number, work: Promise<T>, late: T): Promise<
   }
 }
 
-/**
- * Returns the result of `work`. Rejects with `late` if `work` takes longer than `ms` milliseconds. Does not
- * cancel `work`.
- */
+/** Returns the result of `work`. Rejects with `late` after `ms` milliseconds. Does not cancel `work`. */
 export function inTime<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late()), ms);

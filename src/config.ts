@@ -39,7 +39,7 @@ const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
   "must be an http or https URL without query, fragment and user",
 );
-/** Returns whether each string is a DNS server in a form that `setServers` accepts. */
+/** Accepts the forms that `setServers` accepts. */
 function areDnsServers(servers: string[]): boolean {
   try {
     new Resolver().setServers(servers);
@@ -64,7 +64,7 @@ const common = role.extend({
   DATABASE_URL: z.string().min(1),
   SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "must be 32 bytes in base64"),
   /**
-   * Enables plain http, loopback callbacks and the mailbox page. For development only. Never set it on an
+   * Enables plain HTTP, loopback callbacks and the mailbox page. For development only. Never set it on an
    * installation that others can reach.
    */
   DEVELOPMENT: flag,
@@ -89,8 +89,8 @@ const apiSchema = common.extend({
   /** YAML file of clusters. Their operators authenticate with service account tokens of these clusters. */
   CLUSTERS_FILE: z.string().min(1).optional(),
   /**
-   * Address for operators' calls. It is opened only if an operator token or a clusters file is set. No other
-   * port accepts these calls. It must not be reachable from outside the installation.
+   * Address for operators' calls. Opened only if an operator token or a clusters file is set. No other port
+   * accepts these calls. It must not be reachable from outside the installation.
    */
   OPERATOR_HOST: z.string().default("127.0.0.1"),
   OPERATOR_PORT: port.default(8081),
@@ -223,7 +223,6 @@ function withFiles(environment: Environment): Environment {
   return values;
 }
 
-/** Returns whether a setting is absent. An empty setting counts as absent. */
 function isEmpty(text: string | undefined): text is "" | undefined {
   return text === undefined || text === "";
 }
@@ -257,8 +256,8 @@ const FOLDERS = ["MANIFESTS_DIR", "STATUS_DIR", "SECRETS_DIR"];
 const CLUSTER_ONLY = ["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"];
 
 /**
- * Reads the operator's settings. If a folder is set, returns settings for a folder of manifests, otherwise
- * settings for a cluster. `options` override the environment. Throws `ConfigError`.
+ * Reads the operator's settings: for a folder of manifests if a folder is set, otherwise for a cluster.
+ * `options` override the environment. Throws `ConfigError`.
  */
 export function readOperatorConfig(
   settings: Environment = process.env,

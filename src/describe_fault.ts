@@ -2,9 +2,8 @@
 export type Fault = { type: string; code?: string; message: string; stack?: string };
 
 /**
- * Describes a fault for the log, without a caller's data. Of a database error it omits the message, which
- * quotes values, and the `detail`. It keeps the statement with its placeholders, the SQLSTATE and the
- * constraint.
+ * Describes a fault for the log, without a caller's data. For a database error, keeps the statement with its
+ * placeholders, the SQLSTATE and the constraint, but omits `detail` and the message, which quotes values.
  */
 export function describeFault(error: unknown): Fault {
   if (!(error instanceof Error)) return { type: typeof error, message: "not an error" };

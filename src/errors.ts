@@ -1,6 +1,6 @@
 /**
- * All error codes of this service, each with its HTTP status and its meaning. The service returns no other
- * code. The OpenAPI document and the reference in `docs/` are generated from this table.
+ * All error codes of this service, each with its HTTP status and its meaning. The OpenAPI document and the
+ * reference in `docs/` are generated from this table.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a parameter or a header is malformed, mistyped, missing or too large"],
@@ -119,8 +119,8 @@ export function isGeneral({ code, message }: ApiError): boolean {
 }
 
 /**
- * Returns the error for an exhausted rate limit. The message contains `what` and when to retry. `Retry-After`
- * contains that time too.
+ * Returns the error for an exhausted rate limit. `what` begins its message. The message and `Retry-After`
+ * contain the time to wait.
  */
 export function rateLimited(what: string, waitMs: number, headers: Record<string, string> = {}): ApiError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
@@ -128,10 +128,7 @@ export function rateLimited(what: string, waitMs: number, headers: Record<string
   return new ApiError("rate_limited", `${what}; try again in ${waitOf(seconds)}`, again);
 }
 
-/**
- * Formats a wait for readers, rounded up: in seconds, from 5 minutes on in minutes, and from 2 hours on in
- * hours.
- */
+/** Rounds up: in seconds, from 5 minutes on in minutes, and from 2 hours on in hours. */
 function waitOf(seconds: number): string {
   if (seconds < 5 * 60) return `${seconds} s`;
   return seconds < 2 * 3_600 ? `${Math.ceil(seconds / 60)} min` : `${Math.ceil(seconds / 3_600)} h`;

@@ -5,8 +5,7 @@ const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const keyIdText = /^[0-9a-f]{32}$/;
 
 /**
- * Returns whether a string is a UUID in lower case. Callers must not query a `uuid` column with any other
- * string.
+ * Returns whether a string is a UUID in lower case. Only such a string may be compared with a `uuid` column.
  */
 export function isUuid(text: string): boolean {
   return uuidText.test(text);
@@ -26,15 +25,12 @@ const RANDOM_BYTES = 16;
 /** Random bytes for many ids, generated in advance. Each byte is used once. */
 const drawn = Buffer.alloc(400 * RANDOM_BYTES);
 let used = drawn.length;
-/**
- * Time and 32-bit sequence number of the last id. Within a millisecond, the sequence starts at a random value
- * below 2^31 and counts up.
- */
+/** Within a millisecond, the sequence starts at a random value below 2^31 and counts up. */
 let last = { msecs: -1, seq: 0 };
 
 /**
- * Returns a new id that contains `time` in whole milliseconds. A record can therefore be found by its time
- * and its id. Ids that this process creates for the same millisecond increase.
+ * Returns a new id that contains `time` in whole milliseconds, for records that are found by time and id. Ids
+ * that this process creates for the same millisecond increase.
  */
 export function newIdAt(time: Date): string {
   const [msecs, random] = [time.getTime(), drawRandom()];

@@ -3,17 +3,14 @@ import type { Command } from "commander";
 
 /** V8 options of every process, unless the user has already set them. */
 const OPTIONS = {
-  /**
-   * Size in MB of one semi-space for new objects. Node's default of 32 would use 64 MB for the two
-   * semi-spaces.
-   */
+  /** Size in MB of one semi-space. Node's default of 32 would use 64 MB for the two semi-spaces. */
   "--max-semi-space-size": 8,
   /** Threads for garbage collection and compilation. More threads would take processor time from calls. */
   "--v8-pool-size": 1,
 };
 /**
- * Runs a full garbage collection when the heap has grown by this percentage, instead of when it is four times
- * as large.
+ * Runs a full garbage collection when the heap has grown by this percentage, instead of to four times its
+ * size.
  */
 const GROWTH = "--heap-growing-percent=40";
 
@@ -25,10 +22,7 @@ const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
   import("./config.ts"),
 ]);
 
-/**
- * `deputize <role>`: one program that runs one role per process. A role's code is imported only when that
- * role runs.
- */
+/** `deputize <role>`: one role per process. A role's code is imported only when that role runs. */
 const collected = (value: string, earlier: string[] = []) => [...earlier, value];
 
 const program = new commander.Command("deputize")
@@ -256,7 +250,6 @@ try {
   }
 }
 
-/** Restarts this process in place with those of the options above that are not set yet. */
 function restartWithV8Options(): void {
   const { execArgv, execPath, argv, execve, env } = process;
   // V8 also accepts its options with underscores.
@@ -270,7 +263,7 @@ function restartWithV8Options(): void {
   execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)], env);
 }
 
-/** Returns whether an import failed because the image does not contain the development commands. */
+/** The image does not contain the development commands. */
 function isMissingFromImage(error: unknown): boolean {
   const { code, url } = error as { code?: unknown; url?: unknown };
   const folder = new URL("./dev/", import.meta.url).href;

@@ -15,8 +15,7 @@ export type Metrics = {
 const DECISIONS = ["allow", "deny", "indeterminate"];
 
 /**
- * Creates the metrics in their own registry. With `processMetrics`, the registry also contains memory, event
- * loop and garbage collection metrics.
+ * Creates the metrics in their own registry. `processMetrics` adds memory, event loop and garbage collection.
  */
 export function createMetrics({ processMetrics = false }: { processMetrics?: boolean } = {}): Metrics {
   const registry = new Registry();

@@ -234,16 +234,16 @@ export const operatorCalls = {
 
 type PlatformBody = z.input<typeof operatorCalls.putPlatform.body>;
 /**
- * A platform as the operator declares it. Without `callback_url`, the stored URL stays unchanged.
- * `accepted_principals` replaces the complete list.
+ * A platform's desired state. Without `callback_url`, the stored URL stays unchanged. `accepted_principals`
+ * replaces the complete list.
  */
 export type DesiredPlatform = PlatformBody & {
   description: string;
   accepted_principals: NonNullable<PlatformBody["accepted_principals"]>;
 };
 
-/** An agent as the operator declares it. */
+/** An agent's desired state. */
 export type DesiredAgent = z.input<typeof operatorCalls.putAgent.body>;
 
-/** A delegation as the operator requests it. `expires_in` is in seconds after the approval. */
+/** A delegation's desired state. `expires_in` is in seconds after the approval. */
 export type DesiredDelegation = z.input<typeof operatorCalls.putDelegation.body>;

@@ -20,8 +20,8 @@ import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
 /**
- * A running role. `isReady` returns whether it can do its work. `drain` is called before `stop`, and resolves
- * when clients no longer send new work.
+ * `isReady` returns whether the role can do its work. `drain` is called before `stop`, and resolves when
+ * clients no longer send new work.
  */
 type RunningRole = {
   isReady(): Promise<boolean>;
@@ -72,15 +72,10 @@ export async function runWorker(): Promise<void> {
   });
 }
 
-/**
- * Longer than one delivery attempt takes, and shorter than the 30 s after which Kubernetes kills the process.
- */
+/** Longer than one delivery attempt, and shorter than the 30 s after which Kubernetes kills the process. */
 const WORKER_STOP_MS = 25_000;
 
-/**
- * Exits the process after a time limit, in case its orderly shutdown hangs, for example because a broker does
- * not respond.
- */
+/** An orderly shutdown may hang, for example because a broker does not respond. */
 function exitIfStopHangs(log: Logger): void {
   const end = () => {
     log.warn(
@@ -111,11 +106,9 @@ export async function runOperator(options: Record<string, string | undefined>): 
 }
 
 /**
- * Migrates the database to this version's schema, creates missing topics, and logs these changes. Returns the
- * exit status:
- * - 0 if everything is up to date
- * - 1 if a migration failed
- * - 2 if the database could not be reached or locked in time, so that a retry may succeed
+ * Migrates the database to this version's schema, and creates missing topics. Returns the exit status: 0 if
+ * everything is up to date, 1 if a migration failed, or 2 if the database could not be reached or locked in
+ * time, so that a retry may succeed.
  */
 export async function runMigrate(): Promise<number> {
   const config = readMigrateConfig();
@@ -143,8 +136,7 @@ export async function runMigrate(): Promise<number> {
 
 /**
  * Compares the ledger with balances and history. Prints one JSON line for each difference, and one with the
- * totals. Returns the exit status: 0 if there are no differences, 1 if there are some, 2 if the comparison
- * failed.
+ * totals. Returns the exit status: 0 without differences, 1 with differences, 2 if the comparison failed.
  */
 export async function runReconcile(): Promise<number> {
   const { DATABASE_URL } = readDatabaseConfig();
@@ -173,7 +165,7 @@ export async function openCredits(): Promise<CreditsCommands> {
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 
-/** Returns the commands of `deputize history`. Only the commands that use the database need its setting. */
+/** Returns the commands of `deputize history`. Only commands that use the database need its setting. */
 export async function openHistory(): Promise<HistoryCommands> {
   const { createHistoryCommands } = await import("./history/archive/history_command.ts");
   const url = () => readDatabaseConfig().DATABASE_URL;
@@ -199,8 +191,7 @@ export async function openEvents(): Promise<EventsCommands> {
 
 /**
  * Runs a role until the first SIGTERM or SIGINT. Opens the health port, waits for the database schema if the
- * role has a database, and starts the role. Between its start and the signal, the role is ready whenever it
- * can do its work. A second signal exits the process immediately.
+ * role has a database, and starts the role. A second signal exits the process immediately.
  */
 async function run(
   name: string,
@@ -231,7 +222,7 @@ async function run(
   }
 }
 
-/** Starts a role when its schema exists. Returns `undefined` if a signal arrived earlier. */
+/** Returns `undefined` if a signal arrived before the schema existed. */
 async function startOnce(
   url: string | undefined,
   start: () => Promise<RunningRole>,
@@ -250,7 +241,9 @@ async function startOnce(
   return role;
 }
 
-/** The first stop signal of the process. It aborts `signal`, and `name` resolves to its name. */
+/**
+ * The first stop signal of the process aborts `signal`, and `name` resolves to the name of the stop signal.
+ */
 type Stopping = { signal: AbortSignal; name: Promise<NodeJS.Signals> };
 
 function firstSignal(): Stopping {

@@ -2,7 +2,7 @@ import type { ZodType } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
 /**
- * The callers that a route accepts: anyone, a signed-in person, an API key, either of the last two, or the
+ * Callers that a route accepts: anyone, a signed-in person, an API key, a person or an API key, or the
  * operator.
  */
 export type Access = "public" | "session" | "api_key" | "account" | "operator";
@@ -77,7 +77,7 @@ export type Call<A extends Access, P, Q, B> = {
   ip: string;
   requestId: string;
   /**
-   * Returns a request header by its lower-case name. In `x-service-…`, the service's word replaces `service`.
+   * Returns a request header by its lower-case name. `x-service-…` means the header with the service's word.
    */
   header(name: string): string | undefined;
   /** Returns the value of one of the service's cookies. */
@@ -96,20 +96,13 @@ export type Answer<R> = {
   status?: number;
   headers?: Record<string, string>;
   cookies?: CookieChange[];
-  /**
-   * Additional details for the organization's activity log. They are not sent to the caller and must never be
-   * secret.
-   */
+  /** Additional details for the organization's activity log. Not sent to the caller. Must never be secret. */
   activityDetails?: Record<string, string>;
 };
 
-/**
- * Descriptions of request or response headers by name. `X-Service-…` stands for the header with the service's
- * word.
- */
+/** Descriptions of headers by name. `X-Service-…` stands for the header with the service's word. */
 export type HeaderNotes = Record<string, string>;
 
-/** The description of a response, with its required and its optional headers. */
 type AnswerNotes = { description: string; headers?: HeaderNotes; optionalHeaders?: HeaderNotes };
 
 /** One operation of the HTTP API: its path, callers, input, responses and errors. */
@@ -131,9 +124,9 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   onboarding?: "any";
   /**
    * The roles that may call the route with a session, in addition to owners. If absent, only owners may call
-   * it. `"person"` is for calls about the signed-in person. The person then acts for their own account,
-   * whichever account the call names. `"service_administrator"` is for service administrators only, whatever
-   * their roles in accounts. For all others, such a route does not exist.
+   * it. `"person"` is for calls about the signed-in person, who then acts for their own account, whichever
+   * account the call names. `"service_administrator"` is for service administrators only, whatever their
+   * roles in accounts. For all others, such a route does not exist.
    */
   roles?: readonly MemberRole[] | "person" | "service_administrator";
   /**
@@ -143,10 +136,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   activityDetails?(body: B): Record<string, string | boolean>;
   /** Session calls that change state require the CSRF header. `false` only where no session exists yet. */
   csrf?: false;
-  /**
-   * Calls by the operator must contain the epoch of its leader. `"none"` is for calls that the operator makes
-   * before it has a leader.
-   */
+  /** Calls by the operator must contain the epoch of its leader, unless this is `"none"`. */
   epoch?: "none";
   params?: ZodType<P>;
   query?: ZodType<Q>;
@@ -155,24 +145,18 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /** With `"raw"`, the handler receives the unparsed bytes (a Buffer) and decodes them strictly. */
   bodyForm?: "raw";
   answer: { status: 200 | 201; schema: ZodType<R> } & AnswerNotes;
-  /**
-   * Responses with another status that are not errors of this service. Without a schema, such a response has
-   * no body.
-   */
+  /** Responses that are not errors of this service. Without a schema, such a response has no body. */
   otherAnswers?: Record<number, { schema?: ZodType } & AnswerNotes>;
   /** Request headers that the route reads, in addition to those that authenticate the caller. */
   headers?: HeaderNotes;
   /** Credentials that a public route's own handler requires. The caller must send all of them. */
   demands?: readonly ("refresh" | "csrf" | "api_key")[];
-  /**
-   * Error codes of the route, in addition to the codes that apply to its kind of access and to malformed
-   * calls.
-   */
+  /** Error codes in addition to those of the route's kind of access and of malformed calls. */
   errors: ErrorCode[];
   /**
    * How the route treats an `Idempotency-Key`. With `true`, a repeated call receives the first response again
-   * for 24 hours. `"foreign"` is for a call that forwards the headers of other callers, so the key is
-   * ignored. If absent, a call with a key is refused.
+   * for 24 hours. With `"foreign"`, the key is ignored, because the call forwards the headers of other
+   * callers. If absent, a call with a key is refused.
    */
   idempotent?: true | "foreign";
   /** The rate limit that counts this route. It applies only to calls with an API key. */

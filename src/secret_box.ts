@@ -1,15 +1,11 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
-/**
- * Encrypts small secrets that this service must be able to read again: webhook secrets and undelivered
- * credentials.
- */
+/** Encrypts small secrets that this service must read again: webhook secrets and undelivered credentials. */
 export type SecretBox = {
   /** Returns AES-256-GCM of `plain`, bound to `context`: version ‖ nonce ‖ ciphertext ‖ tag. */
   box(plain: string, context: string): Buffer;
   /**
-   * Returns the text that was boxed with the same context. Throws if the box was altered or has another
-   * context.
+   * Returns the text that was boxed with this context. Throws if the box was altered or has another context.
    */
   unbox(boxed: Uint8Array, context: string): string;
 };

@@ -17,9 +17,9 @@ const SOON_PAUSE_MS = 60 * 1000;
 
 type UpkeepDeps = {
   db: Database;
-  /** Database pool for creating partitions. Its statements have a lock timeout. */
+  /** Creates partitions. Its statements have a lock timeout. */
   pool: Pool;
-  /** Database pool for work on whole months. Its statements may take long. */
+  /** Works on whole months. Its statements may take long. */
   months: Pool;
   clock: Clock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
@@ -27,7 +27,6 @@ type UpkeepDeps = {
   invocationDays: number;
   /** Whole months for which the history is kept. If `undefined`, it is kept permanently. */
   retentionMonths: number | undefined;
-  /** Dependencies for the repeated verification of domains. */
   domains: Pick<VerifyDomainDeps, "lookupTxt" | "word">;
   log: Logger;
 };

@@ -25,8 +25,8 @@ import { stepRecovery } from "./webhooks/resend_and_recover.ts";
 import { createSender } from "./webhooks/sign_and_send.ts";
 
 /**
- * `leaseSeconds` and `claimSeconds` are the times for which a dead worker's outbox shards and deliveries stay
- * reserved. `reapSeconds` is the interval at which workers search for lost deliveries.
+ * Seconds for which a dead worker's outbox shards (`leaseSeconds`) and deliveries (`claimSeconds`) stay
+ * reserved, and the interval at which workers search for lost deliveries.
  */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };
 
@@ -46,10 +46,7 @@ export type WorkerDeps = {
   timing?: WorkerTiming;
 };
 
-/**
- * The state of the outbox. `events_waiting` counts waiting events up to 100,000, and `oldest_event_age` is in
- * seconds.
- */
+/** The state of the outbox. `events_waiting` counts to at most 100,000. `oldest_event_age` is in seconds. */
 export type WorkerHealth = { ok: boolean; events_waiting: number; oldest_event_age: number };
 
 export type Worker = {
@@ -57,9 +54,7 @@ export type Worker = {
   wake(): void;
   /** Rejects if the database does not answer. */
   health(): Promise<WorkerHealth>;
-  /**
-   * Accepts no new work, finishes the running work (an attempt takes up to 15 s), and releases its shards.
-   */
+  /** Accepts no new work, finishes running work (an attempt takes up to 15 s), and releases its shards. */
   stop(): Promise<void>;
 };
 
@@ -72,9 +67,8 @@ const RECONCILE_SECONDS = 60 * 60;
 
 /**
  * Starts the outbox relay, webhook delivery, and the recovery of lost deliveries. Also creates the notices to
- * account owners, which the API sends by email. The worker starts even if no other part is running, and
- * retries until the database responds. Any number of workers can run, and they divide the work. Throws if a
- * setting is malformed.
+ * account owners, which the API sends by email. Starts even if no other part is running, and retries until
+ * the database responds. Workers divide the work. Throws if a setting is malformed.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
@@ -129,7 +123,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     }
   }
 
-  /** Runs `work`. If another worker has selected a different event carrier, stops this worker. */
+  /** Another worker may have selected a different event carrier. Then this worker stops. */
   async function endingOnCarrierChange(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -139,9 +133,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     }
   }
 
-  /**
-   * Starts a loop that runs a step every `seconds` seconds, and immediately again while the step finds work.
-   */
+  /** Repeats `step` every `seconds` seconds, and immediately while it finds work. */
   const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>
     startLoop({ name, log, step, shortestPause: seconds * 1000, longestPause: seconds * 1000 });
 

@@ -3,7 +3,6 @@ export type Jitter = readonly [least: number, most: number];
 
 /** How waits between attempts grow. `base`, `cap` and the result have the same unit. */
 export type Backoff = {
-  /** The wait after the first failure. */
   base: number;
   /** The longest wait, before jitter. */
   cap: number;
@@ -14,9 +13,8 @@ export type Backoff = {
 };
 
 /**
- * Returns the wait after `failures` consecutive failures (1 or more). The wait starts at `base`, is
- * multiplied by `factor` for each further failure, and is at most `cap`. Jitter is applied last. `random`
- * must be uniform in [0, 1).
+ * Returns the wait after `failures` consecutive failures (1 or more), at most `cap`. Jitter is applied last.
+ * `random` must be uniform in [0, 1).
  */
 export function backoff(
   { base, cap, factor = 2, jitter = [1, 1] }: Backoff,
@@ -26,10 +24,7 @@ export function backoff(
   return jittered(Math.min(cap, base * factor ** (failures - 1)), jitter, random());
 }
 
-/**
- * Returns a wait multiplied by a random factor in the range, so that callers that failed together do not
- * retry together. `random` is in [0, 1).
- */
+/** Returns a wait multiplied by a random factor in the range. `random` is in [0, 1). */
 export function jittered(wait: number, [least, most]: Jitter, random: number): number {
   return wait * (least + (most - least) * random);
 }

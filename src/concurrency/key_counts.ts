@@ -1,10 +1,7 @@
 /** Counts the running tasks of each key in this process, and lets callers wait until a task ends. */
 export type KeyCounts = {
   count(key: string): number;
-  /**
-   * Counts one more task and returns true. Returns false and counts nothing if `most` tasks are already
-   * running.
-   */
+  /** Counts one more task, or returns false and counts nothing if `most` tasks are already running. */
   enter(key: string, most?: number): boolean;
   /** Counts one task less, and wakes all callers that wait for the key. */
   leave(key: string): void;

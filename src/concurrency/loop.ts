@@ -9,10 +9,7 @@ export type Loop = {
   stop(): Promise<void>;
 };
 
-/**
- * Settings of a loop. `step` does part of the work and returns whether it found any work. Pauses are in
- * milliseconds.
- */
+/** Settings of a loop. `step` returns whether it found any work. Pauses are in milliseconds. */
 export type LoopSettings = {
   name: string;
   step(): Promise<boolean>;
@@ -21,13 +18,13 @@ export type LoopSettings = {
   longestPause?: number;
 };
 
-/** Pauses after a failed step, in milliseconds. */
+/** Milliseconds. */
 const FAULT_PAUSE = { base: 100, cap: 1000 };
 
 /**
- * Starts a loop that repeats `step`. If a step found work, the next step starts immediately. Otherwise the
- * loop pauses. Pauses double from the shortest (20 ms) to the longest (500 ms). If steps fail, the loop logs
- * one warning per outage and retries after at most 1 s, without limit.
+ * Starts a loop that repeats `step`, immediately after a step that found work, otherwise after a pause.
+ * Pauses double from the shortest (20 ms) to the longest (500 ms). If steps fail, the loop logs one warning
+ * per outage and retries after at most 1 s, without limit.
  */
 export function startLoop(settings: LoopSettings): Loop {
   const { name, step, log, shortestPause = 20, longestPause = 500 } = settings;
@@ -49,7 +46,6 @@ export function startLoop(settings: LoopSettings): Loop {
     endPause = () => {};
   }
 
-  /** Returns whether the step found work. */
   async function takeStep(): Promise<boolean> {
     const busy = await step();
     if (faults > 0) log.info({ loop: name }, "working again");

@@ -1,7 +1,4 @@
-/**
- * Runs the work of each key one at a time, in the order of the calls. Different keys do not wait for each
- * other.
- */
+/** Runs the work of each key one at a time, in the order of the calls. Keys do not wait for each other. */
 export type PerKeyQueue = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 
 /** Returns an empty queue. If one task fails, the next one still runs. */
@@ -21,9 +18,8 @@ export function createPerKeyQueue(): PerKeyQueue {
 }
 
 /**
- * Returns a function that calls `run` for each key, but never twice at the same time for one key. Calls that
- * arrive during a run share the next run. Every caller therefore gets the result of a run that began after
- * its call.
+ * Returns a function that calls `run` for each key, but never twice at the same time for one key. Calls
+ * during a run share the next run, so every caller gets the result of a run that began after its call.
  */
 export function shareNextRun<T>(run: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const oneAtATime = createPerKeyQueue();

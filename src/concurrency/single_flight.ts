@@ -3,10 +3,9 @@ import { within } from "../clock.ts";
 /** Runs a key's work only once for all concurrent callers in this process. */
 export type SingleFlight<Outcome> = {
   /**
-   * Runs `work`. If work for the key is already running, waits for it and shares its outcome. If that work
-   * fails, one of the waiting callers runs its own. Throws the error of `work`, the error of `full` if
-   * `mostWaiting` callers already wait, and the error of `late` if there is no outcome after `waitMs`
-   * milliseconds.
+   * Runs `work`, or waits for running work of the key and shares its outcome. If that work fails, one of the
+   * waiting callers runs its own. Throws the error of `work`, the error of `full` if `mostWaiting` callers
+   * already wait, and the error of `late` if there is no outcome after `waitMs` milliseconds.
    */
   run(
     key: string,
@@ -15,8 +14,8 @@ export type SingleFlight<Outcome> = {
 };
 
 /**
- * Information for the running work. `waitsUntil` is the time, in `performance.now()` milliseconds, at which
- * the caller stops waiting.
+ * Information for the running work. The caller stops waiting at `waitsUntil`, in `performance.now()`
+ * milliseconds.
  */
 export type Flight = { waitsUntil: number };
 

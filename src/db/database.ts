@@ -17,10 +17,7 @@ const types = {
   },
 };
 
-/**
- * Settings of the database connections. `max` is their maximum number. The server's activity view shows each
- * of them under the name `name`.
- */
+/** Settings of database connections, `max` at most. The server's activity view shows them under `name`. */
 export type DatabaseSettings = {
   url: string;
   name: string;
@@ -30,30 +27,25 @@ export type DatabaseSettings = {
    * on rows.
    */
   idleTransactionMs?: number;
-  /**
-   * Milliseconds after which the server cancels a statement. Default: never. Set it for statements that
-   * answer requests.
-   */
+  /** Milliseconds after which the server cancels a statement. Default: never. Set it to answer requests. */
   statementMs?: number;
   /** Milliseconds after which the server stops waiting for a locked row or table. Default: never. */
   lockMs?: number;
   /**
-   * The connection is closed if the server sends nothing for this long while a query is running. Must be
-   * longer than any statement takes. Default: never.
+   * Milliseconds without data from the server, while a query runs, after which the connection is closed. Must
+   * be longer than any statement takes. Default: never.
    */
   silenceMs?: number;
   onError: (error: Error) => void;
 };
 
 const IDLE_TRANSACTION_MS = 30_000;
-/**
- * Milliseconds without traffic after which TCP probes a connection. The probe detects a server that vanished.
- */
+/** Milliseconds without traffic after which TCP probes whether the server still exists. */
 const PROBE_AFTER_MS = 10_000;
 /**
  * The server considers every join order for up to this many tables. Our statements begin with the filtered
- * table and continue by primary keys. With the server's default of 8, planning the query for a list of
- * requests took longer than everything else in that call.
+ * table and continue by primary keys. With the default of 8, planning one query took longer than the rest of
+ * its call.
  */
 const TABLES_WEIGHED = 4;
 /**
@@ -63,8 +55,8 @@ const TABLES_WEIGHED = 4;
 const CONNECT_MS = 4_000;
 
 /**
- * Opens a database for ordinary queries. Reports a lost idle connection to `onError`, which is never fatal:
- * the next query reconnects.
+ * Opens a database for ordinary queries. A lost idle connection is passed to `onError` and never fatal: the
+ * next query reconnects.
  */
 export function openDatabase(settings: DatabaseSettings): Database {
   const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
@@ -101,8 +93,8 @@ export function openDatabase(settings: DatabaseSettings): Database {
 }
 
 /**
- * Returns a handler that passes the library's own messages to `onError` instead of the console. It skips a
- * query's failure to get a connection, because the query itself reports that failure.
+ * Passes the library's own messages to `onError` instead of the console. Skips a query's failure to get a
+ * connection, because the query itself reports it.
  */
 function report(onError: (error: Error) => void): (notice: unknown) => void {
   return (notice) => {
@@ -111,10 +103,7 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
   };
 }
 
-/**
- * Opens a pool without a query builder, for the decision statement and for clients with a single purpose. A
- * lost connection is never fatal.
- */
+/** Opens a pool without a query builder. A lost connection is never fatal. */
 export function openPool(settings: DatabaseSettings): pg.Pool {
   const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
   const { statementMs = 0, lockMs = 0, silenceMs } = settings;
@@ -141,9 +130,8 @@ export function openPool(settings: DatabaseSettings): pg.Pool {
 }
 
 /**
- * Closes a connection if the server sends nothing for `silenceMs` while a query is running. The query then
- * fails, and the pool opens another connection. TCP alone notices a vanished machine only after a quarter of
- * an hour.
+ * Closes a connection if the server sends nothing for `silenceMs` while a query runs. The query then fails.
+ * TCP alone notices a vanished machine only after a quarter of an hour.
  */
 function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
   if (silenceMs === undefined) return;

@@ -8,8 +8,7 @@ export const CHECK_VIOLATION = "23514";
 export const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
- * Returns an error's SQLSTATE, the five characters by which Postgres identifies the kind of error. Returns
- * undefined if the error has none.
+ * Returns an error's SQLSTATE, the five characters by which Postgres identifies the kind of error, if any.
  */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
@@ -56,10 +55,7 @@ const AWAY_MESSAGES = [
   /^Query read timeout$/,
 ];
 
-/**
- * Checks whether an error means that the database, or another service reached over the network, is
- * temporarily unavailable. A retry can then help.
- */
+/** Returns whether an error means that the database or another remote service is temporarily unavailable. */
 export function isAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isAway);

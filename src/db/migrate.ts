@@ -37,9 +37,8 @@ import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from 
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /**
- * One step of the schema. `sql` runs in one transaction. Before that transaction, the migration builds
- * `indexes` on existing tables and proves `bounds` of tables that become partitions. Neither blocks other
- * sessions.
+ * One step of the schema. `sql` runs in one transaction. Before it, the migration builds `indexes` on
+ * existing tables and proves `bounds` of tables that become partitions, without blocking other sessions.
  */
 export type Migration = {
   name: string;
@@ -80,7 +79,6 @@ export const migrations: readonly Migration[] = [
 
 /** The migrations to apply, and how long to wait for the database and for locks. */
 export type MigrateOptions = {
-  /** Default: the migrations of this version. */
   migrations?: readonly Migration[];
   /**
    * Milliseconds to wait. `databaseMs`: until the database runs (default: no waiting). `lockMs`: until
@@ -92,18 +90,12 @@ export type MigrateOptions = {
   log?: Pick<Logger, "info">;
 };
 
-/**
- * The database did not answer, or other sessions held a lock that a migration needs, for the whole waiting
- * time.
- */
+/** The database did not answer, or a lock that a migration needs was held, for the whole waiting time. */
 export class MigrationPutOff extends Error {
   override readonly name = "MigrationPutOff";
 }
 
-/**
- * Tries to take the lock instead of waiting for it. Until a waiting statement ends, it would delay the
- * building of an index.
- */
+/** Does not wait for the lock, because a waiting statement would delay the building of an index. */
 const LOCK = "select pg_try_advisory_lock(hashtext('deputize.migrate')) as free";
 const LOCK_WAIT_MS = 300_000;
 /**
@@ -118,8 +110,8 @@ const PAUSE_MS = 1_000;
  * other processes use the database, in several processes concurrently, when nothing is left to apply, and
  * after a killed run.
  *
- * Throws `StartError` if the database is newer than this version supports. Throws `MigrationPutOff` if the
- * database could not be reached or locked in time. After any error, the migrations applied before it remain.
+ * Throws `StartError` if the database is newer than this version supports, and `MigrationPutOff` if it could
+ * not be reached or locked in time. After any error, the migrations applied before it remain.
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<{ applied: string[] }> {
   const { migrations: wanted = migrations, databaseMs = 0, lockMs = LOCK_WAIT_MS } = options;
@@ -142,9 +134,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   }
 }
 
-/**
- * Returns whether this version supports a database's current schema. Rejects if the database does not answer.
- */
+/** Returns whether this version supports a database's schema. Rejects if the database does not answer. */
 export async function readSchemaState(database: Database): Promise<SchemaState> {
   return judgeSchema(
     await appliedMigrations(database),
@@ -190,7 +180,6 @@ async function applyAll(
   return applied;
 }
 
-/** Returns the next migration to apply. */
 function nextOf(wanted: readonly Migration[], known: readonly string[]): Migration | undefined {
   return wanted.find(({ name }) => !known.includes(name));
 }
@@ -221,10 +210,7 @@ type Patience = {
   giveUpMessage(error: unknown): string;
 };
 
-/**
- * Retries the work until it succeeds or fails with an error that is not retryable. Throws `MigrationPutOff`
- * when the waiting time is over.
- */
+/** Retries the work after retryable errors. Throws `MigrationPutOff` when the waiting time is over. */
 async function retryPatiently<T>(work: () => Promise<T>, patience: Patience): Promise<T> {
   const giveUp = performance.now() + patience.ms;
   for (;;) {
@@ -283,7 +269,6 @@ async function lockOrPutOff(alone: PoolClient, lockMs: number, say: Say): Promis
   );
 }
 
-/** Returns a function that logs each sentence once. */
 function createOnceLogger(log: MigrateOptions["log"]): Say {
   const said = new Set<string>();
   return (what) => {

@@ -1,9 +1,6 @@
 import type { PoolClient } from "pg";
 
-/**
- * An index on a table that is in use and may be partitioned. `on` is the rest of the `create index` statement
- * after the table's name.
- */
+/** An index on a table in use. `on` is the rest of `create index` after the table's name. */
 export type GrowingIndex = { name: string; table: string; on: string };
 
 /**
@@ -35,7 +32,6 @@ export async function buildIndexes(
   }
 }
 
-/** Builds an index of a table without partitions. */
 async function buildBeside(client: PoolClient, { name, table, on }: GrowingIndex, { long }: LockTimes) {
   const found = await stateOf(client, name);
   if (found?.whole === true) return;
@@ -45,8 +41,8 @@ async function buildBeside(client: PoolClient, { name, table, on }: GrowingIndex
 }
 
 /**
- * Builds an index of a partitioned table. The index becomes valid when each partition has its own part of it.
- * Postgres creates the part of a new partition automatically.
+ * The index becomes valid when each partition has its own part of it. Postgres creates the part of a new
+ * partition automatically.
  */
 async function buildParted(client: PoolClient, index: GrowingIndex, times: LockTimes) {
   const { name, table, on } = index;
@@ -60,7 +56,7 @@ async function buildParted(client: PoolClient, index: GrowingIndex, times: LockT
   }
 }
 
-/** Returns the name of a partition that has no part of the index yet, or undefined if there is none. */
+/** Returns the name of a partition that has no part of the index yet. */
 async function nextPart(client: PoolClient, { name, table }: GrowingIndex): Promise<string | undefined> {
   const found = await one<{ part: string }>(
     client,
@@ -91,19 +87,16 @@ async function one<Row extends object>(client: PoolClient, sql: string, values: 
   return rows[0];
 }
 
-/**
- * A table that a migration attaches as a partition. The partition contains all times in `column` before a
- * bound.
- */
+/** A table that a migration attaches as a partition of all times in `column` before a bound. */
 export type GrowingBound = { table: string; column: string };
 
-/** The number of months from the current month to the bound. This leaves at least one full month. */
+/** Leaves at least one full month. */
 const MONTHS_AHEAD = 2;
 
 /**
  * Proves that all rows of a table are before a month in the near future, and that the table's checks are
- * valid. Other sessions can read and write the table meanwhile. A migration can then attach the table as a
- * partition without reading it under a lock.
+ * valid, while other sessions read and write the table. A migration can then attach the table as a partition
+ * without reading it under a lock.
  *
  * The proof is a check `<table>_before_<yyyy>_<mm>`, which the migration drops. Until then, the table accepts
  * no row of that month or later. Reuses the check of a killed run, or replaces the check when its month is
@@ -137,10 +130,7 @@ async function addCheck(client: PoolClient, { table, column }: GrowingBound, { b
   );
 }
 
-/**
- * Validates the table's checks, and reads the table once for each. Blocks only other changes of the table's
- * definition.
- */
+/** Reads the table once for each check. Blocks only other changes of the table's definition. */
 async function validateChecks(client: PoolClient, { table }: GrowingBound, { long }: LockTimes) {
   const { rows } = await client.query<{ name: string }>(
     `select conname::text as name from pg_constraint

@@ -13,7 +13,7 @@ export type SchemaState =
 
 const UNDEFINED_TABLE = "42P01";
 
-/** Returns the names of the migrations applied to a database. The list is empty if it was never migrated. */
+/** Returns the names of the migrations applied to a database. */
 export async function appliedMigrations(database: Database): Promise<string[]> {
   try {
     return await database("schema_migrations").orderBy("id").pluck<string[]>("name");
@@ -24,8 +24,8 @@ export async function appliedMigrations(database: Database): Promise<string[]> {
 }
 
 /**
- * Compares a schema with the migrations that a version knows. Tolerates one later migration. This allows a
- * rollback of a release, and lets processes of the former version run during an upgrade.
+ * Compares a schema with the migrations that a version knows. Tolerates one later migration, for the rollback
+ * of a release and for processes of the former version during an upgrade.
  */
 export function judgeSchema(applied: readonly string[], known: readonly string[]): SchemaState {
   const newest = known.at(-1) ?? "";
@@ -35,10 +35,7 @@ export function judgeSchema(applied: readonly string[], known: readonly string[]
   return missing.length > 0 ? { kind: "behind", missing } : { kind: "usable" };
 }
 
-/**
- * Returns an error message for a schema with migrations that this version does not know. The message says
- * what to do.
- */
+/** Returns an error message for a schema with unknown migrations. The message says what to do. */
 export function strangeSchema(unknown: readonly string[]): string {
   return (
     `The database has migrations that this version does not know: ${unknown.join(", ")}. It tolerates at ` +

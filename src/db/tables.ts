@@ -38,10 +38,7 @@ export type AccountRow = {
   root_key_id: string | null;
   root_public_key: { ed25519: string; ml_dsa_65: string } | null;
   root_ceiling: string[] | null;
-  /**
-   * The role of the account's own address in its organization. Null after that address has left the
-   * organization.
-   */
+  /** The role of the account's own address in its organization. Null after the address has left it. */
   own_role: MemberRole | null;
   four_eyes: boolean;
   created_at: Date;
@@ -123,9 +120,7 @@ export type IdempotencyKeyRow = {
   locked_until: Date;
   /** Empty if the answer contained a secret and has been erased. */
   answer_sealed: Buffer | null;
-  /**
-   * The session family that may see a secret again, and until when. Null if the answer contains no secret.
-   */
+  /** The session family that may see a secret again, and until when. Null without a secret. */
   session_family: string | null;
   secret_until: Date | null;
   created_at: Date;

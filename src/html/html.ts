@@ -8,13 +8,12 @@ export class Html {
     this.#markup = markup;
   }
 
-  /** Wraps markup that this file composed and that needs no further escaping. */
+  /** Only for markup that this file composed and that needs no further escaping. */
   static of(key: typeof OWN, markup: string): Html {
     if (key !== OWN) throw new Error("Create markup only with html`…`");
     return new Html(markup);
   }
 
-  /** Returns the markup as a string. */
   toString(): string {
     return this.#markup;
   }
@@ -22,18 +21,15 @@ export class Html {
 
 /**
  * A value in a template. Strings and numbers are escaped, `Html` is inserted unchanged, and lists are joined.
- * Booleans, null and undefined render as nothing.
+ * Booleans, null and undefined become an empty string.
  */
 export type Piece = string | number | boolean | null | undefined | Html | readonly Piece[];
 
 const OWN = Symbol("own markup");
-/**
- * Attributes with a URL that the browser loads immediately or sends data to. Only paths of this origin are
- * allowed.
- */
+/** URLs that the browser loads immediately or sends data to. Only paths of this origin are allowed. */
 const OWN_ADDRESS =
   /^(src|srcset|action|formaction|poster|data|background|manifest|hx-(get|post|put|patch|delete|push-url|replace-url)|xlink:href)$/i;
-/** Attributes with a URL that the browser opens only on a click. */
+/** URLs that the browser opens only on a click. */
 const LINK = /^(href|cite)$/i;
 /** Forbidden attributes: they run scripts, or contain styles or documents. */
 const REFUSED = /^(on.*|style|srcdoc|(data-)?hx-(on.*|vals|vars|headers|config))$/i;
@@ -67,8 +63,8 @@ export function renderDocument(document: Html): string {
 }
 
 /**
- * Returns a style sheet of this repository as a `<style>` element, without escaping it. The document's
- * content security policy must contain the style sheet's hash.
+ * Returns a `<style>` element with a style sheet of this repository, unescaped. The document's content
+ * security policy must contain the style sheet's hash.
  */
 export function inlineStyle(css: string): Html {
   if (/<[/!]/.test(css)) throw new Error("A style sheet must not contain the end of its element");
@@ -76,8 +72,7 @@ export function inlineStyle(css: string): Html {
 }
 
 /**
- * Converts plain text to paragraphs. An empty line starts a new paragraph. Text between backticks becomes a
- * `<code>` element.
+ * Converts plain text to paragraphs, separated by empty lines. Text in backticks becomes a `<code>` element.
  */
 export function prose(text: string): Html {
   const paragraphs = text.split("\n\n").map((paragraph) => {
@@ -117,7 +112,7 @@ function element(type: unknown, attributes: Attributes | null, ...children: Piec
   return Html.of(OWN, VOID.has(type) ? open : `${open}${content}</${type}>`);
 }
 
-/** Returns an attribute with a leading space, or an empty string if the attribute is not set. */
+/** The result starts with a space, or is empty if the attribute is not set. */
 function attribute(name: string, value: unknown): string {
   if (REFUSED.test(name) || !ATTRIBUTE.test(name)) {
     throw new Error(`the attribute ${name} is not allowed in pages`);
@@ -136,7 +131,6 @@ function isKept(name: string, value: string): boolean {
   return !LINK.test(name) || isOwnPath(value) || isOutside(value);
 }
 
-/** Returns whether a URL leads to another site and has the scheme `http`, `https` or `mailto`. */
 function isOutside(address: string): boolean {
   return /^(https?:\/\/[^/]|mailto:)/i.test(address) && !hasControl(address);
 }

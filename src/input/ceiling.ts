@@ -28,8 +28,8 @@ export function checkCeiling(ceiling: readonly string[], scopes: readonly string
 }
 
 /**
- * Throws `ceiling_exceeded` with the scopes that the account's own ceiling does not grant, because the vault
- * would refuse to sign them. `null` means that the account has no ceiling.
+ * Throws `ceiling_exceeded` with the scopes that the account's own ceiling does not grant. The vault would
+ * refuse to sign them. `null` means that the account has no ceiling.
  */
 export function checkAccountCeiling(ceiling: readonly string[] | null, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : beyondCeiling(ceiling, scopes);

@@ -3,9 +3,8 @@ import { oneLine } from "./schemas.ts";
 
 /**
  * Delegation fields that pass unchanged from the Kubernetes object to the responses that users see. Each key
- * is the name in calls and responses. `spec` is the field's name in the object, and `column` its name in the
- * table `delegation_requests`. `input` is the schema in the operator's call, and `answer` the schema in
- * responses.
+ * is the name in calls and responses. `spec` is the name in the object, and `column` the column of
+ * `delegation_requests`. `input` is the schema of the operator's call, `answer` that of responses.
  */
 export const declaredFields = {
   requested_by: {
@@ -44,7 +43,7 @@ export const declaredInput = mapFields(({ input }) => input) as DeclaredInput;
 /** The fields of responses, as a zod shape. */
 export const declaredAnswer = mapFields(({ answer }) => answer) as DeclaredAnswer;
 
-/** Converts an object's `spec` to fields of the operator's call. Omits fields that the object omits. */
+/** Converts an object's `spec` to fields of the operator's call. Omits absent fields. */
 export function readSpec(spec: DeclaredSpec): Partial<DeclaredFields> {
   const read = Object.entries(mapFields(({ spec: name }) => spec[name]));
   return Object.fromEntries(read.filter(([, value]) => value !== undefined));
@@ -55,9 +54,7 @@ export function readDeclared(body: { [N in Name]?: DeclaredFields[N] | undefined
   return mapFields((_, name) => body[name] ?? null) as DeclaredFields;
 }
 
-/**
- * Returns the column values of the fields. For a request without a Kubernetes object, each value is `null`.
- */
+/** Returns the column values of the fields. Without a Kubernetes object, each value is `null`. */
 export function columnsOf(fields: DeclaredFields | undefined): DeclaredColumns {
   const columns = Object.entries(declaredFields) as [Name, Fields[Name]][];
   return Object.fromEntries(

@@ -16,8 +16,7 @@ export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional
 export const expirySeconds = z.number().int().min(1).max(LONGEST_SECONDS);
 
 /**
- * A certificate's expiry in a call: either a time, or seconds after the approval. Without either, the
- * certificate is valid until it is revoked.
+ * A certificate's expiry in a call: a time, or seconds after the approval. By default, valid until revoked.
  */
 export const expiryFields = {
   expires_at: isoTimeInput.nullish(),

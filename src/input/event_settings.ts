@@ -1,10 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { z } from "zod";
 
-/**
- * How to connect to Kafka, and the names of the topics. Secrets and certificates are the contents of their
- * files.
- */
+/** How to connect to Kafka, and the names of the topics. Secrets and certificates are contents, not files. */
 export type KafkaSettings = {
   brokers: string[];
   /** Prefix of all topic and consumer group names. */
@@ -124,10 +121,7 @@ function tlsFaults(config: EventConfig): Fault[] {
   return faults;
 }
 
-/**
- * Checks that PEM texts can be parsed. Node accepts any text as a CA without an error. For the other texts,
- * it only shows OpenSSL's errors.
- */
+/** Node accepts any text as a CA without an error. For the other texts, it shows only OpenSSL's errors. */
 function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
   const faults: Fault[] = [];
   const read = <T>(

@@ -1,15 +1,12 @@
 import type { CookieName } from "../route.ts";
 
-/**
- * Names of paths, headers and cookies in HTTP messages. They contain the service's word or one of its
- * aliases.
- */
+/** Names of paths, headers and cookies in HTTP messages, with the service's word or one of its aliases. */
 export type Names = {
   /** The configured word that replaces `service` in names. */
   word: string;
   /**
-   * Returns every path at which a route is served. The segment `service` is replaced by the word in one path,
-   * and by each alias in another path.
+   * Returns every path of a route: one with the word instead of the segment `service`, and one for each
+   * alias.
    */
   paths(path: string): string[];
   /** Returns the accepted lower-case names of a header. Only `x-service-…` headers have more than one. */

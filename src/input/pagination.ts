@@ -2,18 +2,12 @@ import type { Knex } from "knex";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 
-/**
- * Converts a query parameter of decimal digits to a number. Returns any other value unchanged, so that the
- * schema rejects it.
- */
+/** Converts decimal digits to a number. Returns any other value unchanged, so that the schema rejects it. */
 export function numberOf(text: unknown): unknown {
   return typeof text === "string" && /^[0-9]+$/.test(text) ? Number(text) : text;
 }
 
-/**
- * Query parameters of every list: `limit` 1–100 in decimal digits, by default 25, and `cursor` from the
- * previous page.
- */
+/** Query parameters of a list: `limit` from 1 to 100 (default 25), and `cursor` from the previous page. */
 export const pageQuery = z.object({
   limit: z.preprocess(numberOf, z.int().min(1).max(100)).default(25),
   cursor: z.string().max(500).optional().describe("next_cursor of the previous page"),
@@ -30,10 +24,7 @@ export function pageOf<T extends z.ZodType>(item: T) {
 /** A page of rows, and the cursor of the next page. The cursor is `null` on the last page. */
 export type Page<Row> = { rows: Row[]; next_cursor: string | null };
 
-/**
- * The sort order of a list: by time and then by id, newest first unless `earliestFirst` is set. `isId` checks
- * the id in a cursor.
- */
+/** The sort order of a list: by time, then by id, newest first by default. `isId` checks a cursor's id. */
 export type PageOrder = {
   time: string | Knex.Raw;
   id: string;
@@ -76,7 +67,7 @@ export async function readPage<Row>(
   };
 }
 
-/** Returns whether the database can store this time. PostgreSQL has no year 0. */
+/** PostgreSQL has no year 0. */
 function isDatabaseTime(text: string): boolean {
   return !text.startsWith("0000");
 }

@@ -3,8 +3,8 @@ export const HIDDEN =
   /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\u2800\ufff9-\ufffc\u{13430}-\u{13442}\u{1d159}]/u;
 
 /**
- * Unusual spaces, which look like a normal space, and code points without a defined appearance. This does not
- * include code points that are reserved for future emoji.
+ * Unusual spaces, which look like a normal space, and code points without a defined appearance, except those
+ * that are reserved for future emoji.
  */
 const UNKNOWN_LOOK = /[^\P{Zs} ]|\p{Co}|(?!\p{Extended_Pictographic})\p{Cn}/u;
 
@@ -34,10 +34,7 @@ const JOINING = [
 const WIDE = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}";
 const EMOJI = "\\p{Extended_Pictographic}\\p{Emoji_Modifier}";
 
-/**
- * Positions in which an otherwise hidden character is legitimate, because it changes the appearance of a
- * letter of these scripts or of an emoji.
- */
+/** Positions in which an otherwise hidden character changes the appearance of a letter or an emoji. */
 const IN_USE = new RegExp(
   [
     `(?<=[${JOINING}])[${JOINERS}](?=[${JOINING}])`,
@@ -61,15 +58,13 @@ export const HIDDEN_TEXT =
  * - no private-use or unassigned code points and no lone surrogates
  * - no combining mark without a letter, and at most four on one letter
  *
- * Users approve what they see. Therefore a text with hidden characters is rejected and not cleaned. Without
- * its hidden characters, a name could equal the name of someone else.
+ * Users approve what they see. A text with hidden characters is rejected and not cleaned, because without
+ * these characters, a name could equal the name of someone else.
  *
- * Joiners, variation selectors and the wide space are accepted where normal writing uses them. They may occur
- * between letters of joining scripts, in emoji, after Han characters, and between Han characters and kana.
- * Elsewhere, for example between Latin letters, they only make two different names look the same.
- *
- * The runtime's Unicode version determines the unassigned code points. Code points reserved for emoji
- * are accepted, so that emoji newer than the runtime are accepted too.
+ * Joiners, variation selectors and the wide space are accepted where normal writing uses them: between
+ * letters of joining scripts, in emoji, after Han characters, and between Han characters and kana. Elsewhere,
+ * they only make two different names look the same. Code points reserved for emoji are accepted, so that
+ * emoji newer than the runtime are accepted too.
  */
 export function isPlainText(text: string): boolean {
   const shown = text.replaceAll(IN_USE, "");
@@ -81,10 +76,7 @@ export function isPlainText(text: string): boolean {
   );
 }
 
-/**
- * Returns whether a text is plain and a single line. It must have no control characters and no invisible
- * space at either end.
- */
+/** Returns whether a text is plain and one line, without control characters or a space at either end. */
 export function isPlainLine(text: string): boolean {
   return isPlainText(text) && !/^ | $|\p{Cc}/u.test(text);
 }

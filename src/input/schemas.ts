@@ -2,8 +2,8 @@ import { z } from "zod";
 import { HIDDEN_TEXT, isPlainText } from "./plain_text.ts";
 
 /**
- * Control characters (category Cc) for a regular expression's character class. OpenAPI publishes the patterns
- * without flags, so the ranges are written out.
+ * Control characters (category Cc) for a character class of a regular expression. OpenAPI publishes the
+ * patterns without flags, so the ranges are written out.
  */
 export const CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f";
 const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f";
@@ -12,8 +12,8 @@ const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f
 export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
 
 /**
- * Returns the schema of one line of human-readable text. The text is trimmed and normalized to NFC. It is not
- * empty, has at most `max` characters, and has no control or hidden characters.
+ * Returns the schema of one line of human-readable text, trimmed and normalized to NFC. It is not empty, has
+ * at most `max` characters, and has no control or hidden characters.
  */
 export function oneLine(max: number) {
   return z
@@ -35,8 +35,8 @@ export function freeText(max: number) {
 }
 
 /**
- * Like {@link freeText}, but accepts hidden characters. Use it for texts that an application reports. They
- * may quote anything, and no user approves anything based on them.
+ * Like {@link freeText}, but accepts hidden characters. For texts that an application reports and that no
+ * user relies on for an approval.
  */
 export function recordedText(max: number) {
   return z
@@ -67,10 +67,7 @@ export const searchText = z
   .max(100)
   .regex(/^[^\0]*$/);
 
-/**
- * An id in a path or a body. The schema does not check the id's form. No object has a malformed id, so the
- * response is `not_found`.
- */
+/** An id in a path or a body, of any form. A malformed id is simply not found. */
 export const idText = z
   .string()
   .min(1)

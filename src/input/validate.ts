@@ -9,9 +9,9 @@ const SHOWN_FAULTS = 5;
 const SHOWN_CHARACTERS = 300;
 
 /**
- * Validates a part of a request, and returns the value that its schema parsed. Throws `invalid_request` with
- * the path and message of at most five faults. The message never repeats input. Each path starts with `part`.
- * Without `part`, paths start at the body.
+ * Validates a part of a request, and returns the parsed value. Throws `invalid_request` with the path and
+ * message of at most five faults. The message never repeats input. Each path starts with `part`, or at the
+ * body if `part` is omitted.
  */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, part = ""): T {
   const result = schema.safeParse(value, { reportInput: false });
@@ -31,9 +31,8 @@ function describe({ issues }: z.ZodError, part: string): string {
 }
 
 /**
- * Throws `invalid_request` if any string or member name of a JSON body contains U+0000, which the database
- * cannot store. `body` contains the JSON bytes from which `value` was parsed. In valid JSON, U+0000 can only
- * occur as an escape.
+ * Throws `invalid_request` if a string or member name in a JSON body contains U+0000, which the database
+ * cannot store. `value` was parsed from `body`, where valid JSON has U+0000 only as an escape.
  */
 export function refuseNul(body: Uint8Array, value: JsonValue): void {
   if (Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes("\\u0000") && holdsNul(value)) {

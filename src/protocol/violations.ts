@@ -1,6 +1,5 @@
 /**
- * Codes for bad evidence: the bundle is malformed, forged, stale or replayed, or its parts do not belong
- * together (wire format §8). Such a bundle proves nothing about the agent or principal that it names.
+ * Bad evidence: malformed, forged, stale or replayed, or its parts do not belong together (wire format §8).
  */
 const EVIDENCE_CODES = [
   "no_delegations",
@@ -72,20 +71,15 @@ const STATUS_CODES = [
 /** The result of a verification in one word (wire format §8). */
 export type IdentityStatus = "authorized_agent" | "invalid" | (typeof STATUS_CODES)[number];
 
-/**
- * Returns the status of a violation: its own code if the format has a status for it, otherwise `invalid`
- * (wire format §8).
- */
+/** Returns the violation's code if it is also a status, otherwise `invalid` (wire format §8). */
 export function statusOf(violation: Violation): IdentityStatus {
   return STATUS_CODES.find((code) => code === violation.code) ?? "invalid";
 }
 
-/** Codes for which the published reason is a sentence that does not contain the code. */
 const WITHOUT_CODE: readonly ViolationCode[] = ["expired", "revoked"];
 
 /**
- * Returns the `error_reason` for a violation: `<code>: <detail>`. For an expired or revoked certificate,
- * returns only the published sentence.
+ * Returns the `error_reason` of a violation: `<code>: <detail>`, or only the detail if expired or revoked.
  */
 export function reasonOf({ code, detail }: Violation): string {
   return WITHOUT_CODE.includes(code) ? detail : `${code}: ${detail}`;

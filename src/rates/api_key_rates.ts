@@ -20,13 +20,11 @@ type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 export type ApiKeyRates = {
   /**
    * Counts a call, and returns headers with the number of remaining calls of the connection. Throws
-   * `rate_limited` with `Retry-After` if the connection, or all connections of its account together, have
-   * reached the limit.
+   * `rate_limited` with `Retry-After` if the connection, or its account's connections together, reached the
+   * limit.
    */
   take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
-  /**
-   * Undoes the count of a call that created nothing. Has an effect only for kinds that count created objects.
-   */
+  /** Undoes the count of a call that created nothing. Affects only kinds that count created objects. */
   giveBack(kind: RatedKind, caller: Caller): Promise<void>;
 };
 
@@ -78,7 +76,7 @@ export function createApiKeyRates({
   };
 }
 
-/** Counts a created agent, and returns headers with the number of agents that may still be created. */
+/** The headers contain the number of agents that may still be created. */
 async function takeAgent(rate: RateLimiterPostgres, key: string): Promise<Record<string, string>> {
   const headers = ({ remainingPoints: remaining, msBeforeNext: resetMs }: RateLimiterRes) =>
     headersOf("agents", { limit: rate.points, seconds: DAY_SECONDS, remaining, resetMs });
@@ -93,7 +91,7 @@ const WHAT: Record<RatedKind, string> = {
   agents: "Too many agents were created with this key in a day",
 };
 
-/** Returns rate limit headers in the form of draft-ietf-httpapi-ratelimit-headers-10. */
+/** The headers have the form of draft-ietf-httpapi-ratelimit-headers-10. */
 function headersOf(kind: RatedKind, { limit, seconds, remaining, resetMs }: Left): Record<string, string> {
   return {
     "ratelimit-policy": `"${kind}";q=${limit};w=${seconds}`,

@@ -2,33 +2,24 @@ import ipaddr from "ipaddr.js";
 import type { Database } from "../db/database.ts";
 import { createStoredRate, takeRate } from "./stored_rate.ts";
 
-/**
- * Length of the rate window in seconds. The window starts with the first call, and later calls do not extend
- * it.
- */
+/** The window starts with the first call, and later calls do not extend it. */
 const RATE_WINDOW_SECONDS = 15 * 60;
 
-/**
- * Rate limits of a client while it signs in. They are stored in the database, so they apply across replicas
- * and restarts.
- */
+/** Rate limits of a client while it signs in, stored in the database for all replicas. */
 export type ClientRates = {
-  /**
-   * Counts a request for a sign-in code. Throws `rate_limited` with `Retry-After` if the client has reached
-   * its limit.
-   */
+  /** Counts a request for a sign-in code. Throws `rate_limited` with `Retry-After` at the limit. */
   takeSend(ip: string): Promise<void>;
   /**
-   * Counts an attempt to enter a code. Throws the same error. Do not call it for an attempt with a code that
-   * the same browser requested.
+   * Counts an attempt to enter a sign-in code. Throws the same error. Do not call it for an attempt with a
+   * sign-in code that the same browser requested.
    */
   takeTry(ip: string): Promise<void>;
-  /** Undoes the count of an attempt with a correct code. */
+  /** Undoes the count of an attempt with a correct sign-in code. */
   giveBackTry(ip: string): Promise<void>;
 };
 
 /**
- * Returns the rate limits. They count the calls of one client in 15 minutes, for all email addresses
+ * Returns the rate limits, which count the calls of one client in 15 minutes for all email addresses
  * together. A limit of 0 refuses every counted call.
  */
 export function createClientRates({
@@ -54,9 +45,8 @@ export function createClientRates({
 }
 
 /**
- * Returns the network that counts as one client. For IPv4 this is the address. An IPv4 address embedded in
- * IPv6, as dual-stack sockets show it, counts as IPv4. For IPv6 it is the /64, because the owner of one
- * address has the whole /64.
+ * Returns the network that counts as one client: an IPv4 address (also if embedded in IPv6), or a /64 of
+ * IPv6, because the owner of one address has the whole /64.
  */
 export function networkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return ip;

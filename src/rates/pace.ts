@@ -2,15 +2,14 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 
 /**
- * The rate state of a key. `admitted` is true if one more call is admitted. `remaining` is the number of
- * further calls that are admitted. `waitMs` is the time until one call is admitted, and `resetMs` the time
- * until the whole limit is available.
+ * The rate state of a key. `admitted` is true if one more call is admitted, and `remaining` is the number of
+ * further calls. `waitMs` is the time until one call is admitted, and `resetMs` the time until all are.
  */
 export type Paced = { admitted: boolean; remaining: number; waitMs: number; resetMs: number };
 
 /**
- * A limit of calls per minute for each key, stored in this process. A key can use its whole limit in one
- * moment. Used calls become available again evenly over time (GCRA).
+ * A limit of calls per minute for each key, in this process. A key can use its whole limit in one moment.
+ * Used calls become available again evenly over time (GCRA).
  */
 export type Pace = {
   readonly perMinute: number;
@@ -45,10 +44,7 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
       resetMs: used / Math.max(perMinute, 1),
     };
   };
-  /**
-   * Returns how much of the limit is used. The result exceeds `all` only if the clock was set back. Then the
-   * stored value is meaningless and counts as 0.
-   */
+  /** The result exceeds `all` only if the clock was set back. Then the stored value counts as 0. */
   const usedOf = (key: string, now: number): number => {
     const { used, at } = known.get(key) ?? { used: 0, at: now };
     const left = Math.max(0, used - (now - at) * perMinute);
@@ -67,5 +63,5 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
   };
 }
 
-/** The used part of a limit, as of a time in milliseconds since 1970. */
+/** As of a time in milliseconds since 1970. */
 type Used = { used: number; at: number };

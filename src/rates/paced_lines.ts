@@ -3,7 +3,6 @@ import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import { createPace } from "./pace.ts";
 
-/** Maximum number of lines of one kind per minute. */
 const PER_MINUTE = 60;
 const REMEMBERED = 10_000;
 
@@ -11,8 +10,8 @@ const REMEMBERED = 10_000;
 export type PacedLines = (kind: string, line: object, text: string) => void;
 
 /**
- * Limits the number of log lines that callers can cause. Writes at most 60 lines of each kind per minute. The
- * next line of that kind contains the number of omitted lines.
+ * Limits the log lines that callers can cause: at most 60 lines of each kind per minute. The next line of
+ * that kind contains the number of omitted lines.
  */
 export function createPacedLines(
   level: "info" | "warn",

@@ -8,8 +8,7 @@ import { type ApiError, rateLimited } from "../errors.ts";
 export type StoredRate = { keyPrefix: string; points: number; seconds: number };
 
 /**
- * Returns a rate limit that is stored in the database, so it applies across replicas and restarts. With 0
- * points, every use is refused.
+ * Returns a rate limit that is stored in the database for all replicas. With 0 points, every use is refused.
  */
 export function createStoredRate(
   db: Database,
@@ -27,17 +26,13 @@ export function createStoredRate(
   });
 }
 
-/**
- * Counts one use by a key. Throws `rate_limited` with `what` in its message if the key has used all its
- * points.
- */
+/** Counts one use by a key. Throws `rate_limited` with `what` in its message if no points remain. */
 export async function takeRate(rate: RateLimiterPostgres, key: string, what: string): Promise<void> {
   await consumeRate(rate, key, ({ msBeforeNext }) => rateLimited(what, msBeforeNext));
 }
 
 /**
- * Counts one use by a key, and returns the remaining points. Throws the error of `refusal` if the key has
- * used all its points.
+ * Counts one use by a key, and returns the remaining points. Throws the error of `refusal` if none remain.
  */
 export async function consumeRate(
   rate: RateLimiterPostgres,

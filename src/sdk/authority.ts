@@ -16,7 +16,7 @@ export type Authority = {
   readonly receiptHash: string | undefined;
   readonly operation: Operation | undefined;
   /**
-   * A frozen copy of the payload that was authorized and, with an operation, bound by its digest. Act on this
+   * A frozen copy of the authorized payload. With an operation, the proof is bound to its digest. Act on this
    * copy.
    */
   readonly payload: unknown;
@@ -61,7 +61,7 @@ export function refused(record: VerificationRecord & { readonly refusal: Refusal
   return Object.freeze({ allowed: false, refusal: record.refusal, record });
 }
 
-/** Returns the receipt's id from a response of verify, if it contains a receipt. */
+/** Returns the receipt's id from a response of verify, if the response contains a receipt. */
 export function receiptIdOf({ receipt }: VerificationRecord["answer"]): string | undefined {
   const isObject = typeof receipt === "object" && receipt !== null;
   return isObject && "receipt_id" in receipt ? text(receipt.receipt_id) : undefined;

@@ -1,8 +1,5 @@
-/**
- * A source of the current time. The SDK has its own type, because it shares no code with the service's clock.
- */
+/** A source of the current time. The SDK shares no code with the service's clock. */
 export type Clock = {
-  /** The current time. */
   now(): Date;
 };
 

@@ -18,7 +18,7 @@ export type Run<T> =
   | { readonly executed: true; readonly value: T; readonly authority: Authority }
   | { readonly executed: false; readonly refusal: Refusal; readonly record: VerificationRecord };
 
-/** Protects code. Runs it only after an explicit allow decision. */
+/** Protects code, and runs it only after an explicit `allow` decision. */
 export type Guard = {
   /**
    * Calls verify once and applies the enforcement table. Rejects with TypeError if the application passed
@@ -26,9 +26,9 @@ export type Guard = {
    */
   authorize(call: AuthorizeCall): Promise<Authorization>;
   /**
-   * Runs `action` with the frozen copy of the payload if the action is allowed. Then reports `executed`. If
-   * `action` throws, reports `failed` and rethrows the error. An action that refuses for its own reasons must
-   * report that before it returns: `authority.report("refused_by_receiver")`.
+   * Runs `action` with the frozen copy of the payload if the action is allowed, and then reports `executed`.
+   * If `action` throws, reports `failed` and rethrows the error. An action that refuses for its own reasons
+   * must report that before it returns: `authority.report("refused_by_receiver")`.
    */
   run<T>(
     call: AuthorizeCall,
@@ -40,10 +40,7 @@ export type Guard = {
   header(name: string): string;
 };
 
-/**
- * Creates a guard with its own settings. Throws TypeError for invalid settings. Does not connect before the
- * first call.
- */
+/** Creates a guard. Throws TypeError for invalid settings. Does not connect before the first call. */
 export function createGuard(guardSettings: GuardSettings): Guard {
   const settings = readSettings(guardSettings);
   const outcomes = createOutcomeReporter(settings);
@@ -72,10 +69,7 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     return refused(record);
   }
 
-  /**
-   * Returns the reason why the guard must not act on an allow decision, or `undefined` if its principal is
-   * accepted.
-   */
+  /** Returns the reason why the guard must not act on an `allow` decision, if there is one. */
   async function principalFault({ answer: { human_id: humanId } }: Ruling): Promise<Cause | undefined> {
     if (settings.principals === undefined) return undefined;
     try {

@@ -3,8 +3,7 @@ import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
 
 /**
  * The result of a call to verify, one value for each row of the enforcement table (specification §4).
- * `invalid_scope` is a 400 that concerns the application, not its caller: the required scope is not a scope,
- * and the service did not check the proof.
+ * `invalid_scope` is a fault of the application: the service did not accept the required scope.
  */
 export type Finding =
   | "allow"
@@ -22,9 +21,7 @@ export type Finding =
 /** The application's refusal: an HTTP status, a stable code, and a message that reveals no details. */
 export type Refusal = { readonly status: 403 | 503; readonly code: string; readonly message: string };
 
-/**
- * The action that the enforcement table requires. The application executes only if `refusal` is `undefined`.
- */
+/** The action that the enforcement table requires. Only without `refusal`, the application executes. */
 export type Ruling = {
   finding: Finding;
   /** HTTP status of verify's response, or `undefined` if no complete response arrived. */
@@ -91,15 +88,11 @@ function denial(reason: unknown): Refusal {
   return Object.freeze({ status: 403, code, message: "The agent's authority does not permit this action" });
 }
 
-/** Returns the error code in a response, if the response is one of the service's errors. */
 function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): unknown {
   return isObject(answer?.error) ? answer.error.code : undefined;
 }
 
-/**
- * Parses a JSON object strictly. Returns `undefined` if a key occurs twice, because its meaning would be
- * ambiguous.
- */
+/** Returns `undefined` if a key occurs twice, because its meaning would be ambiguous. */
 function readObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
   try {
     const value = plainJson(parseJson(body, { bytes: MAX_ANSWER_BYTES, depth: MAX_DEPTH }));

@@ -11,9 +11,7 @@ export type Post = {
   agent: Agent | undefined;
 };
 
-/**
- * A complete response of at most {@link MAX_ANSWER_BYTES} with any status, or the reason why there is none.
- */
+/** A complete response of at most {@link MAX_ANSWER_BYTES} with any status, or why there is none. */
 export type Exchange =
   | { answered: true; status: number; body: Buffer }
   | { answered: false; fault: "timeout" | "network" | "answer_too_large" };
@@ -23,8 +21,7 @@ export const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
  * Sends one POST request and reads the complete response. Follows no redirect and does not retry. Reports
- * `network` if the host name does not resolve or the connection is refused or closed early. Also reports
- * `network` for a TLS fault and for a response that is not HTTP. Never throws.
+ * `network` for every fault of DNS, connection or TLS, and for a response that is not HTTP. Never throws.
  */
 export function post(call: Post): Promise<Exchange> {
   const deadline = performance.now() + call.timeoutMs;

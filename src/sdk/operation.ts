@@ -14,9 +14,7 @@ export type OperationInput = {
   actionProfile?: string | undefined;
 };
 
-/**
- * The verifier of a proof: the connection's registered name (or its id if no name was set) and its account.
- */
+/** The verifier of a proof: the connection's registered name (or its id if unnamed), and its account. */
 export type Verifier = { verifierId: string; workspaceId: string };
 
 /** An operation in the form that verify expects. Hashes have the form `sha256:<hex>`. */
@@ -35,10 +33,8 @@ export type Operation = {
 };
 
 /**
- * Returns the operation to which the agent must have bound its proof, with the hashes of wire format §4. The
- * operation is frozen.
- *
- * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate.
+ * Returns the operation to which the agent must have bound its proof, with the hashes of wire format §4,
+ * frozen. Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate.
  */
 export function bindOperation(
   input: OperationInput & { agentId: string },

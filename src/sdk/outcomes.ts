@@ -19,9 +19,9 @@ const PAUSES_MS = [0, 500, 2_000];
 const LONGEST_DETAIL = 500;
 
 /**
- * Creates a reporter that sends each outcome until the service accepts it, at most three times. A repeat is
- * safe, because the service gives the same response to an equal report. The reporter gives up early if a
- * repeat would not change the response. If it gives up, it calls `onFault`.
+ * Creates a reporter that sends each outcome until the service accepts it, at most three times. Sending it
+ * again is safe, because the service gives the same response to an equal report. The reporter gives up early
+ * if the response would stay the same. Then it calls `onFault`.
  */
 export function createOutcomeReporter(
   settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,
@@ -69,10 +69,7 @@ export function createOutcomeReporter(
   };
 }
 
-/**
- * Converts a detail to a form that the service accepts: well-formed, without control characters, at most 500
- * characters.
- */
+/** The service accepts well-formed details of at most 500 characters, without control characters. */
 function plain(detail: string): string {
   return detail
     .normalize("NFC")

@@ -6,10 +6,8 @@ const MAX_DEPTH = 64;
 
 /**
  * Returns a deep copy that no other code can change. Plain data (objects, arrays, strings, numbers, booleans,
- * null) is frozen at every level. Members that are `undefined` are omitted. Bytes are copied.
- *
- * Throws `ProtocolError` `too_deep` for more than 64 levels of nesting, such as a circular reference. Throws
- * TypeError for any other value, such as an instance of a class.
+ * null) is frozen at every level. Members that are `undefined` are omitted. Bytes are copied. Throws
+ * `ProtocolError` `too_deep` for more than 64 levels of nesting, and TypeError for any other value.
  */
 export function frozenCopy(value: unknown): unknown {
   if (value === undefined) return undefined;
@@ -22,11 +20,9 @@ export function frozenCopy(value: unknown): unknown {
 }
 
 /**
- * Returns a payload's SHA-256, 32 bytes. Bytes are hashed unchanged, and any other payload is hashed as
- * canonical JSON. Returns `undefined` if there is no payload.
- *
- * Throws `ProtocolError` for a payload without a canonical form: a lone surrogate, a number that is not
- * finite, or a whole number outside ±(2^53−1).
+ * Returns a payload's SHA-256, 32 bytes, or `undefined` without a payload. Bytes are hashed unchanged, and
+ * any other payload as canonical JSON. Throws `ProtocolError` for a payload without a canonical form: a lone
+ * surrogate, a number that is not finite, or a whole number outside ±(2^53−1).
  */
 export function payloadDigest(payload: unknown): Uint8Array | undefined {
   if (payload === undefined) return undefined;

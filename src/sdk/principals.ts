@@ -1,16 +1,10 @@
-/**
- * Root ids of the principals whose authority an application accepts, 32 lower-case hex digits each. An empty
- * list accepts nobody.
- */
+/** Accepted root ids: 32 lower-case hex digits each. An empty list accepts nobody. */
 export type Principals = readonly string[] | ReadonlySet<string>;
 
 /** The accepted principals, or a function that returns them for each request. */
 export type PrincipalsSetting = Principals | (() => Principals | Promise<Principals>);
 
-/**
- * Returns the currently accepted root ids. Rejects if the application's function fails or returns anything
- * other than root ids.
- */
+/** Returns the accepted root ids. Rejects if the application's function fails or returns anything else. */
 export type AcceptedPrincipals = () => Promise<ReadonlySet<string>>;
 
 const ROOT_ID = /^[0-9a-f]{32}$/;

@@ -3,16 +3,11 @@ import { parseJson } from "../protocol/encoding/json.ts";
 /** A proof as an application receives it: the value of a header, or a member of a JSON object. */
 export type ProofSource = string | { proof_bundle: object | string } | { proof_ref: string };
 
-/**
- * A proof in the form that verify expects: the member's name, and the member's JSON exactly as it arrived.
- */
+/** A proof in the form that verify expects: a member's name, and its JSON exactly as it arrived. */
 export type Proof = {
   member: "proof_bundle" | "proof_ref";
   json: string;
-  /**
-   * The agent id in a bundle. A reference contains no agent id. Do not trust this id before verify has
-   * responded.
-   */
+  /** The agent id in a bundle. A reference contains none. Untrusted until verify has responded. */
   agentId: string | undefined;
 };
 
@@ -50,10 +45,7 @@ function reference(text: string): Proof {
   return { member: "proof_ref", json: JSON.stringify(text), agentId: undefined };
 }
 
-/**
- * Reads a bundle. The text must be exactly one strictly valid JSON object, because it becomes part of the
- * request body unchanged.
- */
+/** The text must be one strictly valid JSON object, because it becomes part of the request body unchanged. */
 function readBundle(json: string): Proof | undefined {
   try {
     const value = parseJson(Buffer.from(json, "utf8"));

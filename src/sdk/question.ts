@@ -8,16 +8,12 @@ import type { ReadSettings } from "./settings.ts";
 
 /** The action to authorize. */
 export type AuthorizeCall = {
-  /**
-   * The scope that the action requires. Without a scope the action is refused, so an operation that has no
-   * mapped scope is never permitted.
-   */
+  /** The scope that the action requires. Without a scope, the action is refused. */
   requiredScope: string | undefined;
   /** The proof from the request. Without a proof the action is refused. */
   proof: ProofSource | undefined;
   /**
-   * The input of the action: plain data, or bytes. If an operation is set, the proof must be bound to this
-   * input's digest.
+   * The input of the action: plain data, or bytes. With an operation, the proof must be bound to its digest.
    */
   payload?: unknown;
   /** If set, requires a proof that was made for this one action. */
@@ -27,28 +23,22 @@ export type AuthorizeCall = {
    * service compares the certificates' constraints with them.
    */
   context?: Readonly<Record<string, string | number>> | undefined;
-  /**
-   * Whether the request has a body that was not read into `payload`. A proof cannot be bound to such a body.
-   */
+  /** Whether the request's body was not read into `payload`. A proof cannot be bound to such a body. */
   unreadBody?: boolean;
 };
 
-/**
- * A call of verify, ready to send. It contains copies, so later changes to the caller's objects have no
- * effect.
- */
+/** A call of verify, ready to send. Later changes to the caller's objects have no effect on it. */
 export type Question = {
   requiredScope: string;
   operation: Operation | undefined;
   payload: unknown;
-  /** The request body, as JSON. */
+  /** The request body as JSON. */
   body: string;
 };
 
 /**
- * Reads the whole call synchronously. If the request shows no authority, the guard can refuse it without
- * calling verify, and the function returns the cause. Throws TypeError if the application passed invalid
- * arguments.
+ * Reads the whole call synchronously. Returns the cause if the guard can refuse the request without calling
+ * verify. Throws TypeError if the application passed invalid arguments.
  */
 export function readQuestion(
   call: AuthorizeCall,
@@ -79,8 +69,8 @@ export function readQuestion(
 }
 
 /**
- * Throws TypeError for a scope that no certificate can grant here. Such a scope is a mistake of the
- * application, not of its caller.
+ * Throws TypeError for a scope that no certificate can grant. Such a scope is a mistake of the application,
+ * not of its caller.
  */
 export function demandScope(requiredScope: string): void {
   if (!isRequirableScope(requiredScope)) {

@@ -6,9 +6,9 @@ import { frozenCopy } from "./payload.ts";
  * Why the action runs or does not run. A cause is one of:
  * - the result of verify
  * - why the guard did not call verify: `no_scope`, `no_proof`, `malformed_proof`, `unbindable_payload`,
- *   `incomplete_operation`, `no_api_key`
- * - why the guard did not act on an allow: `replayed`, `principal_not_accepted`, `principals_not_read`,
- *   `record_not_retained`
+ *  `incomplete_operation`, `no_api_key`
+ * - why the guard did not act on `allow`: `replayed`, `principal_not_accepted`, `principals_not_read`,
+ *  `record_not_retained`
  */
 export type Cause =
   | Finding
@@ -68,7 +68,7 @@ const OWN_REFUSALS: Partial<Record<Cause, Refusal>> = {
   record_not_retained: NO_DECISION,
 };
 
-/** Creates the record of a verification. If there is no ruling, verify was not called. */
+/** Creates the record of a verification. Without `ruling`, verify was not called. */
 export function verificationRecord(
   { requiredScope, operation, askedAt }: Asked,
   cause: Cause,
@@ -80,10 +80,7 @@ export function verificationRecord(
   return Object.freeze({ cause, requiredScope, operation, askedAt, status, answer, refusal });
 }
 
-/**
- * Creates the record of a verification after which the action does not run. Uses the guard's own refusal if
- * the cause has one, otherwise the ruling's refusal.
- */
+/** Creates the record of a refused action, with the guard's own refusal for this cause or the ruling's. */
 export function refusalRecord(
   asked: Asked,
   cause: Cause,

@@ -18,10 +18,7 @@ export type Route<Request> = {
   requiredScope: string | ((request: Request) => string | undefined);
   /** Returns the proof. By default, the proof is read from the header `X-Service-Proof`. */
   proof?: (request: Request) => ProofSource | undefined;
-  /**
-   * Returns the input of the action. By default, this is the parsed body, which the frozen copy then
-   * replaces.
-   */
+  /** Returns the input of the action, by default the parsed body. The frozen copy replaces the body. */
   payload?: (request: Request) => unknown;
   /**
    * If set, requires proofs that were made for this one action. Omitted members are read from the request:
@@ -56,8 +53,8 @@ const authorities = new WeakMap<object, Authority>();
 
 /**
  * Returns the authority of a guarded request, including its frozen payload. `request` is the value that the
- * framework passes to the handler: Express's request, Koa's context, Fastify's request. Throws TypeError if
- * no guard has allowed the request, so code on a route without a guard does not run.
+ * framework passes to the handler. Throws TypeError if no guard has allowed the request, so code on a route
+ * without a guard does not run.
  */
 export function authorityOf(request: object): Authority {
   const authority = authorities.get(request);
@@ -110,7 +107,7 @@ export function outcomeOfStatus(status: number): "executed" | "refused_by_receiv
 
 /**
  * Reports the outcome when the handler ends its response, even if the client has disconnected. If the handler
- * never ends the response, reports nothing, because the outcome is unknown.
+ * never ends the response, the outcome is unknown and not reported.
  */
 export function reportAtEnd(response: AnyResponse, authority: Authority): void {
   const { end } = response;
@@ -140,8 +137,8 @@ function headerOf(guard: Guard, { message }: RequestView, name: string): string 
 }
 
 /**
- * Returns whether the request has a body. HTTP/1 announces a body in its headers. HTTP/2 announces that there
- * is none, and may send a body without its length.
+ * HTTP/1 announces a body in its headers. HTTP/2 announces that there is none, and may send a body without
+ * its length.
  */
 function hasBody({ headers, httpVersionMajor, stream }: Message): boolean {
   if (httpVersionMajor > 1) return headers["content-length"] !== "0" && stream?.endAfterHeaders !== true;

@@ -7,27 +7,19 @@ import type { VerificationRecord } from "./record.ts";
 export type GuardSettings = {
   /** Base URL of the service, including any path in front of `/v1/…`. */
   baseUrl: string | URL;
-  /**
-   * The connection's API key, or a synchronous function that returns the current key. The guard calls the
-   * function for each request.
-   */
+  /** The connection's API key, or a synchronous function that returns it for each request. */
   apiKey: string | (() => string);
   /** The word that replaces `service` in paths and header names. Defaults to `service`. */
   word?: string;
-  /**
-   * Milliseconds for one complete exchange with verify, including reading the response. Defaults to 10,000.
-   */
+  /** Milliseconds for one complete exchange with verify. Defaults to 10,000. */
   timeoutMs?: number;
-  /**
-   * The HTTP agent for connections to the service, from `node:http`, or from `node:https` with your
-   * certificates.
-   */
+  /** The HTTP agent for the service, from `node:http`, or from `node:https` with your certificates. */
   agent?: Agent;
   /** The identity of this verifier. Required for proofs that are bound to an operation. */
   verifier?: Verifier;
   /**
    * Root ids of the principals whose authority is accepted, in addition to the service's own rules. May be a
-   * function that the guard calls after each allow decision. An empty list accepts nobody. If absent, only
+   * function that the guard calls after each `allow` decision. An empty list accepts nobody. If absent, only
    * the service's rules apply.
    */
   principals?: PrincipalsSetting;
@@ -46,10 +38,7 @@ export type GuardSettings = {
   onFault?: (fault: GuardFault) => void;
 };
 
-/**
- * A fault that is not part of the service's decision. An outcome was not reported, the service did not accept
- * a scope, a record was not stored, or the list of principals could not be read.
- */
+/** A fault that is not part of the service's decision. */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
   | { kind: "scope_not_accepted"; requiredScope: string }
@@ -64,9 +53,7 @@ export type ReadSettings = Required<
   agent: Agent | undefined;
   verifier: Verifier | undefined;
   principals: AcceptedPrincipals | undefined;
-  /** Returns the URL of a path below `/v1/<word>/`. */
   address: (path: string) => URL;
-  /** Returns the lower-case name of a service header. */
   header: (name: string) => string;
 };
 

@@ -15,8 +15,8 @@ export type WebhookRequest = {
 };
 
 /**
- * The id of a genuine delivery, or the reason to respond with 401. `stale_timestamp` is reported only for
- * deliveries with a valid signature.
+ * The id of a genuine delivery, or the reason to respond with 401. Only deliveries with a valid signature are
+ * reported as `stale_timestamp`.
  */
 export type WebhookCheck =
   | { ok: true; deliveryId: string }
@@ -27,8 +27,8 @@ const TOLERANCE_SECONDS = 300;
 /**
  * Checks a webhook by the receiver rules (specification §6). `X-Service-Signature` must be the lowercase hex
  * HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time. The timestamp must be less
- * than 5 minutes from `now`. After a successful check, store the event unless its `deliveryId` is already
- * stored, and respond with 204. Never throws.
+ * than 5 minutes from `now`. After success, store the event once by its `deliveryId`, and respond with 204.
+ * Never throws.
  */
 export function verifyWebhook({
   headers,

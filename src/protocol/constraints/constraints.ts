@@ -58,9 +58,7 @@ export type ExtensionConstraint = {
   params?: ExtensionParams;
 };
 
-/**
- * One condition of a certificate. Every condition of every certificate in a chain must hold (wire format §7).
- */
+/** A condition of a certificate. All conditions of all certificates in a chain must hold (wire format §7). */
 export type Constraint = KnownConstraint | ExtensionConstraint;
 
 /** Name of a constraint type that has an evaluator. */
@@ -91,18 +89,12 @@ export function isKnownConstraint(constraint: Constraint): constraint is KnownCo
   return Object.hasOwn(CHECKS, constraint.type);
 }
 
-/**
- * Returns the constraint in canonical form, the only form that is signed (wire format §7). Constraints with
- * the same meaning have the same canonical form.
- */
+/** Returns the canonical form of a constraint, the only form that is signed (wire format §7). */
 export function canonicalConstraint(constraint: Constraint): Constraint {
   return isBox(constraint) ? canonicalBox(constraint) : constraint;
 }
 
-/**
- * Returns why a constraint can never hold for any request. Returns `undefined` if the constraint can hold,
- * and for every extension constraint.
- */
+/** Returns why a constraint can never hold. Returns `undefined` for every extension constraint. */
 export function constraintViolation(constraint: Constraint): string | undefined {
   if (!isKnownConstraint(constraint)) return undefined;
   const check = CHECKS[constraint.type] as (constraint: KnownConstraint) => string | undefined;
@@ -110,9 +102,8 @@ export function constraintViolation(constraint: Constraint): string | undefined 
 }
 
 /**
- * Returns why no single request can satisfy all constraints of one certificate, although each constraint
- * could hold alone. Reports resource paths that name different resources or are not nested, and amounts in
- * different currencies (wire format §7). Returns `undefined` if no such conflict is known.
+ * Returns why no single request can satisfy all constraints of one certificate, although each could hold
+ * alone: resource paths in conflict, or amounts in different currencies (wire format §7).
  */
 export function contradiction(constraints: readonly Constraint[]): string | undefined {
   const known = constraints.filter(isKnownConstraint);
@@ -130,11 +121,9 @@ function isBox(constraint: Constraint): constraint is GeoBox {
 }
 
 /**
- * Returns why no request at any time can satisfy all constraints of a certificate together, although each
- * constraint could hold alone. Returns `undefined` if no such conflict is known. In addition to the conflicts
- * of {@link contradiction}, finds time windows in one time zone that share no minute, and boxes that do not
- * overlap. Issuers call this check (wire format §7). Verification reports such constraints one by one, as
- * denied or unverifiable.
+ * Returns why no request at any time can satisfy all constraints of a certificate together. In addition to
+ * the conflicts of {@link contradiction}, finds time windows in one time zone that share no minute, and boxes
+ * that do not overlap. Only issuers check this (wire format §7).
  */
 export function issuingConflict(constraints: readonly Constraint[]): string | undefined {
   const known = constraints.filter(isKnownConstraint);
@@ -154,10 +143,7 @@ function shareMinute(windows: readonly TimeWindow[]): boolean {
   );
 }
 
-/**
- * Checks whether all boxes overlap. If ranges overlap, their intersection starts where one of the ranges
- * starts. This is true on a line and on a circle, so only the start points need a check.
- */
+/** If ranges overlap, on a line or a circle, their intersection starts where one of the ranges starts. */
 function sharePlace(boxes: readonly GeoBox[]): boolean {
   if (boxes.length === 0) return true;
   const altitudes = boxes.map(altitudeBounds).filter(({ min, max }) => min !== 0 || max !== 0);

@@ -11,7 +11,7 @@ const coordinates = list(float);
 const point: Decoder<[number, number]> = (value) => {
   const [lat, lon, ...others] = coordinates(value);
   if (lat === undefined || lon === undefined || others.length > 0) {
-    throw new ProtocolError("wrong_length", "a point is [lat, lon]");
+    throw new ProtocolError("wrong_length", "a point must be [lat, lon]");
   }
   return [lat, lon];
 };
@@ -21,14 +21,14 @@ const box: Decoder<GeoBox> = object(
   { min_alt_m: float, max_alt_m: float },
 );
 
-/**
- * Decodes a box that has both altitudes or neither. If both altitudes are 0, they limit nothing, so the
- * decoder omits them.
- */
+/** Decodes a box that has both altitudes or neither. Two altitudes of 0 limit nothing and are omitted. */
 const pairedBox: Decoder<GeoBox> = (value) => {
   const decoded = box(value);
   if ((decoded.min_alt_m === undefined) !== (decoded.max_alt_m === undefined)) {
-    throw new ProtocolError("missing_field", "min_alt_m and max_alt_m are sent together");
+    throw new ProtocolError(
+      "missing_field",
+      "min_alt_m and max_alt_m must both be present or both be absent",
+    );
   }
   return canonicalBox(decoded);
 };
@@ -47,8 +47,8 @@ const DECODERS: Decoders = {
 const extension: Decoder<Constraint> = object({ type: text() }, { params: extensionParams });
 
 /**
- * Decodes a constraint with exactly the fields of its type. For a type without an evaluator, it accepts
- * `type` and optional `params` only (wire format §7). Does not check whether the constraint can ever hold.
+ * Decodes a constraint with exactly the fields of its type. Does not check whether it can ever hold. An
+ * unknown type may have `type` and `params` only (wire format §7).
  */
 export const decodeConstraint: Decoder<Constraint> = (value) => {
   const { type } = asObject(value);

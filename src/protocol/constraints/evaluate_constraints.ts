@@ -17,10 +17,7 @@ import {
 import { isWithin, normalizePath } from "./resource_path.ts";
 import { isInsideWindow, localClock } from "./time_window.ts";
 
-/**
- * Facts about a request. Constraints are evaluated against these facts. An absent fact is unknown (wire
- * format §7).
- */
+/** Facts about a request, for evaluating constraints. An absent fact is unknown (wire format §7). */
 export type ConstraintContext = {
   /** Degrees. */
   latitude?: number | undefined;
@@ -32,10 +29,7 @@ export type ConstraintContext = {
   currency?: string | undefined;
   resource_id?: string | undefined;
   path?: string | undefined;
-  /**
-   * Returns how often a certificate was used in the last `windowSeconds`, or `undefined` if the number is
-   * unknown.
-   */
+  /** Returns the number of uses of a certificate in the last `windowSeconds`, or `undefined` if unknown. */
   invocations?:
     | ((certId: string, windowSeconds: number) => InvocationCount | Promise<InvocationCount>)
     | undefined;
@@ -49,7 +43,7 @@ export type Refusal = {
   detail: string;
 };
 
-/** The input for evaluating the constraints of one certificate. `now` is in Unix seconds. */
+/** The input for evaluating one certificate's constraints. `now` is in Unix seconds. */
 export type ConstraintInput = {
   certId: string;
   now: number;
@@ -148,9 +142,8 @@ const EVALUATORS: Evaluators = {
 };
 
 /**
- * Returns why a constraint of one certificate does not hold, or `undefined` if all constraints hold. The
- * detail names the first failing constraint and its position. Denies every request if a constraint can never
- * hold, alone or together with the other constraints (wire format §7).
+ * Returns a refusal that names the first constraint that does not hold, or `undefined` if all hold. Denies
+ * every request if constraints can never hold, alone or together (wire format §7).
  */
 export async function evaluateConstraints(
   constraints: readonly Constraint[],

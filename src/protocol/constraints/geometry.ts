@@ -1,7 +1,4 @@
-/**
- * A distance of at most `radius_m` meters from a point, on a sphere (wire format §7). Coordinates are in
- * degrees.
- */
+/** A circle on a sphere: `radius_m` meters around a point in degrees (wire format §7). */
 export type GeoCircle = {
   type: "geo_circle";
   lat: number;
@@ -45,10 +42,7 @@ export function distanceMeters(latA: number, lonA: number, latB: number, lonB: n
   return 2 * EARTH_RADIUS_M * Math.asin(Math.min(1, Math.sqrt(haversine)));
 }
 
-/**
- * Returns whether a point is inside a polygon. Uses ray casting and treats latitude and longitude as plane
- * coordinates.
- */
+/** Returns whether a point is inside a polygon, by ray casting with coordinates on a plane. */
 export function isInsidePolygon(
   points: readonly (readonly [number, number])[],
   lat: number,
@@ -67,10 +61,7 @@ export function isInsidePolygon(
   return inside;
 }
 
-/**
- * Returns whether a longitude is in the range from `min` to `max`, edges included. If `min` is greater than
- * `max`, the range crosses the 180° meridian.
- */
+/** Returns whether a longitude is from `min` to `max`, both included, across 180° if `min` > `max`. */
 export function isInsideLongitudes(min: number, max: number, lon: number): boolean {
   return min <= max ? min <= lon && lon <= max : lon >= min || lon <= max;
 }
@@ -100,17 +91,14 @@ export function geoBoxViolation(box: GeoBox): string | undefined {
   return min > max ? "min_alt_m is over max_alt_m" : undefined;
 }
 
-/**
- * Returns the altitude bounds of a box in meters. An absent bound is 0. If both bounds are 0, the box does
- * not limit altitude.
- */
+/** Returns a box's altitude bounds in meters. If both bounds are 0, the box does not limit altitude. */
 export function altitudeBounds({ min_alt_m = 0, max_alt_m = 0 }: GeoBox): { min: number; max: number } {
   return { min: min_alt_m, max: max_alt_m };
 }
 
 /**
- * Returns a box in canonical form, the only form that is signed (wire format §7). This form has both
- * altitudes if one of them is not 0, and neither altitude otherwise. An absent altitude counts as 0.
+ * Returns the canonical form of a box, the only form that is signed (wire format §7). It has both altitudes,
+ * or neither if both are 0 or absent.
  */
 export function canonicalBox(box: GeoBox): GeoBox {
   const { min_alt_m = 0, max_alt_m = 0, ...corners } = box;

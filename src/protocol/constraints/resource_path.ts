@@ -9,8 +9,8 @@ const FORBIDDEN_CHARACTERS = /[\0\\]/;
 
 /**
  * Returns the normalized form of a path, or `undefined` if the path is not valid (wire format §7). A valid
- * path is absolute and separated by `/`. It has no empty, `.` or `..` segment, no NUL and no backslash. A
- * trailing `/` is trimmed, except on `/` itself. `%` is an ordinary character.
+ * path is absolute and has no empty, `.` or `..` segment, no NUL and no backslash. A trailing `/` is trimmed.
+ * `%` is an ordinary character.
  */
 export function normalizePath(path: string): string | undefined {
   if (path === "/") return path;
@@ -28,9 +28,8 @@ export function isWithin(prefix: string, path: string): boolean {
 }
 
 /**
- * Returns whether one request can satisfy all of the constraints. The constraints must name the same
- * resource, and of any two prefixes, one must be within the other (wire format §7). Returns false if a prefix
- * is not a valid path.
+ * Returns whether one request can satisfy all of these constraints: they name the same resource, and of any
+ * two prefixes, one is within the other (wire format §7).
  */
 export function areNested(constraints: readonly ResourcePath[]): boolean {
   const [first, ...others] = constraints;

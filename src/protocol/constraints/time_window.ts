@@ -1,6 +1,6 @@
 /**
- * Limits an action to the time of day between `start` and `end`, both minutes included. If `end` is before
- * `start`, the window crosses midnight (wire format §7).
+ * A time of day from `start` to `end`, both minutes included. If `end` is before `start`, the window crosses
+ * midnight (wire format §7).
  */
 export type TimeWindow = {
   type: "time_window";
@@ -16,9 +16,9 @@ const CLOCK = /^(?:[01]\d|2[0-3]):[0-5]\d$/;
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+\-/]*$/;
 
 /**
- * Returns the local time of day as HH:MM at `now` (Unix seconds), or `undefined` if `tz` is not a zone in the
- * IANA database. Accepts a zone name only in the spelling of the database. The runtime ignores upper and
- * lower case, but other verifiers look for a file with exactly that name.
+ * Returns the local time of day as HH:MM at `now` (Unix seconds), or `undefined` if `tz` is not spelled
+ * exactly as in the IANA database. The runtime ignores the case of letters, but other verifiers look for a
+ * file with exactly this name.
  */
 export function localClock(now: number, tz: string): string | undefined {
   if (!ZONE_NAME.test(tz)) return undefined;

@@ -40,12 +40,9 @@ export type DelegationCert = {
   scope: string[];
   /** Always present, but may be empty. */
   constraints: Constraint[];
-  /** Unix seconds. The first second in which the certificate is valid. */
+  /** Unix seconds. The first valid second. */
   issued_at: number;
-  /**
-   * Unix seconds. The last second in which the certificate is valid. With `NO_EXPIRY_SENTINEL`, the
-   * certificate is valid until revoked.
-   */
+  /** Unix seconds. The last valid second, or `NO_EXPIRY_SENTINEL` if valid until revoked. */
   expires_at: number;
   signature: HybridSignature;
 };
@@ -66,10 +63,7 @@ const FIELDS = {
   expires_at: integer(),
 };
 
-/**
- * Part of the limits in wire format §1 that a bundle needs in addition to a certificate. It covers two
- * nesting levels, and the bytes of one key and two signatures.
- */
+/** A bundle also contains one key and two signatures, at two more nesting levels (wire format §1). */
 const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
 const ISSUED_LIMITS = {
   bytes: MAX_PROOF_BUNDLE_BYTES - BUNDLE_OVERHEAD.bytes,
@@ -88,10 +82,7 @@ export const certificate: KeepingDecoder<DelegationCert> = keeping((value) => {
   return decoded;
 });
 
-/**
- * Returns the parsed value from which a certificate was decoded, or `undefined` if the certificate was not
- * decoded.
- */
+/** Returns the parsed value from which a certificate was decoded, if it was decoded. */
 export function sourceOf(decoded: DelegationCert): JsonValue | undefined {
   return sources.get(decoded);
 }
@@ -103,7 +94,6 @@ export function decodeDelegationCert(bytes: Uint8Array): DelegationCert {
 
 /**
  * Returns the bytes that an issuer signs: canonical JSON of all fields except the signature (wire format §4).
- * Also accepts certificates that are already signed.
  */
 export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
   return canonicalBytes({
@@ -120,22 +110,15 @@ export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
   });
 }
 
-/**
- * Returns a certificate's canonical JSON, including its signature (wire format §3). The hash of a bundle
- * covers this string.
- */
+/** Returns a certificate's canonical JSON, including its signature (wire format §3). */
 export function certificateText(certificate: DelegationCert): string {
   return canonicalJson({ ...certificate, constraints: certificate.constraints.map(canonicalConstraint) });
 }
 
 /**
  * Returns why a certificate must not be issued, or `undefined` if it may be issued. Checks in this order:
- * - fields and limits (§1, §5)
- * - the version
- * - that each id belongs to its key (§2)
- * - that it expires after it is issued
- * - that all scopes are in the vocabulary (§6)
- * - that each constraint can be met alone, and that all constraints can be met together (§7)
+ * fields and limits (§1, §5), version, ids (§2), validity period, scopes (§6), constraints alone and together
+ * (§7).
  */
 export function checkIssuable(fields: DelegationFields): ProtocolError | undefined {
   return (

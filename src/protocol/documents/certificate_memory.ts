@@ -8,9 +8,8 @@ import { certificate, certificateText, type DelegationCert, sourceOf } from "./c
 import { findWritten, readWritten, type WrittenCertificate } from "./written_certificate.ts";
 
 /**
- * Cache of complete certificates whose own signature was verified recently. The parser recognizes such
- * certificates in a document by their bytes, and does not parse or decode them again. Looking up a decoded
- * certificate needs no hash and no canonical JSON.
+ * Cache of complete certificates whose own signature was verified recently. The parser recognizes them in a
+ * document by their bytes, and does not parse or decode them again.
  */
 export type RecentCertificates = JsonMemo & {
   /**
@@ -19,26 +18,24 @@ export type RecentCertificates = JsonMemo & {
    */
   bytesOf(certificate: DelegationCert): Buffer | undefined;
   /**
-   * Stores a certificate whose signature is valid. Skips very long certificates, and certificates with an
-   * extra member that has no canonical form.
+   * Stores a certificate whose signature is valid. Skips very long certificates, and certificates without a
+   * canonical form.
    */
   add(certificate: DelegationCert): void;
 };
 
-/** A private copy of a certificate, its canonical JSON, and its bytes in a document. */
 type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertificate };
 
 /**
- * Maximum size in bytes of a stored certificate, three times the usual size. Storing a certificate takes
- * several times as long as parsing it: 0.1 s for 120 kB with as many values as possible.
+ * Maximum size in bytes of a stored certificate. Storing a certificate takes several times as long as parsing
+ * it: 0.1 s for 120 kB with as many values as possible.
  */
 const LONGEST_KEPT = 32 * 1024;
 
 /**
- * Creates a cache that evicts the least recently used certificates beyond `maxBytes`. This limit counts the
- * canonical JSON, the original bytes, the strings, and the memory that the parsed values use. A certificate
- * may have one value for every two or three bytes. The cache stores copies only, so it does not retain the
- * source documents.
+ * Creates a cache that evicts the least recently used certificates beyond `maxBytes`. This limit includes the
+ * memory that the parsed values use, because a certificate may have one value for every two or three bytes.
+ * The cache stores copies only, so it does not retain the source documents.
  */
 export function createRecentCertificates(maxBytes: number): RecentCertificates {
   const byStart = new Map<string, WrittenCertificate>();
@@ -49,7 +46,6 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       if (written !== undefined && byStart.get(written.start) === written) byStart.delete(written.start);
     },
   });
-  /** Canonical bytes of frozen certificates, which never change. */
   const byIdentity = new WeakMap<DelegationCert, Buffer>();
   /** The bytes from which each value was parsed. */
   const parts = new WeakMap<JsonValue & object, Buffer>();
@@ -113,10 +109,7 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
   };
 }
 
-/**
- * Returns the size of an entry in bytes. A certificate from a document counts twice: as parsed value and as
- * decoded value.
- */
+/** Returns the size in bytes. A certificate from a document counts twice: as parsed and as decoded value. */
 function sizeOf({ value, canonical, written }: Kept): number {
   const [text, times] = written === undefined ? [canonical, 1] : [written.bytes, 2];
   const bytes = canonical.length + text.length * times;
@@ -133,14 +126,12 @@ function canonicalText(certificate: DelegationCert): string | undefined {
 }
 
 /**
- * Cache of certificates whose own signature is valid, so that verification need not check it again. The cache
- * does not consider time, revocation or constraints.
+ * Cache of certificates whose own signature is valid. It knows nothing about time, revocation or constraints.
  */
 export type CertificateMemory = {
   /** Returns whether exactly this signature over exactly these signed bytes was verified before. */
   has(key: string): boolean;
   add(key: string): void;
-  /** The recently used certificates, for which a lookup computes no hash. */
   recent?: RecentCertificates;
 };
 
@@ -148,9 +139,9 @@ const DEFAULT_MAX = 100_000;
 const DEFAULT_RECENT_BYTES = 48 * 1024 * 1024;
 
 /**
- * Creates a cache that evicts the least recently used beyond `max` certificates, at about 200 bytes each. In
- * addition, it stores the most recently used certificates completely, within `recentBytes`. The default is
- * enough for about 1,400 complete certificates.
+ * Creates a cache that evicts the least recently used beyond `max` certificates, at about 200 bytes each. It
+ * also stores the most recently used certificates completely, within `recentBytes`. The default is enough for
+ * about 1,400 complete certificates.
  */
 export function createCertificateMemory(
   max: number = DEFAULT_MAX,
@@ -172,16 +163,12 @@ export function memoryKey(signedBytes: Uint8Array, { ed25519, ml_dsa_65 }: Hybri
   return createHash("sha256").update(signedBytes).update(`.${ed25519}.${ml_dsa_65}`, "utf8").digest("base64");
 }
 
-/**
- * Measured memory in bytes: for a number or string, for an array or object, and for a member name in an
- * object.
- */
+/** Measured bytes of a number or string, of an array or object, and of a member name. */
 const [LEAF_BYTES, COLLECTION_BYTES, NAME_BYTES] = [40, 240, 120];
 
 /**
- * Returns about how many bytes a value uses in memory, including all nested values, but without the bytes of
- * its strings. For `[0],[0],…` the result is many times the size of the JSON. Code that stores untrusted
- * values must count these bytes.
+ * Returns about how many bytes a value and all nested values use in memory, without the bytes of its strings.
+ * For `[0],[0],…` the result is many times the size of the JSON. Count it when you store untrusted values.
  */
 export function structureBytes(value: unknown): number {
   if (typeof value !== "object" || value === null) return LEAF_BYTES;

@@ -5,8 +5,8 @@ import { base64, integer, timestamp } from "../encoding/fields.ts";
 import { signature } from "../keys/hybrid.ts";
 
 /**
- * Values that an agent's challenge signature covers. The two stream fields are both present or both absent
- * (wire format §4).
+ * The values that an agent's challenge signature covers (wire format §4). The stream fields are both present
+ * or both absent.
  */
 export type ChallengeBinding = {
   /** Canonical base64 of 32 bytes. */
@@ -25,10 +25,8 @@ export type ChallengeBinding = {
  * Returns the 40, 72, 80 or 112 bytes that an agent signs to answer a challenge: `challenge ‖
  * u64be(challenge_at) [‖ session_context] [‖ stream_id ‖ i64be(stream_seq)]` (wire format §4).
  *
- * Throws `ProtocolError`:
- * - `invalid_base64` or `wrong_length` for a field that is not base64 of 32 bytes
- * - `invalid_integer` for a time before 1970, or a number that is not a safe integer
- * - `missing_field` if only one of the stream fields is present
+ * Throws `ProtocolError` `invalid_base64`, `wrong_length`, `invalid_integer`, or `missing_field` if only one
+ * of the stream fields is present.
  */
 export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   const { challenge, challenge_at, session_context, stream_id, stream_seq } = binding;
@@ -44,12 +42,15 @@ export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
 /** Throws `ProtocolError` `missing_field` if only one of the two stream fields is present. */
 export function requireStreamPair({ stream_id, stream_seq }: Partial<ChallengeBinding>): void {
   if ((stream_id === undefined) !== (stream_seq === undefined)) {
-    throw new ProtocolError("missing_field", "stream_id and stream_seq come together");
+    throw new ProtocolError(
+      "missing_field",
+      "stream_id and stream_seq must both be present or both be absent",
+    );
   }
 }
 
 function unsigned(value: number): Uint8Array {
-  if (value < 0) throw new ProtocolError("invalid_integer", "a time before 1970");
+  if (value < 0) throw new ProtocolError("invalid_integer", "must not be before 1970");
   return signed(value);
 }
 
@@ -68,8 +69,7 @@ export const ANSWER_FIELDS = {
 };
 
 /**
- * Decoders of the optional members of an answered challenge. These members are absent if the proof is not
- * bound to a session or a stream (wire format §4).
+ * Decoders of the members that are absent if a proof is not bound to a session or stream (wire format §4).
  */
 export const OPTIONAL_ANSWER_FIELDS = {
   session_context: base64(BINDING_BYTES),

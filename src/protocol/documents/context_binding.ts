@@ -27,10 +27,8 @@ export type SessionContext = {
 };
 
 /**
- * Returns the 32-byte SHA-256 hash of the operation's fields, each preceded by its length (wire format §4).
- *
- * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate, and `wrong_length` for a digest that
- * is not 32 bytes long.
+ * Returns the SHA-256 hash of the operation's fields, each preceded by its length (wire format §4). Throws
+ * `ProtocolError` `invalid_utf8` for a lone surrogate, and `wrong_length` for a digest that is not 32 bytes.
  */
 export function requestHash(context: OperationContext): Uint8Array {
   const { required_scope, operation, resource_id, requested_path, payload_digest } = context;
@@ -44,8 +42,8 @@ export function requestHash(context: OperationContext): Uint8Array {
 }
 
 /**
- * Returns the SHA-256 hash of the session's fields, each preceded by its length. A bundle's `session_context`
- * contains this hash. Throws the same errors as {@link requestHash}.
+ * Returns the SHA-256 hash of the session's fields, each preceded by its length. This is a bundle's
+ * `session_context`. Throws the same errors as {@link requestHash}.
  */
 export function sessionContext(context: SessionContext): Uint8Array {
   const { verifier_id, workspace_id, agent_id, session_id, invocation_id, request_hash } = context;
@@ -78,7 +76,7 @@ function encodeText(text: string): Uint8Array {
 function digestOrEmpty(digest: Uint8Array | undefined): Uint8Array {
   const bytes = digest ?? new Uint8Array();
   if (bytes.length !== 0 && bytes.length !== BINDING_BYTES) {
-    throw new ProtocolError("wrong_length", `a digest of ${bytes.length} bytes`);
+    throw new ProtocolError("wrong_length", `a digest must be ${BINDING_BYTES} bytes, not ${bytes.length}`);
   }
   return bytes;
 }

@@ -13,9 +13,7 @@ import {
   requireStreamPair,
 } from "./challenge.ts";
 
-/**
- * An agent's answer to a challenge, with the agent's certificate chain. Wire format §4 defines the fields.
- */
+/** An agent's answer to a challenge, with the agent's certificate chain (wire format §4). */
 export type ProofBundle = ChallengeBinding & {
   agent_id: string;
   agent_pub_key: HybridPublicKey;
@@ -35,11 +33,9 @@ const decodeFields: Decoder<ProofBundle> = object(
 );
 
 /**
- * Decodes a proof bundle from a strictly parsed document. Does not limit the length of the chain.
- * Verification limits it, with `chain_too_deep`.
- *
- * Throws `ProtocolError` if the fields do not match the format (wire format §5), `empty_chain` if there is no
- * certificate, and `missing_field` if only one stream field is present.
+ * Decodes a proof bundle from a strictly parsed document. Does not limit the length of the chain, because
+ * verification does (`chain_too_deep`). Throws `ProtocolError` if the fields do not match the format (wire
+ * format §5), `empty_chain`, and `missing_field` if only one stream field is present.
  */
 export const proofBundle: Decoder<ProofBundle> = (value) => {
   const bundle = decodeFields(value);
@@ -50,21 +46,15 @@ export const proofBundle: Decoder<ProofBundle> = (value) => {
   return bundle;
 };
 
-/**
- * Parses and decodes an untrusted proof bundle strictly, before any signature work (wire format §5).
- *
- * Throws `ProtocolError` with any code that the parser or {@link proofBundle} can throw.
- */
+/** Parses and decodes an untrusted proof bundle strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeProofBundle(bytes: Uint8Array, memo?: JsonMemo): ProofBundle {
   return proofBundle(parseJson(bytes, undefined, memo));
 }
 
 /**
- * Returns the bundle hash that a verification receipt records: the 32-byte SHA-256 of the bundle's canonical
- * JSON (wire format §4). For the hash, an absent `session_context` or `stream_id` counts as `""`, and an
- * absent `stream_seq` as 0. For certificates in `recent`, uses the stored canonical bytes.
- *
- * Throws `ProtocolError` as {@link canonicalJson} does.
+ * Returns the bundle hash in a verification receipt: the SHA-256 of the bundle's canonical JSON (wire format
+ * §4). In this JSON, an absent `session_context` or `stream_id` is `""`, and an absent `stream_seq` is 0.
+ * Uses the stored bytes of certificates in `recent`. Throws `ProtocolError` as {@link canonicalJson} does.
  */
 export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates, "bytesOf">): Uint8Array {
   const { agent_id, agent_pub_key, challenge, challenge_at, challenge_sig } = bundle;

@@ -5,8 +5,7 @@ import { CANONICAL_SCOPES, WILDCARDS } from "./scope_vocabulary.ts";
 const CUSTOM_PREFIX = "custom:";
 
 /**
- * Returns whether a certificate may contain `scope`: a canonical scope, a wildcard, or `custom:` followed by
- * at least one character (wire format §6).
+ * Returns whether `scope` is canonical, a wildcard, or `custom:` and at least one character (wire format §6).
  */
 export function isValidScope(scope: string): boolean {
   return (
@@ -16,10 +15,7 @@ export function isValidScope(scope: string): boolean {
   );
 }
 
-/**
- * Returns the scopes in `scopes` that a certificate must not contain, in the same order. An empty result
- * means that all scopes are valid.
- */
+/** Returns the scopes that a certificate must not contain, in order. Empty if all are valid. */
 export function invalidScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !isValidScope(scope));
 }
@@ -44,33 +40,28 @@ function expandOnce(scopes: readonly string[]): readonly string[] {
 }
 
 /**
- * Returns the scopes that grant `scope`: the scope itself unless it is a wildcard, and all wildcards that
- * expand to it.
+ * Returns the scopes that grant `scope`: itself unless it is a wildcard, and the wildcards that expand to it.
  */
 export function scopesGranting(scope: string): string[] {
   const wildcards = [...WILDCARDS.keys()].filter((wildcard) => WILDCARDS.get(wildcard)?.includes(scope));
   return WILDCARDS.has(scope) ? wildcards : [scope, ...wildcards];
 }
 
-/**
- * Expands `scopes` and returns the scopes that `ceiling` does not grant. An empty result means that `scopes`
- * is within `ceiling`.
- */
+/** Expands `scopes` and returns those that `ceiling` does not grant. Empty if all are within `ceiling`. */
 export function coversScopes(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const granted = new Set(expandScopes(ceiling));
   return expandScopes(scopes).filter((scope) => !granted.has(scope));
 }
 
 /**
- * Ceiling entry that grants every scope that starts with `custom:`. It has this meaning only in the ceiling
- * of a service or of an account's root key.
+ * Grants every scope that starts with `custom:`. Only in the ceiling of a service or of an account's root
+ * key.
  */
 export const EVERY_CUSTOM = "custom:*";
 
 /**
- * Returns the same as {@link coversScopes}, for the ceiling of a service or of an account's root key. In
- * these two ceilings, `custom:*` grants every custom scope. In a platform's ceiling, a request or a
- * certificate, `custom:*` is an ordinary scope (wire format §6).
+ * Like {@link coversScopes}, for the ceiling of a service or of an account's root key. In these two ceilings,
+ * `custom:*` grants every custom scope. Elsewhere it is an ordinary scope (wire format §6).
  */
 export function beyondCeiling(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const wider = coversScopes(ceiling, scopes);
@@ -79,7 +70,7 @@ export function beyondCeiling(ceiling: readonly string[], scopes: readonly strin
 
 /**
  * Returns the scopes that every list grants, expanded and sorted by code point. For the lists of a chain's
- * certificates, the result is the effective scope of the chain (wire format §6).
+ * certificates, this is the chain's effective scope (wire format §6).
  */
 export function intersectScopes(...lists: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = lists;
@@ -95,12 +86,9 @@ export const CUSTOM_FORM = "custom:<area>:<action>";
 
 /**
  * Returns whether this service lets a caller register, request or require `scope`: a canonical scope, a
- * wildcard, or {@link CUSTOM_FORM} with two to four parts. A part is a letter or digit, followed by letters,
- * digits, `.`, `_` and `-`. This is narrower than {@link isValidScope}, because certificates from other
- * services may contain any text after `custom:`.
- *
- * A last part `*` is an ordinary name. The published rules compare custom scopes literally, so
- * `custom:orders:*` does not grant `custom:orders:refund` (wire format §6).
+ * wildcard, or {@link CUSTOM_FORM} with two to four parts. This is narrower than {@link isValidScope},
+ * because certificates from other services may contain any text after `custom:`. A last part `*` is an
+ * ordinary name: `custom:orders:*` does not grant `custom:orders:refund` (wire format §6).
  */
 export function isRegistrableScope(scope: string): boolean {
   if (!scope.startsWith("custom:")) return isValidScope(scope);

@@ -4,18 +4,17 @@ import { type JsonObject, type JsonValue, type PlacedValue, parseJson } from "..
 import { type HybridPublicKey, publicKey } from "../keys/hybrid.ts";
 import { certificate, type DelegationCert } from "./certificate.ts";
 
-/** A decoded certificate, together with its bytes in a document. It must never be changed. */
+/** A decoded certificate and its bytes in a document. It must never be changed. */
 export type WrittenCertificate = {
   value: DelegationCert;
   /**
-   * The parsed value of the certificate. The parser may return this value wherever these bytes occur, even in
-   * a document where they are ordinary JSON and not a certificate.
+   * The parsed value of the certificate. The parser may return this value wherever these bytes occur, even
+   * where they are ordinary JSON and not a certificate.
    */
   source: JsonObject;
   bytes: Buffer;
-  /** The first 64 bytes, which are the lookup key. They include the `cert_id` member if it comes first. */
+  /** The first 64 bytes, which are the lookup key. */
   start: string;
-  /** Levels of nested objects and arrays. */
   depth: number;
   /** Position of the subject's key within `bytes`. */
   subjectKey: { from: number; to: number } | undefined;
@@ -29,9 +28,7 @@ const [COMMA, BRACKET, BRACE] = [0x2c, 0x5b, 0x7d];
 const [TAB, NEWLINE, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const KEY_DEPTH = 1;
 
-/**
- * Copies the part of a document that contains a certificate, and parses the certificate again from the copy.
- */
+/** Decodes a certificate from a copy of its bytes in a document, so that it does not retain the document. */
 export function readWritten(part: Buffer): WrittenCertificate {
   const bytes = Buffer.from(part);
   // The certificate was within the limits of its document, which may be wider than the limits of a bundle.
@@ -44,8 +41,8 @@ export function readWritten(part: Buffer): WrittenCertificate {
 }
 
 /**
- * Returns the position of the subject's key. The key is an object with two strings that contain no brace. An
- * extension may have a member with the same name, so this function also compares the content.
+ * The key is an object with two strings without braces. Compares the content too, because an extension may
+ * have a member with the same name.
  */
 function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
   const from = behind(bytes, SUBJECT_KEY);
@@ -68,9 +65,9 @@ function keyOf({ subject_pub_key: key }: JsonObject): JsonObject {
 }
 
 /**
- * Finds known certificates of a proof in a document. Also finds the agent's key, if its bytes equal the
- * subject key of the leaf. `written` returns the known certificate that begins with the given bytes. This
- * function searches for bytes only. The document's parser checks that values are allowed at these positions.
+ * Finds known certificates of a proof in a document, and the agent's key if its bytes equal the leaf's
+ * subject key. `written` returns the known certificate that begins with the given bytes. Searches for bytes
+ * only. The document's parser checks whether values are allowed at these positions.
  */
 export function findWritten(
   document: Buffer,
@@ -99,10 +96,7 @@ function agentKey(document: Buffer, before: number, leaf: WrittenCertificate): P
   return [{ start, end: start + bytes.length, value: keyOf(leaf.source), depth: KEY_DEPTH }];
 }
 
-/**
- * Returns the offset at which the first member with this name has its value. Returns the end of the document
- * if there is no such member.
- */
+/** Returns the offset of the first value of a member with this name, or the end of the document. */
 function behind(document: Buffer, name: Buffer): number {
   const at = document.indexOf(name);
   return at === -1 ? document.length : pastSpace(document, at + name.length);

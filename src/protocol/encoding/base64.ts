@@ -12,11 +12,8 @@ export function encodeBase64(bytes: Uint8Array): string {
 
 /**
  * Decodes canonical base64: standard alphabet, padded, unused bits zero, no white space (wire format §2).
- *
- * Throws `ProtocolError` `invalid_base64` if the string is not canonical. Throws `wrong_length` if it is
- * canonical but does not encode `length` bytes.
- *
- * @param length number of bytes that the result must have; any number if omitted
+ * Throws `ProtocolError` `invalid_base64` if the string is not canonical, and `wrong_length` if it does not
+ * encode `length` bytes. Without `length`, accepts any number of bytes.
  */
 export function decodeBase64(text: string, length?: number): Uint8Array {
   const bytes = Buffer.from(text, "base64");
@@ -25,8 +22,8 @@ export function decodeBase64(text: string, length?: number): Uint8Array {
 }
 
 /**
- * Checks a string as {@link decodeBase64} does, without returning the bytes. Allocates no memory for strings
- * of usual size. Must not be used for secrets, because the bytes remain in a shared buffer.
+ * Checks a string as {@link decodeBase64} does, without returning the bytes. Must not be used for secrets,
+ * because the bytes remain in a shared buffer.
  */
 export function checkBase64(text: string, length?: number): void {
   const isShort = text.length <= SCRATCH_CHARACTERS;
@@ -34,10 +31,8 @@ export function checkBase64(text: string, length?: number): void {
 }
 
 /**
- * Checks a string for which the runtime's decoder wrote `written` bytes. The decoder skips unknown
- * characters, and so writes fewer bytes than the length of the string implies. It also accepts the URL
- * alphabet, and reads only the low byte of characters beyond Latin-1. This function checks for both
- * separately.
+ * The runtime's decoder skips unknown characters, and so writes fewer bytes than the string implies. It also
+ * accepts the URL alphabet, and reads only the low byte of characters beyond Latin-1.
  */
 function check(text: string, written: number, length: number | undefined): void {
   const isPlain =
@@ -50,10 +45,7 @@ function check(text: string, written: number, length: number | undefined): void 
   }
 }
 
-/**
- * Returns the number of bytes that a string with this length and padding encodes. Returns `undefined` if the
- * padding does not match the length, or if unused bits are set.
- */
+/** Returns `undefined` if the padding does not match the length, or if unused bits are set. */
 function encodedLength(text: string): number | undefined {
   if (text.length % 4 !== 0) return undefined;
   const full = (text.length / 4) * 3;

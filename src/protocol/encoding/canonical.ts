@@ -8,9 +8,8 @@ const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
 /**
- * Returns the canonical JSON of `value`, which is the form that is signed (wire format §3). It follows RFC
- * 8785, but sorts keys by UTF-8 bytes at every level, and escapes U+2028 and U+2029. Omits members that are
- * `undefined`, such as absent optional fields.
+ * Returns the canonical JSON of `value`, the form that is signed (wire format §3). It follows RFC 8785, but
+ * sorts keys by UTF-8 bytes and escapes U+2028 and U+2029. Omits members that are `undefined`.
  *
  * Throws `ProtocolError`:
  * - `unsupported_value` for values that JSON cannot represent
@@ -41,10 +40,7 @@ function escapeLineSeparators(json: string): string {
   return json.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 }
 
-/**
- * Copies a value with its keys sorted at every level, so that `JSON.stringify` writes them in that order.
- * Throws for values without a canonical form.
- */
+/** Copies a value with its keys sorted, so that `JSON.stringify` writes them in that order. */
 function ordered(value: unknown, depth: number): unknown {
   switch (typeof value) {
     case "string":
@@ -98,10 +94,7 @@ function isSorted(keys: readonly string[]): boolean {
   return keys.every((key, index) => index === 0 || compareUtf8(keys[index - 1] ?? "", key) < 0);
 }
 
-/**
- * Returns whether the runtime treats a key specially. The runtime moves integer-like keys to the front, and
- * `__proto__` sets the prototype.
- */
+/** The runtime moves integer-like keys to the front, and `__proto__` sets the prototype. */
 function isOrderedByRuntime(key: string): boolean {
   const first = key.charCodeAt(0);
   return (first >= DIGIT_0 && first <= DIGIT_9) || key === "__proto__";

@@ -4,10 +4,7 @@ export const PROTOCOL_VERSION = 1;
 /** Maximum number of certificates in a proof bundle's chain (wire format §1). */
 export const MAX_DELEGATION_CHAIN_DEPTH = 8;
 
-/**
- * Seconds for which a signed challenge is fresh, including the first and the last second (wire format §1, §8
- * step 7).
- */
+/** Seconds for which a signed challenge is fresh, first and last included (wire format §1, §8 step 7). */
 export const CHALLENGE_WINDOW_SECONDS = 300;
 
 /** The value of `expires_at` that means "until revoked" (wire format §1). */
@@ -28,10 +25,7 @@ export const MAX_CONSTRAINTS_PER_CERT = 32;
 /** Maximum length of one scope, in UTF-8 bytes (wire format §1). */
 export const MAX_SCOPE_LENGTH_BYTES = 256;
 
-/**
- * Maximum length of one identifier, in UTF-8 bytes (wire format §1). Applies to certificate, issuer, subject,
- * agent, human, session, verifier, party, role and transaction ids.
- */
+/** Maximum length of an id of any kind, in UTF-8 bytes (wire format §1). */
 export const MAX_IDENTIFIER_LENGTH_BYTES = 512;
 
 /** Length in bytes of a challenge, a session context, a stream id and a SHA-256 hash (wire format §4). */

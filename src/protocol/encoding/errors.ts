@@ -48,18 +48,12 @@ export const PROTOCOL_ERROR_CODES = [
 /** One of {@link PROTOCOL_ERROR_CODES}. */
 export type ProtocolErrorCode = (typeof PROTOCOL_ERROR_CODES)[number];
 
-/**
- * Reports which part of a value violates the wire format. The message never contains key material or
- * signatures.
- */
+/** Reports which part of a value violates the wire format. The message never contains keys or signatures. */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
   readonly code: ProtocolErrorCode;
   readonly detail: string;
-  /**
-   * Path to the fault: member names and array positions, joined by `.`. Empty if the fault is not inside a
-   * value.
-   */
+  /** Path to the fault: member names and array positions, joined by `.`. May be empty. */
   readonly path: string;
 
   constructor(code: ProtocolErrorCode, detail: string, path = "") {

@@ -13,10 +13,7 @@ export function isIdentifier(text: string, limit: number): boolean {
   return text !== "" && text.isWellFormed() && fitsBytes(text, limit);
 }
 
-/**
- * Converts a parsed value to type `T`. Throws {@link ProtocolError} with the path to the fault if the value
- * does not have this type.
- */
+/** Converts a parsed value to type `T`. Throws {@link ProtocolError} with the path to the fault. */
 export type Decoder<T> = (value: JsonValue) => T;
 
 type Fields = Record<string, Decoder<unknown>>;
@@ -25,8 +22,8 @@ type Decoded<R extends Fields, O extends Fields> = { [K in keyof R]: ReturnType<
 };
 
 /**
- * Returns a decoder for objects that have all `required` members, any of the `optional` members, and no
- * others. Required members must not be null.
+ * Returns a decoder for objects with all `required` members, any `optional` members, and no others. Required
+ * members must not be null.
  */
 export function object<R extends Fields, O extends Fields = Record<never, never>>(
   required: R,
@@ -67,7 +64,7 @@ export type KeepingDecoder<T> = Decoder<T> & {
   isKept(value: T): boolean;
 };
 
-/** Returns a decoder that wraps `decode`. For the source of a kept value, it returns the kept value. */
+/** Wraps `decode` in a decoder that returns the kept value if it gets the source of that value. */
 export function keeping<T extends object>(decode: Decoder<T>): KeepingDecoder<T> {
   const kept = new WeakSet<object>();
   const bySource = new WeakMap<object, T>();
@@ -111,14 +108,11 @@ export function text(limit = Number.POSITIVE_INFINITY): Decoder<string> {
   };
 }
 
-/**
- * Returns a decoder like `decode` that rejects empty values. For fields that senders must omit instead of
- * sending them empty.
- */
+/** Returns a decoder like `decode` that rejects empty values, which senders must omit instead. */
 export function nonEmpty<T extends { length: number }>(decode: Decoder<T>): Decoder<T> {
   return (value) => {
     const decoded = decode(value);
-    if (decoded.length === 0) throw new ProtocolError("missing_field", "present, but empty");
+    if (decoded.length === 0) throw new ProtocolError("missing_field", "must not be empty");
     return decoded;
   };
 }
@@ -140,10 +134,7 @@ export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {
   };
 }
 
-/**
- * Decodes Unix seconds. They must not be negative, because the challenge bytes contain them as an unsigned
- * number.
- */
+/** Decodes Unix seconds, which are not negative because the challenge bytes contain them unsigned. */
 export const timestamp: Decoder<number> = integer(0);
 
 /** Decodes a number that may have a fraction or an exponent. */
@@ -155,8 +146,7 @@ export const float: Decoder<number> = (value) => {
 };
 
 /**
- * Returns a decoder for canonical base64 of exactly `length` bytes, or of any length if omitted. The decoded
- * value is still the base64 string.
+ * Returns a decoder for base64 of `length` bytes, or of any number of bytes. It returns the base64 string.
  */
 export function base64(length?: number): Decoder<string> {
   return (value) => {
@@ -166,10 +156,7 @@ export function base64(length?: number): Decoder<string> {
   };
 }
 
-/**
- * Returns the value as an object with any members. Throws {@link ProtocolError} `wrong_type` if it is not an
- * object.
- */
+/** Returns the value as an object with any members. Throws {@link ProtocolError} `wrong_type`. */
 export function asObject(value: JsonValue): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Decimal) {
     throw wrongType("an object");
@@ -186,5 +173,5 @@ function inside<T>(name: string | number, decode: Decoder<T>, value: JsonValue):
 }
 
 function wrongType(expected: string): ProtocolError {
-  return new ProtocolError("wrong_type", `not ${expected}`);
+  return new ProtocolError("wrong_type", `must be ${expected}`);
 }

@@ -41,9 +41,8 @@ function read(document: Buffer, settings: ReaderSettings): JsonValue {
 }
 
 /**
- * Replaces each known value in a document by one placeholder character, and parses the result. Returns
- * `undefined` if parsing fails for any reason. The caller then parses the whole document, which throws the
- * right error.
+ * Parses a document with a placeholder character for each known value. Returns `undefined` if this fails. The
+ * caller then parses the whole document, which throws the right error.
  */
 function readAround(
   known: readonly PlacedValue[],
@@ -70,10 +69,7 @@ function readAround(
   }
 }
 
-/**
- * Converts a parsed value to plain JavaScript values, and each {@link Decimal} to its number. For documents
- * that the protocol does not define.
- */
+/** Converts a parsed value to plain JavaScript values, and each {@link Decimal} to its number. */
 export function plainJson(value: JsonValue): unknown {
   if (value instanceof Decimal) return value.value;
   if (Array.isArray(value)) return value.map(plainJson);

@@ -6,8 +6,7 @@ const SHORT_TEXT = 64;
 const SHORTEST_REFERENCE = 13;
 const LONGEST_NAME = 1024;
 /**
- * Minimum size in bytes of an object worth remembering. A certificate has about 9,700 bytes. All other
- * objects in a proof are smaller than this minimum.
+ * Minimum size in bytes of an object worth remembering. Of a proof's objects, only certificates are larger.
  */
 const LONG_VALUE = 8192;
 const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
@@ -76,7 +75,6 @@ export class JsonReader {
     }
   }
 
-  /** Returns the already parsed value whose placeholder is here. */
   #takeKnown(): JsonObject {
     const place = this.#known[this.#taken];
     if (place?.at !== this.#at) throw this.#unexpected();
@@ -140,9 +138,7 @@ export class JsonReader {
   }
 
   /**
-   * Returns part of the document. A slice is a reference that keeps the whole document in memory. Strings as
-   * short as a name may be stored for a long time, so this function copies them. Keys and signatures are
-   * longer and remain references.
+   * Copies short strings, which may be stored for a long time, because a slice retains the whole document.
    */
   #part(start: number, end: number): string {
     const part = this.#text.slice(start, end);
@@ -223,8 +219,8 @@ function isSpace(unit: number): boolean {
 }
 
 /**
- * Checks with one native search for each of the 32 control characters. For long strings, this is several
- * times faster than a loop or a regular expression.
+ * One native search for each of the 32 characters is several times faster than a loop or a regular
+ * expression.
  */
 function hasControlCharacter(content: string): boolean {
   if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));

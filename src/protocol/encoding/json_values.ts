@@ -1,7 +1,4 @@
-/**
- * A number that was written with a fraction, with an exponent or as `-0`. Only float fields accept such a
- * number. Integer fields never do.
- */
+/** A number written with a fraction, with an exponent or as `-0`. Only float fields accept it. */
 export class Decimal {
   readonly value: number;
 
@@ -31,9 +28,6 @@ export type PlacedValue = {
 export type JsonMemo = {
   /** Returns the cached values that occur in a document, in order. */
   find(document: Buffer): readonly PlacedValue[];
-  /**
-   * Tells the cache about a long object that was just parsed. `part` contains the bytes from which it was
-   * parsed.
-   */
+  /** Tells the cache about a long object that was just parsed from the bytes `part`. */
   note(value: JsonObject, part: Buffer): void;
 };

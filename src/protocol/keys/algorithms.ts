@@ -10,7 +10,7 @@ export type Algorithm = {
   readonly signatureBytes: number;
   /** The implementation in the runtime's crypto library. `undefined` if the runtime lacks the algorithm. */
   readonly native: Implementation | undefined;
-  /** The implementation in JavaScript. Slower than the native one and independent of it. */
+  /** The implementation in JavaScript, which is slower and independent of the native one. */
   readonly reference: Implementation;
 };
 

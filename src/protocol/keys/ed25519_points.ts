@@ -1,8 +1,6 @@
 const FIELD_LOW_BYTE = 0xed;
 
-/**
- * Canonical encodings of the eight points whose order divides 8. Each is 32 bytes in hex (RFC 8032 §5.1.2).
- */
+/** Canonical encodings of the eight points whose order divides 8, in hex (RFC 8032 §5.1.2). */
 export const SMALL_ORDER_POINTS: readonly string[] = [
   "0100000000000000000000000000000000000000000000000000000000000000",
   "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
@@ -14,16 +12,16 @@ export const SMALL_ORDER_POINTS: readonly string[] = [
   "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
 ];
 
-/** The points with x = 0, encoded with the sign bit of x set. These encodings are not canonical. */
+/** The points with x = 0, encoded with the sign bit of x set, which is not canonical. */
 const NEGATIVE_ZERO_POINTS: readonly string[] = [
   "0100000000000000000000000000000000000000000000000000000000000080",
   "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
 ];
 
 /**
- * Returns whether strict verification accepts 32 bytes as a public key or as the first half of a signature.
- * The y coordinate must be below 2^255−19, and the point must be neither a negative zero nor of small order.
- * Does not check that the point is on the curve, because verification fails for any other point.
+ * Returns whether strict verification accepts 32 bytes as a public key or as the first half of a signature: y
+ * is below 2^255−19, and the point is neither a negative zero nor of small order. Does not check that the
+ * point is on the curve, because verification fails for any other point.
  */
 export function isStrictPoint(encoded: Uint8Array): boolean {
   if (isBeyondField(encoded)) return false;

@@ -42,8 +42,7 @@ const rememberedKeys = {
 };
 
 /**
- * Cache of key ids. Its keys are the ML-DSA-65 halves in base64. It stores copies of the strings, because a
- * parsed string keeps its whole document in memory.
+ * Cache of key ids by ML-DSA-65 half in base64. Stores copies, because a parsed string retains its document.
  */
 const rememberedIds = new LRUCache<string, { ed25519: string; id: string }>({ max: REMEMBERED_KEYS });
 
@@ -75,10 +74,8 @@ export async function generateKeys(): Promise<{ seeds: HybridSeeds; publicKey: H
 
 /**
  * Returns the private key that two seeds define. The caller may overwrite the seeds afterwards. With the
- * native backend, no copy of the seeds remains in JavaScript memory. The key itself contains a copy until it
- * is garbage-collected.
- *
- * Throws `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
+ * native backend, no copy of the seeds remains in JavaScript memory, but the key itself contains a copy until
+ * it is garbage-collected. Throws `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
  */
 export function importSeeds(seeds: HybridSeeds, backend: Backend = "native"): HybridPrivateKey {
   requireLengths(seeds);
@@ -97,10 +94,8 @@ export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
 }
 
 /**
- * Returns the identifier of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex
- * digits (wire format §2).
- *
- * Throws `ProtocolError` `invalid_base64` or `wrong_length` if a half is not base64 of the right length.
+ * Returns the id of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex digits
+ * (wire format §2). Throws `ProtocolError` `invalid_base64` or `wrong_length` for a malformed key.
  */
 export function keyId(publicKey: HybridPublicKey): string {
   const remembered = rememberedIds.get(publicKey.ml_dsa_65);
@@ -113,10 +108,7 @@ export function keyId(publicKey: HybridPublicKey): string {
   return id;
 }
 
-/**
- * Returns whether `id` is the identifier of `publicKey` (wire format §2). Returns false if the key is
- * malformed.
- */
+/** Returns whether `id` is the id of `publicKey` (wire format §2). Returns false for a malformed key. */
 export function isIdOf(id: string, publicKey: HybridPublicKey): boolean {
   try {
     return keyId(publicKey) === id;
@@ -131,7 +123,7 @@ export function equalPublicKeys(left: HybridPublicKey, right: HybridPublicKey): 
   return left.ed25519 === right.ed25519 && left.ml_dsa_65 === right.ml_dsa_65;
 }
 
-/** Signs `bytes` with both halves concurrently, on the thread pool. */
+/** Signs `bytes` with both halves, on the thread pool. */
 export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array): Promise<HybridSignature> {
   const [classical, postQuantum] = await Promise.all([
     privateKey.ed25519.sign(bytes),
@@ -143,9 +135,7 @@ export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array
 /**
  * Signs `bytes` with the private key that two seeds define. The caller may overwrite the seeds as soon as
  * this function returns, before the promise settles. After the promise settles, the runtime keeps no copy of
- * the seeds in memory.
- *
- * Rejects with `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
+ * the seeds in memory. Rejects with `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
  */
 export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Promise<HybridSignature> {
   requireLengths(seeds);
@@ -158,10 +148,8 @@ export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Pro
 
 /**
  * Returns whether **both** halves of `signature` are valid signatures of `publicKey` over `bytes` (wire
- * format §2).
- *
- * Rejects with `ProtocolError` `invalid_base64` or `wrong_length` if a half is not base64 of the right
- * length. Also rejects if the crypto library fails.
+ * format §2). Rejects with `ProtocolError` `invalid_base64` or `wrong_length` for a malformed key or
+ * signature. Also rejects if the crypto library fails.
  */
 export async function verifyHybrid(
   publicKey: HybridPublicKey,
@@ -188,10 +176,7 @@ export async function failedHalf(
   return HALVES.find((_, index) => verified[index] !== true);
 }
 
-/**
- * Returns a message about an invalid signature, or `undefined` if both halves are valid. Rejects like
- * {@link verifyHybrid}.
- */
+/** Returns a message about an invalid signature, if it is invalid. Rejects like {@link verifyHybrid}. */
 export async function signatureViolation(
   publicKey: HybridPublicKey,
   bytes: Uint8Array,
@@ -250,10 +235,7 @@ export const signature: Decoder<HybridSignature> = object({
   ml_dsa_65: base64(ALGORITHMS.ml_dsa_65.signatureBytes),
 });
 
-/**
- * Returns the fingerprint with which people compare public keys: `sha256:` followed by the hash of the key's
- * canonical JSON.
- */
+/** Returns the fingerprint of a key, for people to compare: `sha256:` and the hash of its canonical JSON. */
 export function fingerprintOfKey(publicKey: unknown): string {
   return `sha256:${hash("sha256", canonicalBytes(publicKey), "hex")}`;
 }

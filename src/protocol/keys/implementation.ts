@@ -4,18 +4,12 @@ export type SigningKey = {
   sign(bytes: Uint8Array): Promise<Uint8Array>;
 };
 
-/**
- * A well-formed public key. `verify` checks whether this key made a signature over `bytes`. Never throws for
- * hostile input.
- */
+/** A well-formed public key. `verify` never throws for hostile input. */
 export type VerifyingKey = {
   verify(bytes: Uint8Array, signature: Uint8Array): Promise<boolean>;
 };
 
-/**
- * An implementation of one algorithm. Both implementations of an algorithm give the same result for every
- * input.
- */
+/** Implements one algorithm. All implementations of an algorithm give the same result for every input. */
 export type Implementation = {
   /**
    * Returns the private key that a 32-byte seed defines. In the native implementation, the key contains the

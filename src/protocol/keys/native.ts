@@ -20,8 +20,7 @@ const generateKeys = promisify(generateKeyPair) as unknown as (
 ) => Promise<{ publicKey: Buffer; privateKey: Buffer }>;
 
 /**
- * Ed25519 in the runtime's OpenSSL, on its thread pool. The strict checks of points do not depend on the
- * OpenSSL version.
+ * Ed25519 in the runtime's OpenSSL, on its thread pool. The strictness does not depend on OpenSSL's version.
  */
 export const ed25519: Implementation = {
   signingKey: (seed) => signingKey(seed, "ed25519"),
@@ -58,21 +57,21 @@ function supportsMlDsa(): boolean {
 }
 
 /**
- * Returns a seed in the form that the runtime expects. The runtime parses a seed in this form immediately. It
- * overwrites and frees its copy together with the signature job of {@link signWith}.
+ * Returns a seed in the form that the runtime parses immediately. The runtime overwrites and frees its copy
+ * together with the signature job of {@link signWith}.
  */
 function privateKey(seed: Uint8Array, name: NativeName) {
   return { key: viewOf(seed), format: SEED_FORMATS[name], asymmetricKeyType: name };
 }
 
-/** Signs `bytes`. If the runtime throws synchronously, rejects instead. */
+/** If the runtime throws synchronously, rejects instead. */
 async function signWith(key: KeyObject | ReturnType<typeof privateKey>, bytes: Uint8Array): Promise<Buffer> {
   return new Promise((resolve, reject) => sign(null, bytes, key as KeyObject, settling(resolve, reject)));
 }
 
 /**
- * Returns a callback that settles a promise. The runtime keeps a callback, and everything in its scope, until
- * a full garbage collection. So the callback is created here, where no key and no message is in scope.
+ * The runtime keeps a callback, and everything in its scope, until a full garbage collection. So the callback
+ * is created here, where no key and no message is in scope.
  */
 function settling<T>(resolve: (value: T) => void, reject: (error: Error) => void) {
   return (error: Error | null, value: T): void => (error === null ? resolve(value) : reject(error));

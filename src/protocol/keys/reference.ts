@@ -5,10 +5,7 @@ import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
 import { isStrictPoint } from "./ed25519_points.ts";
 import type { Implementation } from "./implementation.ts";
 
-/**
- * Strict Ed25519 in JavaScript. Implements RFC 8032 with the equation without cofactor, by comparing the
- * encoding of s·B − k·A with R.
- */
+/** Strict Ed25519 in JavaScript: RFC 8032 without cofactor, comparing the encoding of s·B − k·A with R. */
 export const ed25519: Implementation = {
   signOnce: async (seed, bytes) => ed25519.signingKey(seed).sign(bytes),
   generate: async () => generate(ed25519),

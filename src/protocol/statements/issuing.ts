@@ -10,10 +10,7 @@ import type { ProtocolError } from "../encoding/errors.ts";
 import { type HybridPrivateKey, keyId, publicKeyOf, signHybrid } from "../keys/hybrid.ts";
 import { sign } from "./statement.ts";
 
-/**
- * Signs a certificate with its issuer's key. Returns a `ProtocolError` instead if the certificate must not be
- * issued.
- */
+/** Signs a certificate with its issuer's key. Returns a `ProtocolError` if it must not be issued. */
 export async function issueDelegation(
   fields: DelegationFields,
   issuer: HybridPrivateKey,
@@ -22,9 +19,8 @@ export async function issueDelegation(
 }
 
 /**
- * Answers a challenge with an agent's key and a chain of certificates, leaf first.
- *
- * Rejects with every `ProtocolError` that `challengeSignBytes` throws.
+ * Answers a challenge with an agent's key and a chain of certificates, leaf first. Rejects with the errors of
+ * `challengeSignBytes`.
  */
 export async function presentProof(
   agent: HybridPrivateKey,

@@ -27,10 +27,7 @@ export const ROTATION_REASONS = [
 /** One of {@link ROTATION_REASONS}. */
 export type RotationReason = (typeof ROTATION_REASONS)[number];
 
-/**
- * Declares that a new key replaces an old key. Both keys sign the statement. Wire format §4 defines the
- * fields.
- */
+/** Declares that a new key replaces an old key. Both keys sign it (wire format §4). */
 export type KeyRotationStatement = {
   version: number;
   old_id: string;
@@ -91,9 +88,8 @@ export async function issueKeyRotation(
 }
 
 /**
- * Returns why a rotation is not valid, or `undefined` if it is valid. A valid rotation has version 1, two
- * different keys, each with its own id, and two valid signatures. The caller must check that the old key is
- * the current key.
+ * Returns why a rotation is not valid, or `undefined` if it is valid: version 1, two different keys with
+ * their own ids, and two valid signatures. The caller must check that the old key is the current key.
  */
 export async function verifyKeyRotation(
   statement: KeyRotationStatement,
@@ -118,10 +114,7 @@ export async function verifyKeyRotation(
     : { code: "bad_signature_new", detail: `new signature invalid: ${fresh}` };
 }
 
-/**
- * Returns the reason for refusing a rotation, in the published wording. For a wrong version it is `<code>:
- * <detail>`. For any other violation it is a sentence.
- */
+/** Returns the reason for refusing a rotation, in the published wording. */
 export function rotationReasonOf({ code, detail }: StatementViolation): string {
   return code === "version_mismatch" ? `${code}: ${detail}` : detail;
 }

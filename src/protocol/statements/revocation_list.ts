@@ -10,9 +10,7 @@ import {
 } from "../keys/hybrid.ts";
 import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
 
-/**
- * List of all certificates that an issuer has revoked until `updated_at`. Wire format §4 defines the fields.
- */
+/** All certificates that an issuer has revoked until `updated_at` (wire format §4). */
 export type RevocationList = {
   issuer_id: string;
   /** Unix seconds. */
@@ -35,10 +33,8 @@ const decodeFields: Decoder<RevocationList> = object({
 });
 
 /**
- * Parses and decodes an untrusted list strictly (wire format §5). Throws `ProtocolError`.
- *
- * @param limits `maxBytes`: maximum size of the list. Defaults to the maximum size of a bundle, which is
- *   enough for about 3,000 certificates.
+ * Parses and decodes an untrusted list strictly (wire format §5). Throws `ProtocolError`. `maxBytes` defaults
+ * to the maximum size of a bundle, which is enough for about 3,000 certificates.
  */
 export function decodeRevocationList(
   bytes: Uint8Array,

@@ -52,10 +52,7 @@ export function issuerViolation(id: string, key: HybridPublicKey): StatementViol
     : { code: "issuer_mismatch", detail: "the statement names another key than the expected one" };
 }
 
-/**
- * Returns `bad_signature` unless both halves of `signature` are valid for `key` over `bytes` (wire format
- * §2).
- */
+/** Returns `bad_signature` unless both halves of `signature` are valid over `bytes` (wire format §2). */
 export async function statementSignatureViolation(
   key: HybridPublicKey,
   bytes: Uint8Array,
@@ -68,10 +65,7 @@ export async function statementSignatureViolation(
 /** The previous hash in the first entry of a hash chain: 32 zero bytes, in base64. */
 export const CHAIN_START = Buffer.alloc(BINDING_BYTES).toString("base64");
 
-/**
- * Returns the SHA-256 of an entry's signed bytes, in base64. The next entry of a hash chain contains it as
- * its previous hash.
- */
+/** Returns the previous hash for the next entry of a hash chain: SHA-256 of the signed bytes, in base64. */
 export function chainLink(signedBytes: Uint8Array): string {
   return hash("sha256", signedBytes, "base64");
 }

@@ -28,10 +28,7 @@ import {
   statementSignatureViolation,
 } from "./statement.ts";
 
-/**
- * A verifier's decision about a bundle, chained to the verifier's previous receipt. Wire format §4 defines
- * the fields.
- */
+/** A verifier's decision about a bundle, chained to the verifier's previous receipt (wire format §4). */
 export type VerificationReceipt = {
   version: number;
   /** Base64 of the hash that `bundleHash` returns for the bundle. */
@@ -41,11 +38,9 @@ export type VerificationReceipt = {
   verified_at: number;
   verifier_id: string;
   verifier_pub: HybridPublicKey;
-  /**
-   * Base64 of the SHA-256 of the previous receipt's signed bytes, or of 32 zero bytes in the first receipt.
-   */
+  /** Base64 of the SHA-256 of the previous receipt's signed bytes. In the first receipt, 32 zero bytes. */
   prev_hash: string;
-  /** If a value is empty, this field is absent. The same is true for the other optional fields. */
+  /** Absent if empty, like the other optional fields. */
   agent_id?: string;
   human_id?: string;
   error_reason?: string;
@@ -102,10 +97,7 @@ export function verificationReceiptSignBytes(fields: VerificationReceiptFields):
   });
 }
 
-/**
- * Signs the receipt that follows `previous`, or the first receipt. Omits empty optional fields and sorts the
- * scopes.
- */
+/** Signs the receipt that follows `previous`, or the first one. Omits empty fields and sorts the scopes. */
 export function issueVerificationReceipt(
   fields: Omit<VerificationReceiptFields, "prev_hash">,
   verifier: HybridPrivateKey,
@@ -132,10 +124,7 @@ export async function verifyVerificationReceipt(
   return statementSignatureViolation(verifier, verificationReceiptSignBytes(receipt), receipt.signature);
 }
 
-/**
- * Checks all receipts of a verifier, from the first receipt on, as {@link verifyVerificationReceipt} does.
- * Each receipt must be chained to the previous one.
- */
+/** Checks all receipts of a verifier from the first one on, and that each is chained to the previous one. */
 export async function verifyReceiptChain(
   receipts: readonly VerificationReceipt[],
   verifier: HybridPublicKey,
@@ -152,7 +141,6 @@ export async function verifyReceiptChain(
   return undefined;
 }
 
-/** Returns the fields in the form that is sent, without empty optional fields and with sorted scopes. */
 function canonicalReceipt(fields: VerificationReceiptFields): VerificationReceiptFields {
   const { agent_id, human_id, error_reason, granted_scope, ...required } = fields;
   return {

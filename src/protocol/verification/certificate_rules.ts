@@ -4,8 +4,7 @@ import { equalPublicKeys, isIdOf } from "../keys/hybrid.ts";
 import { type CertificateRule, violation } from "./rules.ts";
 
 /**
- * The scope that a certificate must list by name before its subject may issue further certificates (wire
- * format §8 step 6).
+ * The scope that a certificate must list by name if its subject issues certificates (wire format §8 step 6).
  */
 export const DELEGATE_SCOPE = "identity:delegate";
 
@@ -57,8 +56,8 @@ export const SIGNATURE_RULE: CertificateRule = { name: "signature", kind: "evide
 export const CONSTRAINTS_RULE: CertificateRule = { name: "constraints", kind: "permission" };
 
 /**
- * The issuer's id and key equal the subject's id and key in the next certificate towards the root. For the
- * root certificate, the issuer's id must be derived from the issuer's key.
+ * The issuer's id and key equal the subject's id and key in the next certificate towards the root. The root
+ * certificate's issuer id must be derived from its key.
  */
 export const LINK_RULE: CertificateRule = {
   name: "link",

@@ -59,10 +59,7 @@ export const FRESHNESS_RULE: BundleRule = {
   },
 };
 
-/**
- * The second half of step 7 of wire format §8: the agent's key signed the challenge, the challenge time, the
- * session context and the stream position.
- */
+/** The second half of step 7 of wire format §8: the signature over `challengeSignBytes` is valid. */
 export const CHALLENGE_SIGNATURE_RULE: BundleRule = { name: "challenge_signature", kind: "evidence" };
 
 /** Step 8 of wire format §8: this proof spends the challenge, which was open until then. */

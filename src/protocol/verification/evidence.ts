@@ -21,10 +21,7 @@ export type StreamContext = {
   last_seen_seq: number;
 };
 
-/**
- * Returns whether a certificate is revoked. If the lookup throws, the state is unknown, and verification
- * refuses the bundle.
- */
+/** Returns whether a certificate is revoked. If it throws, verification refuses the bundle. */
 export type RevocationLookup = (certificate: DelegationCert) => boolean | Promise<boolean>;
 
 /** Values and services that verification uses. */
@@ -48,9 +45,7 @@ export type VerifyOptions = {
    */
   revocation?: RevocationLookup | "deferred" | undefined;
   certificateMemory?: CertificateMemory | undefined;
-  /**
-   * Selects the implementation of the algorithms. Defaults to native. Tests use this option to compare both.
-   */
+  /** Selects the implementation of the algorithms. Defaults to native. Only tests set it. */
   backend?: Backend | undefined;
 };
 
@@ -79,20 +74,18 @@ export type Verification = {
   error_reason?: string;
   /** The first rule that does not hold, in the order of §8. */
   violation?: Violation;
-  /**
-   * Returns every rule in order, with its outcome. Computed on demand, because most callers do not need it.
-   */
+  /** Returns every rule in order, with its outcome. */
   checks(): Check[];
   /**
-   * Whether all evidence is good: the bundle is well-formed, linked and fresh, and every signature is valid,
-   * including the challenge signature. A genuine proof spends its challenge even when it is denied. A proof
-   * that is not genuine must not spend its challenge.
+   * Whether all evidence is good: the bundle is well-formed, linked and fresh, and every signature is valid.
+   * A genuine proof spends its challenge even when it is denied. A proof that is not genuine must not spend
+   * its challenge.
    */
   genuine: boolean;
   /**
-   * Ids of the certificates whose revocation matters, leaf first, up to and including the certificate with
-   * the first violation. With deferred revocation, if one of these certificates is revoked, the answer is
-   * "revoked", whatever this result contains.
+   * Ids of the certificates whose revocation matters, leaf first, up to and including the first violation. If
+   * the caller checks revocation and one of them is revoked, the answer is "revoked", whatever this result
+   * contains.
    */
   consulted: string[];
 };

@@ -116,9 +116,9 @@ export const EVIDENCE_RULES: readonly string[] = RULES_WITH_STORE.filter(
 ).map(({ name }) => name);
 
 /**
- * Returns all rules for one bundle, in the order of wire format §8. Without a challenge store, the
- * constraints of a certificate are evaluated together with its other rules. With a store, all constraints are
- * evaluated after the challenge is spent.
+ * Returns all rules for one bundle, in the order of wire format §8. Without a challenge store, a
+ * certificate's constraints are evaluated with its other rules. With a store, all constraints are evaluated
+ * after the challenge is spent.
  */
 export function orderSteps(evidence: Evidence): Step[] {
   const constraintsComeLast = evidence.options.challengeStore !== undefined;

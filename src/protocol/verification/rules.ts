@@ -4,10 +4,7 @@ import { ProtocolError } from "../encoding/errors.ts";
 import type { Violation, ViolationCode } from "../violations.ts";
 import type { Check, Evidence } from "./evidence.ts";
 
-/**
- * The question that a rule answers. `evidence`: is the evidence good? `permission`: does good evidence allow
- * the request?
- */
+/** Whether a rule asks if the evidence is good, or if good evidence allows the request. */
 export type RuleKind = "evidence" | "permission";
 
 /** A named rule. A rule without a `check` needs a lookup or a signature, which `verify_bundle.ts` does. */
@@ -18,17 +15,13 @@ export type BundleRule = Rule & {
   check?(evidence: Evidence): Violation | undefined;
 };
 
-/**
- * A pure rule about one certificate and its parent. The parent is the issuer's certificate. The root
- * certificate has no parent.
- */
+/** A pure rule about one certificate and the issuer's own certificate, which a root certificate lacks. */
 export type CertificateRule = Rule & {
   check?(evidence: Evidence, position: CertificatePosition): Violation | undefined;
 };
 
 /** One rule, applied to a bundle or to one certificate in it. Steps follow the order of wire format §8. */
 export type Step = Rule & {
-  /** Position in the chain, 0 for the leaf. */
   certificate?: number;
   check?: (() => Violation | undefined) | undefined;
 };
@@ -56,8 +49,8 @@ export function hasBytes(text: string, length: number): boolean {
 }
 
 /**
- * Returns whether `text` has the length and the padding of base64 for `length` bytes. This check is enough if
- * the caller also compares `text` with a known string.
+ * Returns whether `text` has the length and padding of base64 for `length` bytes. Enough only if the caller
+ * also compares `text` with a known string.
  */
 export function hasEncodedLength(text: string, length: number): boolean {
   const padding = (3 - (length % 3)) % 3;
@@ -71,7 +64,6 @@ export type Findings = {
   of(rule: Rule): Step[];
   /** Returns the steps that apply a rule and come before the first violation. */
   reached(rule: Rule): Step[];
-  /** Records the result of a lookup for a step. */
   add(step: Step | undefined, violation: Violation | undefined): void;
   /** Returns whether no rule of kind `evidence` is violated so far. Ignores rules of kind `permission`. */
   isSound(): boolean;
@@ -87,8 +79,8 @@ export type Findings = {
 };
 
 /**
- * Evaluates each rule that needs no lookup once. After the first violation, evaluates only evidence rules.
- * Stops as soon as an evidence rule is violated.
+ * Evaluates each rule that needs no lookup. After the first violation, evaluates only evidence rules. Stops
+ * when an evidence rule is violated.
  */
 export function evaluateRules(steps: readonly Step[]): Findings {
   let end = steps.length;

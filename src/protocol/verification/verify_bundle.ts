@@ -16,17 +16,16 @@ export { type CertificateMemory, createCertificateMemory } from "../documents/ce
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./evidence.ts";
 
 /**
- * Verifies a decoded proof bundle (wire format §8). The rules form an ordered list, and the first violated
- * rule determines the answer. Each rule is evaluated once. Lookups and signature checks run only if their
- * rule is reached. So a malformed bundle costs no signature work, and a hostile bundle costs at most nine
- * hybrid signature checks.
+ * Verifies a decoded proof bundle (wire format §8). The first violated rule determines the answer. Lookups
+ * and signature checks run only if their rule is reached. So a malformed bundle costs no signature work, and
+ * a hostile bundle costs at most nine hybrid signature checks.
  *
  * Throws `ProtocolError` `invalid_integer` if `now` is not a safe integer. Rejects if the challenge store,
  * the invocation counter or the crypto library fails.
  */
 export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions): Promise<Verification> {
   if (!Number.isSafeInteger(options.now)) {
-    throw new ProtocolError("invalid_integer", "now is not in Unix seconds");
+    throw new ProtocolError("invalid_integer", "now must be a whole number of Unix seconds");
   }
   const evidence: Evidence = { bundle, options };
   const findings = evaluateRules(orderSteps(evidence));
@@ -78,9 +77,8 @@ export async function askStore(findings: Findings, { bundle, options }: Evidence
 }
 
 /**
- * Checks every signature of a bundle that may still be genuine. For any other bundle, checks only the
- * signatures that the answer depends on. Unsound evidence never becomes sound again. So if a bundle is still
- * sound at the end, all of its signatures were checked.
+ * Checks every signature of a bundle that may still be genuine, so a sound bundle is fully checked. For any
+ * other bundle, checks only the signatures that the answer depends on.
  */
 export async function checkSignatures(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const all = findings.isSound();
@@ -104,10 +102,7 @@ export async function checkSignatures(findings: Findings, { bundle, options }: E
   }
 }
 
-/**
- * Checks a certificate's own signature as {@link signatureViolation} does. Skips the check if the certificate
- * memory shows that this signature is valid.
- */
+/** Skips the check if the certificate memory shows that this signature is valid. */
 async function checkOnce(
   certificate: DelegationCert,
   { certificateMemory: memory, backend }: VerifyOptions,
@@ -129,9 +124,8 @@ async function checkOnce(
 }
 
 /**
- * Runs `check`, and returns its result or the message of a `ProtocolError`. A bundle that was not decoded
- * strictly may contain values that cannot be signed. Such a value counts as a bad signature, not as a
- * malformed call.
+ * A bundle that was not decoded strictly may contain values that cannot be signed. Such a value counts as a
+ * bad signature, not as a malformed call.
  */
 async function faultOf(check: () => Promise<string | undefined>): Promise<string | undefined> {
   try {
@@ -142,10 +136,7 @@ async function faultOf(check: () => Promise<string | undefined>): Promise<string
   }
 }
 
-/**
- * Step 6 of §8: checks from leaf to root whether certificates are revoked. Stops at the first certificate
- * that is revoked, cannot be looked up, or is not reached.
- */
+/** Step 6 of §8: checks from leaf to root whether certificates are revoked. */
 async function lookUpRevocation(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const lookup = options.revocation;
   if (lookup === undefined || lookup === "deferred") return;
@@ -171,10 +162,7 @@ async function revocationOf(
   return violation("revoked", "delegation certificate has been revoked", index);
 }
 
-/**
- * Step 8 of §8: spends the challenge if all evidence of the proof is good, even if the request is not
- * allowed.
- */
+/** Step 8 of §8: spends the challenge if the evidence is good, even if the request is not allowed. */
 export async function spendChallenge(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const store = options.challengeStore;
   if (store === undefined || store === "deferred" || !findings.isSound()) return;
@@ -182,10 +170,7 @@ export async function spendChallenge(findings: Findings, { bundle, options }: Ev
   findings.add(step, (await store.spend(bundle.challenge)) ? undefined : unknownChallenge());
 }
 
-/**
- * Evaluates the constraints of each reached certificate. Stops at the first certificate with a constraint
- * that does not hold.
- */
+/** Stops at the first certificate with a constraint that does not hold. */
 async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
   for (const step of findings.reached(CONSTRAINTS_RULE)) {

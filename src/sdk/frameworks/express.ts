@@ -13,9 +13,9 @@ import {
 export type ExpressRequest = IncomingMessage & { originalUrl: string; body?: unknown };
 
 /**
- * Returns Express middleware (4 and 5) that runs the route's handlers only after an explicit allow decision,
- * and responds with 403 or 503 otherwise. Put it after the body parser. `request.body` becomes the frozen
- * copy, and `authorityOf(request)` returns the authority.
+ * Returns Express middleware (4 and 5) that runs the route's handlers only after an explicit `allow`
+ * decision, and responds with 403 or 503 otherwise. Put it after the body parser. `request.body` becomes the
+ * frozen copy, and `authorityOf(request)` returns the authority.
  */
 export function guardExpress<Request extends ExpressRequest>(
   guard: Guard,

@@ -22,7 +22,7 @@ export type FastifyReply = {
 };
 
 /**
- * Returns a Fastify `preHandler` hook that runs the handler only after an explicit allow decision, and
+ * Returns a Fastify `preHandler` hook that runs the handler only after an explicit `allow` decision, and
  * responds with 403 or 503 otherwise. `request.body` becomes the frozen copy, and `authorityOf(request)`
  * returns the authority.
  */

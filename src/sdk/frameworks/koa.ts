@@ -20,7 +20,7 @@ export type KoaContext = {
 };
 
 /**
- * Returns Koa middleware that runs the next middleware only after an explicit allow decision, and responds
+ * Returns Koa middleware that runs the next middleware only after an explicit `allow` decision, and responds
  * with 403 or 503 otherwise. Put it after the body parser. `ctx.request.body` becomes the frozen copy, and
  * `authorityOf(ctx)` returns the authority.
  */
@@ -55,7 +55,6 @@ export function guardKoa<Context extends KoaContext>(
   };
 }
 
-/** Returns the status with which Koa responds to an error. */
 function statusOf(error: unknown): number {
   const { status, statusCode } = Object(error) as { status?: unknown; statusCode?: unknown };
   const given = status || statusCode;

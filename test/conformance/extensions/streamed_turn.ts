@@ -78,7 +78,7 @@ export async function verifyStreamedTurn(
   options: TurnOptions,
 ): Promise<Verification> {
   if (!Number.isSafeInteger(options.now)) {
-    throw new ProtocolError("invalid_integer", "now is not in Unix seconds");
+    throw new ProtocolError("invalid_integer", "now must be a whole number of Unix seconds");
   }
   const { agent_id, agent_pub_key } = token;
   const evidence: Evidence = { bundle: { ...turn, agent_id, agent_pub_key, delegations: [] }, options };
