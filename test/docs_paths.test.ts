@@ -6,10 +6,7 @@ import { describe, expect, test } from "vitest";
 const TOP = new URL("..", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, TOP), "utf8");
 
-/**
- * Pages that describe the project as it is. Decisions and the change log describe the past, so they are not
- * included.
- */
+/** Pages that describe the project as it is. Decisions and the change log describe the past. */
 const PAGES = [
   "README.md",
   "CONTRIBUTING.md",
@@ -17,7 +14,6 @@ const PAGES = [
   ...globSync("docs/*.md", { cwd: fileURLToPath(TOP) }),
 ];
 
-/** Returns the file and folder names that a page formats as code, without placeholders. */
 const named = (page: string) =>
   [...read(page).matchAll(/`((?:src|keyvault|test|crds|charts|docs|\.ci)\/[^`\s]*)`/g)]
     .map(([, path = ""]) => path)

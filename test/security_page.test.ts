@@ -12,7 +12,6 @@ const named = [...page.matchAll(/^(\d+)\. `([^`]+)`: (.+)$/gm)].map(([, number, 
   title: title ?? "",
 }));
 
-/** The files that the page links to. */
 const linked = [...page.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, path]) => path ?? "");
 
 /** Cells of the table of the vault's powers and guarantees, without the header row. */

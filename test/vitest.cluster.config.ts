@@ -1,10 +1,7 @@
 import { defineConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
-/**
- * `npm run test:cluster`: the chart on a real cluster, phase after phase; what a failed one leaves, no other
- * uses.
- */
+/** `npm run test:cluster`: tests the chart on a real cluster, one phase after the other. */
 export default defineConfig({
   test: {
     ...base.test,

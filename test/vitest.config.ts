@@ -4,8 +4,9 @@ import { useMemoryForFiles } from "./support/temporary_files.ts";
 useMemoryForFiles();
 
 /**
- * Two cores: two processes, each with one file after the other, so that a module is loaded twice and not 300
- * times. `npm run test:slow`, `test:soak` and `test:cluster` run the tests with these words in their names.
+ * For two cores: two processes, each with one file after the other, so that a module is loaded twice and not
+ * 300 times. `npm run test:slow`, `test:soak` and `test:cluster` run the tests with these words in their
+ * names.
  */
 export default defineConfig({
   test: {

@@ -14,7 +14,6 @@ test("a queue runs the work of one key in order, also after a failure", async ()
   expect(order).toEqual(["first of b", "second of a"]);
 });
 
-/** Runs that the test ends, in the order in which they started. */
 function steeredRuns() {
   const begun: { key: string; end: PromiseWithResolvers<string> }[] = [];
   const share = shareNextRun((key) => {

@@ -9,7 +9,6 @@ const flightsOf = (waitMs = 5_000, mostWaiting = 2) =>
     late: () => new Error("late"),
   });
 
-/** Work that runs until the test ends it. */
 function held() {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   return { work: () => promise, resolve, reject };

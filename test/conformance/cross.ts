@@ -56,9 +56,7 @@ const receiptSchema = z.strictObject({
   version: z.int(),
 });
 
-/**
- * For each kind of vector, computes the bytes that every implementation must compute from the vector's input.
- */
+/** Each kind of vector, with the bytes that every implementation must compute from the vector's input. */
 const KINDS: Record<string, (input: JsonObject) => Uint8Array> = {
   bundle_hash: (input) => bundleHash(proofBundle(input.bundle ?? null)),
   verifier_context_hash: (input) =>
@@ -77,7 +75,6 @@ const KINDS: Record<string, (input: JsonObject) => Uint8Array> = {
   },
 };
 
-/** Checks one vector of a list: the hash or the bytes of its input. */
 export function checkCrossVector(item: JsonObject): VectorResult {
   const { kind, name, expected_hash_hex, expected_bytes_b64 } = crossVectorSchema.parse(plainJson(item));
   const expect = new Expectations();

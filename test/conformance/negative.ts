@@ -8,7 +8,7 @@ import type { VectorResult } from "./run.ts";
 
 /**
  * Passes one malformed document to the decoder of its target, which must refuse the document. For a case with
- * the `strictness` `decode_or_verify`, verification at the document's challenge time may refuse it instead.
+ * the `strictness` `decode_or_verify`, verification may refuse it instead.
  */
 export async function checkNegativeCase(item: JsonObject): Promise<VectorResult> {
   const { name, target, doc_b64, strictness } = item;

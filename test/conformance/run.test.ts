@@ -20,7 +20,6 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Runs the command on the folder. Returns its exit code and its output. */
 async function run(...args: string[]): Promise<{ code: number; printed: string }> {
   const lines: string[] = [];
   const print = (line: string) => lines.push(line);
@@ -33,7 +32,6 @@ async function write(path: string, content: string): Promise<void> {
   await writeFile(join(folder, path), content);
 }
 
-/** Writes one of the project's vectors to the folder, with a changed expected result. */
 async function copy(name: string, result: Json = {}): Promise<void> {
   const vector = vectorOf(name) as { expected: { verify_result: Json } };
   Object.assign(vector.expected.verify_result, result);

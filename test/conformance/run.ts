@@ -7,14 +7,12 @@ import { checkCrossVector } from "./cross.ts";
 import { checkNegativeCase } from "./negative.ts";
 import { checkVector } from "./vectors.ts";
 
-/** One unmet expectation of a vector. */
 export type Mismatch = {
   check: string;
   expected: unknown;
   got: unknown;
 };
 
-/** The result of one vector. */
 export type VectorResult = {
   kind: string;
   name: string;
@@ -24,7 +22,7 @@ export type VectorResult = {
 const ABSENT = ["ENOENT", "ENOTDIR"];
 const FILE_LIMITS = { bytes: 64 * 1024 * 1024, depth: 64 };
 
-/** The kinds of vector files, recognized by their path in the folder. The first match applies. */
+/** Recognizes the kinds of vector files by their path in the folder. The first match applies. */
 const FILES: readonly [RegExp, (file: string) => Promise<VectorResult[]>][] = [
   [/^README\.md$/, async () => []],
   [/^v1\/[^/]+\.json$/, runVectors],
@@ -33,8 +31,8 @@ const FILES: readonly [RegExp, (file: string) => Promise<VectorResult[]>][] = [
 
 /**
  * Runs every file of a folder: `v1/*.json` with one vector or a list `vectors`, and `wire-negative/*.json`
- * with a list `cases`. Either part may be absent. Any other file, and any file without the expected content,
- * counts as a failed vector. Only `README.md` is ignored.
+ * with a list `cases`. Either part may be absent. Any other file or content, except `README.md`, counts as a
+ * failed vector.
  */
 export async function runConformance(folder: string): Promise<VectorResult[]> {
   const outcomes: VectorResult[] = [];
@@ -80,10 +78,7 @@ function unknownFile(path: string): VectorResult {
   return { kind: "file", name: path, mismatches: [{ check: "the file is known", expected, got: path }] };
 }
 
-/**
- * Returns the folder in `CONFORMANCE_VECTORS`, or `../shared/conformance` by default. Both are relative to
- * the project's root.
- */
+/** Returns the folder in `CONFORMANCE_VECTORS` or `../shared/conformance`, relative to the project's root. */
 export function conformanceFolder(): string {
   const root = resolve(import.meta.dirname, "../..");
   return resolve(root, process.env.CONFORMANCE_VECTORS ?? "../shared/conformance");
@@ -93,7 +88,7 @@ async function read(file: string): Promise<JsonObject> {
   return asObject(parseJson(await readFile(file), FILE_LIMITS));
 }
 
-/** Returns the paths of all files in a folder, sorted. Returns an empty list if the folder does not exist. */
+/** Returns an empty list if the folder does not exist. */
 async function filesOf(folder: string): Promise<string[]> {
   try {
     const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -119,7 +114,6 @@ async function guarded(name: string, kind: string, run: () => Promise<VectorResu
   }
 }
 
-/** Returns an error's message in one line. */
 function shortened(error: unknown): string {
   return error instanceof z.ZodError ? z.prettifyError(error).replaceAll("\n", " ") : String(error);
 }

@@ -16,9 +16,7 @@ const turnSchema = z.object({
   verify_now: z.number(),
 });
 
-/**
- * Checks a token's signed bytes, MAC and chain hash, and the result for the turn that is sent with the token.
- */
+/** Checks a token's signed bytes, MAC and chain hash, and the result for the turn sent with the token. */
 export async function checkSessionToken(
   { expected }: Vector,
   document: JsonObject,

@@ -36,15 +36,11 @@ import { decodeWitnessEntry, verifyWitnessEntry, witnessEntrySignBytes } from ".
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
 
 /**
- * Faults that have a published wording in verification. Strict decoding detects them earlier (wire format
- * §5).
+ * Verification has a published wording for these faults, but strict decoding detects them (wire format §5).
  */
 const DECODED_AWAY = ["unknown key rotation reason", "missing_transaction_id", "empty_party_id"];
 
-/**
- * A kind of statement with one signature: the name of its member in a vector, and the prefix of its
- * expectations if the prefix differs.
- */
+/** A kind of statement with one signature. `prefix` is set if the expectations do not begin with the name. */
 type SignedKind<T> = {
   member: string;
   prefix?: string;
@@ -54,7 +50,6 @@ type SignedKind<T> = {
   faultOf: (statement: T, signer: HybridPublicKey) => Promise<unknown>;
 };
 
-/** Returns a check of the signed bytes and the signature of this kind of statement. */
 function checkSigned<T extends { signature: HybridSignature }>(kind: SignedKind<T>) {
   const { prefix = kind.member } = kind;
   return async (vector: Vector, document: JsonObject, expect: Expectations): Promise<void> => {
@@ -67,7 +62,6 @@ function checkSigned<T extends { signature: HybridSignature }>(kind: SignedKind<
   };
 }
 
-/** Checks a revocation list. */
 export const checkRevocationList = checkSigned({
   member: "revocation_list",
   prefix: "revocation",
@@ -77,7 +71,6 @@ export const checkRevocationList = checkSigned({
   faultOf: verifyRevocationList,
 });
 
-/** Checks a revocation push. */
 export const checkRevocationPush = checkSigned({
   member: "revocation_push",
   decode: decodeRevocationPush,
@@ -86,7 +79,6 @@ export const checkRevocationPush = checkSigned({
   faultOf: (push, issuer) => verifyRevocationPush(push, issuer),
 });
 
-/** Checks a witness entry. */
 export const checkWitnessEntry = checkSigned({
   member: "witness_entry",
   decode: decodeWitnessEntry,
@@ -95,7 +87,6 @@ export const checkWitnessEntry = checkSigned({
   faultOf: verifyWitnessEntry,
 });
 
-/** Checks a verification receipt. */
 export const checkVerificationReceipt = checkSigned({
   member: "verification_receipt",
   decode: decodeVerificationReceipt,
@@ -143,7 +134,7 @@ export async function checkTransactionReceipt(
   compareReason(expect, "receipt_error_reason", vector, reason);
 }
 
-/** Returns the reason why decoding or verification refuses a document, or `undefined` if neither does. */
+/** Returns why decoding or verification refuses a document, if one of them does. */
 async function refusalOf(
   verify: () => Promise<string | undefined>,
 ): Promise<string | Unreadable | undefined> {
@@ -157,7 +148,6 @@ async function refusalOf(
 
 type Unreadable = { unreadable: string };
 
-/** Compares a reason with the vector's reason, if it has one. */
 function compareReason(
   expect: Expectations,
   name: string,
@@ -174,16 +164,14 @@ function compareReason(
 }
 
 /**
- * Returns a part of a vector as a separate document. Numbers keep their value but not their notation. Only
- * bundles contain floats, and bundles are not encoded again here.
+ * Numbers keep their value but not their notation. Only bundles contain floats, and bundles are not encoded
+ * again here.
  */
 function bytesOf(document: JsonObject, part: string): Uint8Array {
   return Buffer.from(JSON.stringify(plainJson(document[part] ?? null)));
 }
 
-/**
- * Returns whether the vector's signatures must verify. They must verify unless the vector states otherwise.
- */
+/** Returns whether the vector's signatures must verify, which is the default. */
 function declared({ expected }: Vector): boolean {
   return !Object.entries(expected).some(([name, value]) => name.endsWith("verify_ok") && value === false);
 }

@@ -25,7 +25,6 @@ export const vectorSchema = z.object({
   expected: z.record(z.string(), z.unknown()),
 });
 
-/** A published vector as plain values. */
 export type Vector = z.infer<typeof vectorSchema>;
 
 /** Collects the unmet expectations of a vector. */
@@ -41,10 +40,7 @@ export class Expectations {
     this.equal(`code of ${name}`, reasonKey(expected), reasonKey(got));
   }
 
-  /**
-   * Compares bytes with hex. If the bytes cannot be computed because the value is malformed, the comparison
-   * fails.
-   */
+  /** Compares bytes with hex. If the value is malformed so that there are no bytes, the comparison fails. */
   bytes(check: string, expectedHex: unknown, make: () => Uint8Array): void {
     this.equal(check, expectedHex, hexOrError(make));
   }

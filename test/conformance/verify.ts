@@ -25,7 +25,7 @@ const CONTEXT_FIELDS: Record<string, keyof ConstraintContext> = {
 const INVOCATIONS_FIELD = /^invocations/;
 const REVOCATION_OPTION = /revoked/;
 
-/** Faults that have a code in verification. Strict decoding detects them earlier (wire format §5). */
+/** Verification has a code for these faults, but strict decoding detects them earlier (wire format §5). */
 const DECODED_AWAY = [
   "no_delegations",
   "no_challenge",
@@ -42,7 +42,6 @@ const optionsSchema = z.looseObject({
   stream: z.object({ stream_id: z.string(), last_seen_seq: z.number() }).optional(),
 });
 
-/** Ids of certificates that are revoked. */
 const revokedSchema = z.union([
   z.array(z.string()),
   z.string().transform((id) => [id]),
@@ -63,10 +62,7 @@ type Answer = Pick<
   "valid" | "identity_status" | "human_id" | "agent_id" | "granted_scope" | "error_reason"
 > & { isUnreadable?: true };
 
-/**
- * Checks the signed bytes of every certificate and of the challenge. Also checks the result of verification
- * with the vector's options.
- */
+/** Checks the signed bytes of every certificate and of the challenge, and the result of verification. */
 export async function checkVerify(vector: Vector, document: JsonObject, expect: Expectations): Promise<void> {
   const { expected } = vector;
   const plain = plainJson(document.bundle ?? null) as ProofBundle;
@@ -115,9 +111,8 @@ function compareReason(
 }
 
 /**
- * Returns the options for verifying a vector's chain. An unknown option or context field is an error and
- * never ignored. If `revoked` is expected and no certificate is named, the last certificate of the chain is
- * revoked.
+ * Returns the options for verifying a vector's chain. An unknown option or context field is an error. If
+ * `revoked` is expected and no certificate is named, the last certificate of the chain is revoked.
  */
 export function optionsOf(
   { expected, verifier_context }: Vector,

@@ -22,7 +22,7 @@ const connected = async () => {
 
 type Posting = { account?: string; at?: Date; id?: Buffer; kind?: string; amount?: number };
 
-/** Inserts a posting with the same statement as the versions before and after the migration. */
+/** Uses the same statement as the versions before and after the migration. */
 function post({ account = rich, at = new Date(), id = randomBytes(32), kind, amount = 2_000 }: Posting) {
   const [debit, credit] = kind === undefined ? ["credit", "revenue"] : ["grants", "credit"];
   return client.query(

@@ -59,7 +59,6 @@ describe("a database with a verified certificate", () => {
   let authority: Identity;
   const path = (name: string) => join(folder, name);
 
-  /** Makes the server present a certificate for this host, issued by `issuer`. */
   async function show(host: string, issuer = authority): Promise<void> {
     const { certificate, privateKey } = await issueCertificate(
       issuer,

@@ -21,10 +21,7 @@ afterEach(async () => {
   await database.drop();
 });
 
-/**
- * Waits for the schema at `url`. Returns the log, a function that ends the wait, and whether the wait is
- * over.
- */
+/** Returns the log, a function that ends the wait, and whether the wait is over. */
 function wait(url: string) {
   const log: string[] = [];
   const ending = new AbortController();

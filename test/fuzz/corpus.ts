@@ -3,16 +3,13 @@ import { join, resolve } from "node:path";
 import type { FuzzFinding } from "./loop.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** The folder of the stored inputs, with one file per target and one line per input. */
 const CORPUS = resolve(import.meta.dirname, "corpus");
 const END = ".jsonl";
 
-/** An input that every test run executes. */
 export type KeptInput = {
   target: string;
   /** The expected result. Absent if a finding has not been examined yet. */
   outcome?: string;
-  /** Why the input is stored. */
   why: string;
   input: Uint8Array;
 };

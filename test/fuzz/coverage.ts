@@ -4,9 +4,7 @@ import { fileURLToPath } from "node:url";
 
 /** Coverage of the source files in one folder, from the runtime's profiler. */
 export type Coverage = {
-  /**
-   * Returns whether source that was never counted has run since the last call. Does not count that source.
-   */
+  /** Returns whether source that was never counted has run since the last call, without counting it. */
   sawNew(): boolean;
   /** Counts the source that ran since the last call. Returns the number of new characters. */
   countNew(): number;
@@ -15,10 +13,7 @@ export type Coverage = {
   close(): void;
 };
 
-/**
- * Starts block coverage of this thread for files whose URL begins with `folder`, including modules that are
- * already loaded.
- */
+/** Starts block coverage of this thread for files whose URL begins with `folder`, also of loaded modules. */
 export function startCoverage(folder: string): Coverage {
   const session = new Session();
   session.connect();
@@ -66,8 +61,8 @@ export function startCoverage(folder: string): Coverage {
 }
 
 /**
- * Returns the coverage since the last call. Outer functions come before the functions inside them, so the
- * counts of inner functions override those of outer ones. The profiler calls back synchronously.
+ * Outer functions come before the functions inside them, so the counts of inner functions override those of
+ * outer ones. The profiler calls back synchronously.
  */
 function takeDelta(session: Session, folder: string): Profiler.ScriptCoverage[] {
   let scripts: Profiler.ScriptCoverage[] = [];

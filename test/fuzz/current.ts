@@ -4,14 +4,12 @@ const [COUNT, LENGTH, NAME_LENGTH] = [0, 1, 2];
 
 /** The input that a thread is running. Another thread can read it even if the first thread hangs. */
 export type Current = {
-  /** The shared memory to pass to the other thread. */
   readonly memory: SharedArrayBuffer;
   write(name: string, input: Uint8Array): void;
   /** Returns the running input. `count` increases with every input. */
   read(): { count: number; name: string; input: Uint8Array };
 };
 
-/** Creates a {@link Current} in the given shared memory, or in new shared memory by default. */
 export function shareCurrent(memory = new SharedArrayBuffer(HEADER_BYTES + CAPACITY)): Current {
   const header = new Int32Array(memory, 0, HEADER_BYTES / 4);
   const content = new Uint8Array(memory, HEADER_BYTES);

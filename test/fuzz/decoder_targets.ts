@@ -40,11 +40,9 @@ import type { Target } from "./loop.ts";
 import { decode, demand, parse, signatureTexts } from "./oracles.ts";
 import { type Genuine, SESSION_SECRET } from "./seeds.ts";
 
-/** A kind of signed document. */
 type Kind<T> = {
   decoder: (bytes: Uint8Array) => T;
   signed: (object: T) => Uint8Array;
-  /** Returns the reason why the document is not valid, or `undefined` if it verifies. */
   fault: (object: T) => unknown;
 };
 

@@ -1,10 +1,7 @@
 const LONG = 300;
 const HUGE = 20_000;
 
-/**
- * Bytes that often cause faults in parsers and text handling: byte-order mark, ill-formed and overlong UTF-8,
- * escapes, separators.
- */
+/** Bytes that often cause faults: byte-order mark, ill-formed and overlong UTF-8, escapes, separators. */
 export const AWKWARD_BYTES: readonly Uint8Array[] = [
   "efbbbf",
   "feff",

@@ -17,7 +17,6 @@ beforeAll(async () => {
   targets = targetsOf(await genuineDocuments());
 });
 
-/** Fuzzes each target for a number of batches. Returns the findings. */
 async function find(
   fuzzed: Target[],
   batches: number,

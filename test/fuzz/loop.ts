@@ -2,7 +2,6 @@ import type { Coverage } from "./coverage.ts";
 import { mutate } from "./mutations.ts";
 import { createRandom, pick } from "./random.ts";
 
-/** Code to fuzz. */
 export type Target = {
   name: string;
   seeds: readonly Uint8Array[];
@@ -10,27 +9,23 @@ export type Target = {
   run(input: Uint8Array): string | Promise<string>;
 };
 
-/** An input with a wrong result. */
 export type FuzzFinding = {
   target: string;
   input: Uint8Array;
   message: string;
 };
 
-/** The controls of a run. */
 export type Drive = {
   seed: number;
   coverage: Coverage;
-  /** Returns whether the run continues. Called before each batch. */
+  /** Called before each batch. */
   goesOn(): boolean;
   /** Called before each input, so that another thread can see which input is running. */
   starts(target: string, input: Uint8Array): void;
   finds(finding: FuzzFinding): void;
-  /** Called for each input that is kept for mutation. */
   keeps?(target: string, input: Uint8Array): void;
 };
 
-/** The totals of a run. */
 export type Tally = {
   executed: number;
   kept: number;
@@ -43,8 +38,8 @@ const RECENT = 24;
 
 /**
  * Mutates inputs of each target in turn, and keeps inputs that reach new source or have a new result.
- * Measuring coverage costs more than running an input. Coverage is therefore measured once per batch, and per
- * input only if the batch reached new source. Each error message is reported once.
+ * Measuring coverage costs more than running an input, so it is measured per batch first. Each error message
+ * is reported once.
  */
 export async function fuzz(targets: readonly Target[], drive: Drive): Promise<Tally> {
   const random = createRandom(drive.seed);

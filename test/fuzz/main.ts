@@ -14,8 +14,7 @@ import type { WorkerData } from "./worker.ts";
  */
 const DEFAULT_SECONDS = 600;
 /**
- * Limits for one input: processor time of the thread, and elapsed time for an input that waits forever. The
- * slowest inputs take about 0.3 s.
+ * Limits for one input: processor time, and elapsed time if it waits forever. The slowest take about 0.3 s.
  */
 const HANG_CPU_MS = 10_000;
 const HANG_MS = 120_000;
@@ -66,7 +65,7 @@ function watchForHang(): NodeJS.Timeout {
   }, LOOK_MS);
 }
 
-/** Returns the processor time that the thread has used, or 0 if the thread has just exited. */
+/** Returns 0 if the thread has just exited. */
 async function cpuMilliseconds(): Promise<number> {
   const { user, system } = await worker.cpuUsage().catch(() => ({ user: 0, system: 0 }));
   return (user + system) / 1000;

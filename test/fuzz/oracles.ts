@@ -12,18 +12,15 @@ export function demand(holds: boolean, claim: string): asserts holds {
   if (!holds) throw new Error(claim);
 }
 
-/**
- * Returns the code and the location of a refusal, without positions. Rethrows any error that is not a
- * protocol error, because that error is a crash.
- */
+/** Returns the code and the location of a refusal, without positions. Rethrows any other error as a crash. */
 export function refusedWith(error: unknown): string {
   if (!(error instanceof ProtocolError)) throw error;
   return `${error.code} ${error.path.replaceAll(/\d+/g, "#").slice(0, 80)}`;
 }
 
 /**
- * Parses an input. If the parser accepts it, `JSON.parse` must accept it with the same values, and its
- * canonical text must be stable.
+ * If the parser accepts an input, `JSON.parse` must give the same values, and the canonical text must be
+ * stable.
  */
 export function parse(input: Uint8Array): string {
   let plain: unknown;
@@ -43,8 +40,8 @@ export function parse(input: Uint8Array): string {
 }
 
 /**
- * Decodes an input. If the decoder accepts it, the object must have exactly the document's content, and the
- * decoder must accept the object's canonical form too. Returns the refusal or the decoded object.
+ * If the decoder accepts an input, the object must have exactly the document's content, and the decoder must
+ * accept the object's canonical form too. Returns the refusal or the decoded object.
  */
 export function decode<T>(decoder: (bytes: Uint8Array) => T, input: Uint8Array): string | { object: T } {
   let object: T;

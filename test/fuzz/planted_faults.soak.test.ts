@@ -12,10 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => planting.remove());
 
-/**
- * Replays the corpus on the copied sources. Returns its output, or `undefined` if every result is as
- * recorded.
- */
+/** Replays the corpus on the copied sources. Returns `undefined` if every result is as recorded. */
 function replay(): Promise<string | undefined> {
   return new Promise((done) => {
     execFile(

@@ -1,7 +1,4 @@
-/**
- * A fault to plant in a copy of the sources: a piece of source text that occurs exactly once, and its
- * replacement.
- */
+/** A fault to plant in a copy of the sources: a source text that occurs exactly once, and its replacement. */
 export type PlantedFault = {
   name: string;
   file: string;

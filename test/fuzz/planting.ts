@@ -11,12 +11,10 @@ export type Planting = {
   folder: string;
   /** Throws `Error` unless the fault's text occurs exactly once. */
   plant(fault: PlantedFault): Promise<void>;
-  /** Restores the source of a planted fault. */
   restore(fault: PlantedFault): Promise<void>;
   remove(): Promise<void>;
 };
 
-/** Copies the current sources. */
 export async function copySources(): Promise<Planting> {
   const folder = await mkdtemp(join(tmpdir(), "planted-"));
   for (const part of PARTS) await cp(join(PROJECT, part), join(folder, part), { recursive: true });

@@ -1,10 +1,7 @@
 /** Returns a random whole number from 0 to `bound` − 1. The same seed gives the same sequence of numbers. */
 export type Random = (bound: number) => number;
 
-/**
- * Creates a mulberry32 generator. Its 32 bits of state are enough for choosing mutations, but for nothing
- * else.
- */
+/** Creates a mulberry32 generator, whose 32 bits of state are enough only for choosing mutations. */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0;
   return (bound) => {
@@ -15,7 +12,6 @@ export function createRandom(seed: number): Random {
   };
 }
 
-/** Returns a random item. */
 export function pick<T>(random: Random, items: readonly T[]): T {
   const item = items[random(items.length)];
   if (item === undefined) throw new Error("nothing to pick from");

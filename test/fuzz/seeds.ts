@@ -12,10 +12,7 @@ import { signTransaction } from "../conformance/extensions/transaction_receipt.t
 import { issueWitnessEntry } from "../conformance/extensions/witness_entry.ts";
 import { AGENT, binding, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
 
-/**
- * The documents from which all inputs are mutated: documents of each kind that verify, and one genuine bundle
- * that is denied.
- */
+/** The documents from which all inputs are mutated: one of each kind that verifies, and a denied bundle. */
 export type Genuine = Awaited<ReturnType<typeof genuineDocuments>>;
 
 /** The secret for the MAC of the genuine session token. It is public and only for tests. */

@@ -1,7 +1,4 @@
-/**
- * Minimum length of a string that is replaced by a name. Keys and signatures are long and occur in many
- * inputs. Signatures also differ each time the seeds are created.
- */
+/** Minimum length of a string that is replaced by a name: all keys and signatures are longer. */
 const SHORTEST_NAMED = 40;
 const NAME = "⟦([\\w.]+)⟧";
 
@@ -15,9 +12,7 @@ export type Shorthand = {
   restore(short: Uint8Array): Uint8Array;
 };
 
-/**
- * Returns a shorthand for these documents. Each long string gets the name of the first place where it occurs.
- */
+/** Returns a shorthand for these documents. Each long string is named by its first place. */
 export function createShorthand(documents: Readonly<Record<string, readonly Uint8Array[]>>): Shorthand {
   const parsed = Object.entries(documents).map(([kind, each]) => [
     kind,
@@ -53,7 +48,7 @@ function longTexts(value: unknown, path = ""): [string, string][] {
   );
 }
 
-/** Returns one character for each UTF-8 byte, so that inputs that are not UTF-8 keep every byte. */
+/** Returns one character for each byte, so that inputs that are not UTF-8 keep every byte. */
 function bytesOf(text: string): string {
   return Buffer.from(text, "utf8").toString("latin1");
 }

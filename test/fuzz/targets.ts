@@ -4,9 +4,7 @@ import type { Genuine } from "./seeds.ts";
 import { turnTarget } from "./turn_target.ts";
 import { verifyTargets } from "./verify_targets.ts";
 
-/**
- * Returns targets for all code that reads untrusted bytes. The inputs are mutated from documents that verify.
- */
+/** Returns targets for all code that reads untrusted bytes. */
 export function targetsOf(genuine: Genuine): Target[] {
   return [...decoderTargets(genuine), ...verifyTargets(genuine), turnTarget(genuine)];
 }

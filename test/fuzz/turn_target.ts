@@ -15,10 +15,9 @@ import { decode, demand, signatureTexts } from "./oracles.ts";
 import { type Genuine, SESSION_SECRET } from "./seeds.ts";
 
 /**
- * Returns a target for turns with the genuine token. It checks:
- * - An accepted turn has a challenge that the agent answered, with one of the agent's signatures.
- * - Only a genuine turn consumes its challenge.
- * - With an invalid token, nothing is accepted.
+ * Returns a target for turns with the genuine token. An accepted turn must have a challenge that the agent
+ * answered, with one of the agent's signatures. Only a genuine turn may consume its challenge. With an
+ * invalid token, no turn is accepted.
  */
 export function turnTarget({ sessionToken, streamedTurn }: Genuine): Target {
   const [token] = sessionToken.map(decodeSessionToken);

@@ -29,10 +29,7 @@ import type { Target } from "./loop.ts";
 import { decode, demand, signatureTexts } from "./oracles.ts";
 import { CONSTRAINTS, type Genuine } from "./seeds.ts";
 
-/**
- * Number of inputs, out of 256, that the reference implementation also verifies. That implementation is fifty
- * times slower.
- */
+/** Inputs, out of 256, that the reference implementation also verifies, which is fifty times slower. */
 const COMPARED = 8;
 const SIGNATURE = {
   ed25519: Buffer.alloc(64).toString("base64"),
@@ -40,7 +37,7 @@ const SIGNATURE = {
 };
 
 /**
- * Returns targets for the verification of bundles and for constraints. All bundle inputs share one memory.
+ * Returns targets for bundles and for constraints. All bundle inputs share one certificate memory.
  * Constraints have their own target, because it needs no valid signature.
  */
 export function verifyTargets(genuine: Genuine): Target[] {
@@ -50,10 +47,10 @@ export function verifyTargets(genuine: Genuine): Target[] {
 /**
  * Returns a target for bundles. It checks:
  * - An accepted bundle has only certificates, challenge answers and signatures of the seeds, though perhaps
- *   in other combinations.
+ *  in other combinations.
  * - Only a genuine bundle consumes its challenge.
- * - With a memory, without it and with the other implementation, the parsed document and the answer are the
- *   same.
+ * - With a certificate memory, without it and with the other implementation, the parsed document and the
+ *  answer are the same.
  */
 function bundleTarget(seeds: readonly Uint8Array[]): Target {
   const bundles = seeds.map((seed) => decodeProofBundle(seed));
@@ -127,8 +124,8 @@ function signedParts(bundle: ProofBundle): string[] {
 }
 
 /**
- * Returns a target for constraints. It checks that issuable constraints can be decoded. It also checks that
- * every decoded constraint always evaluates to the same one of the closed codes.
+ * Checks that issuable constraints can be decoded, and that every decoded constraint always evaluates to the
+ * same one of the closed codes.
  */
 function constraintTarget(): Target {
   const decodeAll = list(decodeConstraint);

@@ -7,7 +7,6 @@ import type { Genuine } from "./seeds.ts";
 import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
-/** The data that the thread receives. */
 export type WorkerData = {
   seed: number;
   seconds: number;

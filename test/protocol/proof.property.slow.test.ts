@@ -9,7 +9,6 @@ import { bytes32, encode, NOW, prove } from "../support/chains.ts";
 import { bindings, CONTEXT, certificates } from "../support/proof_arbitraries.ts";
 import { flipBit, refusal } from "../support/tampering.ts";
 
-/** Returns options with which this bundle passes verification. */
 function optionsFor(bundle: ProofBundle): VerifyOptions {
   return {
     now: NOW,

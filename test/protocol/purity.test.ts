@@ -14,7 +14,6 @@ const sources = readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
   .filter((name) => name.endsWith(".ts"))
   .map((name) => ({ name, text: codeOf(readFileSync(resolve(FOLDER, name), "utf8")) }));
 
-/** Returns whether an import stays within the protocol folder. */
 const isOwn = (source: string, from: string) =>
   /^\.{1,2}\//.test(from) && !relative(FOLDER, resolve(FOLDER, dirname(source), from)).startsWith("..");
 
@@ -47,7 +46,6 @@ test("both halves of a signature are created and verified on the thread pool", a
   expect(requests).toHaveLength(2);
 });
 
-/** Returns source code without its comments. */
 function codeOf(source: string): string {
   return source.replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "");
 }

@@ -36,9 +36,7 @@ beforeAll(async () => {
   }
 });
 
-/**
- * Returns the questions for which the two implementations' answers differ in the part that `look` selects.
- */
+/** Returns the questions whose two answers differ in the part that `look` selects. */
 function differing(of: Compared[], look: (answer: Answer) => unknown): unknown[] {
   return of
     .filter(({ own, theirs }) => JSON.stringify(look(own)) !== JSON.stringify(look(theirs)))

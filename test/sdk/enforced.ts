@@ -4,21 +4,16 @@ import { afterEach, beforeEach, expect, vi } from "vitest";
 import { createGuard } from "../../src/sdk/guard.ts";
 import { answering, type StubBehaviour, type StubService, startStub } from "./stub_service.ts";
 
-/** The stub's default answer. */
 export const ALLOW = { decision: "allow", decision_reason: "authorized" };
-/** The default answer as text. */
 export const allowText = JSON.stringify(ALLOW);
 const proof = '{"agent_id":"aa","opaque":[1,2]}';
 
-/** The result of an action. */
 export type Enforced = { outcome: "executed" } | { status: number; code: string; cause: string };
-/** Settings of the guard's connection to the service for one action. */
 export type EnforcedSettings = { baseUrl?: string; timeoutMs?: number; agent?: Agent };
 
 /** A service stub that is new for each test. `act` runs an action behind a guard that calls the stub. */
 export type EnforcementWorld = { stub: StubService; act(settings?: EnforcedSettings): Promise<Enforced> };
 
-/** Creates the stub and the actions for a test file. */
 export function enforcementWorld(): EnforcementWorld {
   const world = {
     async act(settings = {}) {
@@ -43,13 +38,9 @@ export function behaving(behaviour: (socket: Socket) => void): StubBehaviour {
   return (socket) => behaviour(socket);
 }
 
-/** Returns the result of a refused action. */
 export function refusal(status: 403 | 503, code: string, cause: string) {
   return { status, code, cause };
 }
-/** The result of an action that was refused for lack of authority. */
 export const noAuthority = refusal(403, "no_authority_demonstrated", "bad_proof");
-/** Returns the result of an action that was refused because there is no decision. */
 export const noDecision = (cause: string) => refusal(503, "verification_unavailable", cause);
-/** The result of an action that ran. */
 export const executed = { outcome: "executed" };

@@ -33,8 +33,8 @@ const run = promisify(execFile);
 let project: string;
 
 /**
- * Declarations that the documentation's examples need, by page and heading. They contain only what the text
- * around an example states.
+ * Declarations that the examples of the documentation need, by page and heading. They contain only what the
+ * text around an example states.
  */
 const GUARD = `import { authorityOf, createGuard, guardExpress, guardFastify, guardKoa } from "deputize/guard";
 declare const guard: import("deputize/guard").Guard;
@@ -70,7 +70,6 @@ beforeAll(async () => {
 
 afterAll(() => rm(project, { recursive: true, force: true }));
 
-/** Returns the compiler's output for these files. */
 async function complaints(files: Record<string, string>): Promise<string> {
   for (const [name, text] of Object.entries(files)) await writeFile(join(project, name), text);
   return run(TSC, ["-p", "."], { cwd: project }).then(

@@ -7,7 +7,7 @@ import Fastify from "fastify";
 import Koa from "koa";
 import { type Guard, guardExpress, guardFastify, guardKoa } from "../../src/sdk/guard.ts";
 
-/** The protected code of a test application, with its input and its response. */
+/** The protected code of a test application. */
 export type Handler = (seen: {
   body: unknown;
   /** The value to pass to `authorityOf`. */

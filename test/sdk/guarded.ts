@@ -2,9 +2,7 @@ import { afterEach, beforeEach } from "vitest";
 import { createGuard, type Guard, type GuardSettings } from "../../src/sdk/guard.ts";
 import { answering, answeringBoth, type StubService, startStub } from "./stub_service.ts";
 
-/** The receipt in the stub's allow response. */
 export const RECEIPT = { receipt_id: "01a1fd7f-0000-7000-8000-000000000001" };
-/** The stub's default answer. */
 export const ALLOW = {
   decision: "allow",
   decision_reason: "authorized",
@@ -16,17 +14,11 @@ export const ALLOW = {
   receipt_hash: "sha256:00",
   replayed: false,
 };
-/** A refusal for lack of authority. */
 export const noAuthority = { status: 403, code: "no_authority_demonstrated" };
-/** A refusal because there is no decision. */
 export const noDecision = { status: 503, code: "verification_unavailable" };
-/** A proof as the application receives it. */
 export const proof = { proof_bundle: { agent_id: "aa", challenge: "x" } };
-/** The scope that the calls require. */
 export const requiredScope = "payments:send";
-/** The verifier in the guard's settings. */
 export const verifier = { verifierId: "connection-1", workspaceId: "account-1" };
-/** An operation as the application describes it. */
 export const operation = {
   action: "refund",
   invocationId: "inv-1",
@@ -34,7 +26,6 @@ export const operation = {
   requestedPath: "/orders/7/refund?fast=1",
   sessionId: "s-1",
 };
-/** A call without an operation. */
 export const call = { requiredScope, proof };
 
 /** A service stub that allows everything and is new for each test, and guards that call the stub. */
@@ -44,7 +35,6 @@ export type GuardedWorld = {
   sentBodies(): Record<string, unknown>[];
 };
 
-/** Creates the stub and the guards for a test file. */
 export function guardedWorld(): GuardedWorld {
   const world = {
     guardWith: (settings = {}) => createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", ...settings }),

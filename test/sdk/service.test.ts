@@ -10,7 +10,6 @@ const requiredScope = "payments:send";
 const noAuthority = { executed: false, refusal: { status: 403, code: "no_authority_demonstrated" } };
 const sha256 = (text: string) => createHash("sha256").update(text).digest();
 
-/** Returns the guard of an application that calls the real service. */
 function guardOf(app: Application, settings: Partial<GuardSettings> = {}) {
   const faults: GuardFault[] = [];
   const guard = createGuard({

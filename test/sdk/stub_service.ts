@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
-/** A request as it arrived. */
 export type StubRequest = { method: string; target: string; headers: Record<string, string>; body: string };
 
 /** How the stub treats a connection after a complete request. */
@@ -11,15 +10,13 @@ export type StubBehaviour = (socket: Socket, request: StubRequest) => void;
 export type StubService = {
   url: string;
   requests: StubRequest[];
-  /** Number of accepted connections. */
   connections(): number;
   respond(behaviour: StubBehaviour): void;
   stop(): Promise<void>;
 };
 
 /**
- * Starts a stub on loopback, or on `server` if it is set (for TLS). The last call of `respond` determines the
- * response.
+ * Starts a stub on loopback, or on `server` (for TLS). The last call of `respond` determines the response.
  */
 export async function startStub(behaviour: StubBehaviour, server: Server = createServer()) {
   const requests: StubRequest[] = [];
@@ -64,7 +61,6 @@ export async function startStub(behaviour: StubBehaviour, server: Server = creat
   } satisfies StubService as StubService;
 }
 
-/** Returns a complete HTTP response as text. */
 export function httpText(status: number, body: string, headers: Record<string, string> = {}): string {
   const all = {
     "content-type": "application/json",
@@ -75,7 +71,6 @@ export function httpText(status: number, body: string, headers: Record<string, s
   return `HTTP/1.1 ${status} Status\r\n${lines.join("")}\r\n${body}`;
 }
 
-/** Returns a stub behavior that responds with JSON. */
 export function answering(status: number, body: unknown, headers?: Record<string, string>): StubBehaviour {
   const text = httpText(status, typeof body === "string" ? body : JSON.stringify(body), headers);
   return (socket) => void socket.write(text);

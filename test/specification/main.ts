@@ -3,14 +3,13 @@ import { BaseSequencer, startVitest, type TestSpecification } from "vitest/node"
 import { readSettings } from "./settings.ts";
 
 /**
- * `npm run contract`: checks a running service against the rows of the specification. Exits with 1 if a check
- * fails, and with 2 for wrong arguments.
+ * `npm run contract`: checks a running service against the specification. Exits with 1 if a check fails, and
+ * with 2 for wrong arguments.
  */
 const settings = readSettings(process.argv.slice(2));
 if (settings === undefined) {
   process.exit(2);
 }
-/** Runs the checks in the specification's order. */
 class InOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     return files.sort((one, other) => (one.moduleId < other.moduleId ? -1 : 1));

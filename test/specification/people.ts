@@ -23,9 +23,7 @@ declare module "vitest" {
 /** Every scope that the suite delegates or requests. */
 export const CEILING = ["data:read", "data:share", "payments:send", "custom:orders:refund"];
 
-/**
- * Opens two personal accounts, each with a platform. All files share them, because sign-in codes are limited.
- */
+/** Opens two personal accounts, each with a platform, for all files, because sign-in codes are limited. */
 export default async function setup(project: TestProject): Promise<void> {
   const settings = project.getProvidedContext().settings;
   for (const name of ["ada", "grace"] as const) {

@@ -1,6 +1,5 @@
 import { parseArgs } from "node:util";
 
-/** The suite's settings: the service's URL, the mailbox for reading codes, and what the suite may do. */
 export type Settings = {
   baseUrl: string;
   /** URL that returns `{mails: [{to, text}]}` as JSON, newest message first. */

@@ -16,7 +16,6 @@ export type Actor = Someone & {
   verify(proof: unknown, scope: string, fields?: object): Promise<Answer>;
 };
 
-/** Returns one of the two accounts that the suite opened. */
 export function actor(name: "ada" | "grace"): Actor {
   const [settings, someone] = [inject("settings"), inject(name)];
   const connectionId = String(someone.platform.connection_id);

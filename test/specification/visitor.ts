@@ -16,9 +16,8 @@ export type Visitor = {
 };
 
 /**
- * Creates a visitor with no cookies, or with the cookies in `state`. The visitor copies the CSRF cookie to
- * the CSRF header, unless a call sets that header. In paths and headers it replaces the neutral word
- * `service` by the service's own path word.
+ * Creates a visitor with the cookies in `state`. The visitor copies the CSRF cookie to the CSRF header,
+ * unless a call sets that header. In paths and headers it replaces `service` by the service's own path word.
  */
 export function createVisitor(
   { baseUrl, mailbox, word }: Settings,
@@ -92,16 +91,13 @@ function objectOf(text: string): Record<string, unknown> {
   }
 }
 
-/** Returns a response's body. Throws unless the response is a success. */
+/** Throws unless the response is a success. */
 export function must({ status, body, text }: Answer): Record<string, unknown> {
   if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
   return body;
 }
 
-/**
- * Returns an error response's status and code in one string. Throws unless the error has exactly code,
- * message and status.
- */
+/** Returns an error response as `<status> <code>`. Throws unless it has exactly code, message and status. */
 export function errorOf({ status, body, text }: Answer): string {
   const { error } = body as { error?: Record<string, unknown> };
   if (error === undefined) throw new Error(`${status} is no error: ${text.slice(0, 200)}`);

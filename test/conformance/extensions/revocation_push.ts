@@ -24,7 +24,7 @@ import {
 /** Certificates that an issuer has revoked since its last push. The fields are those of wire format §4. */
 export type RevocationPush = {
   issuer_id: string;
-  /** Sequence number. It starts at 1 for each issuer and increases by one with each push. */
+  /** Starts at 1 for each issuer and increases by one with each push. */
   seq_no: number;
   /** Never null, but may be empty. */
   entries: string[];
@@ -33,7 +33,6 @@ export type RevocationPush = {
   signature: HybridSignature;
 };
 
-/** A push before it is signed. */
 export type RevocationPushFields = Omit<RevocationPush, "signature">;
 
 const decodeFields: Decoder<RevocationPush> = object({
@@ -59,7 +58,6 @@ export function revocationPushSignBytes({
   return canonicalBytes({ entries, issuer_id, pushed_at, seq_no });
 }
 
-/** Signs a push with its issuer's key. */
 export function issueRevocationPush(
   fields: RevocationPushFields,
   issuer: HybridPrivateKey,
@@ -68,10 +66,8 @@ export function issueRevocationPush(
 }
 
 /**
- * Returns the reason why a push is not the next push of `issuer`, or `undefined` if it is.
- *
- * @param lastSeqNo number of the last accepted push, 0 before the first; if omitted, the sequence is not
- * checked
+ * Returns why a push is not the next push of `issuer`, or `undefined` if it is. `lastSeqNo` is the number of
+ * the last accepted push, or 0 before the first. Without it, the sequence is not checked.
  */
 export async function verifyRevocationPush(
   push: RevocationPush,

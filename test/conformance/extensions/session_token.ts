@@ -23,7 +23,7 @@ import { type HybridPublicKey, publicKey } from "../../../src/protocol/keys/hybr
 
 /**
  * A verifier's own record that it has verified a chain. With it, later turns of a session need only a
- * challenge signature. The fields are those of wire format §4.
+ * challenge signature (wire format §4).
  */
 export type SessionToken = {
   version: number;
@@ -33,9 +33,9 @@ export type SessionToken = {
   human_id: string;
   /** Sorted by code point. */
   granted_scope: string[];
-  /** The first second in which the token is valid, in Unix seconds. */
+  /** The first valid second, in Unix seconds. */
   issued_at: number;
-  /** The last second in which the token is valid, in Unix seconds. */
+  /** The last valid second, in Unix seconds. */
   valid_until: number;
   /** Base64 of the SHA-256 of the chain's concatenated signed bytes. */
   chain_hash: string;
@@ -43,10 +43,8 @@ export type SessionToken = {
   mac: string;
 };
 
-/** A token without its MAC. */
 export type SessionTokenFields = Omit<SessionToken, "mac">;
 
-/** Minimum length of a session secret in bytes. */
 export const MIN_SESSION_SECRET_BYTES = 32;
 
 const decodeFields: Decoder<SessionToken> = object({
@@ -101,11 +99,8 @@ export type SessionGrant = {
 
 /**
  * Issues a token for a chain that was just verified. Only a verifier with the same secret can check it.
- *
- * Throws `ProtocolError`:
- * - `empty_chain` for an empty chain
- * - `invalid_validity` if the token would expire before its start or after a certificate of the chain
- * - `wrong_length` for a secret under 32 bytes
+ * Throws `ProtocolError` `empty_chain`, `invalid_validity` for a period that does not fit the chain, or
+ * `wrong_length` for a secret under 32 bytes.
  */
 export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): SessionToken {
   const { session_id, agent_id, agent_pub_key, chain, issued_at, valid_until } = grant;
@@ -138,8 +133,8 @@ export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): Sess
 }
 
 /**
- * Returns the reason why a token is not valid at `now` (Unix seconds), or `undefined` if it is valid. The MAC
- * is checked first and in constant time.
+ * Returns why a token is not valid at `now` (Unix seconds), or `undefined` if it is valid. The MAC is checked
+ * first and in constant time.
  */
 export function sessionTokenViolation(
   token: SessionToken,
@@ -161,10 +156,7 @@ function hasMac(token: SessionToken, secret: Uint8Array): boolean {
   }
 }
 
-/**
- * Returns SHA-256 of the chain's concatenated signed bytes, leaf first, 32 bytes. A session token is bound to
- * this hash (wire format §4).
- */
+/** Returns the 32-byte SHA-256 of the chain's concatenated signed bytes, leaf first (wire format §4). */
 export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
   return hash("sha256", Buffer.concat(chain.map(delegationSignBytes)), "buffer");
 }

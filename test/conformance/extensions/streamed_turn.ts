@@ -33,8 +33,7 @@ import { reasonOf, statusOf } from "../../../src/protocol/violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 
 /**
- * One turn of a session. The agent signs a challenge and sends a token instead of a certificate chain (wire
- * format §4).
+ * One turn of a session: a signed challenge, with a token instead of a certificate chain (wire format §4).
  */
 export type StreamedTurn = ChallengeBinding & {
   challenge_sig: HybridSignature;
@@ -44,10 +43,7 @@ const decodeFields: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWE
 
 /**
  * Parses and decodes an untrusted turn strictly. Its members are a proof bundle's challenge members (wire
- * format §5).
- *
- * Throws `ProtocolError` with any code of the parser and the decoder, and `missing_field` if only one stream
- * field is present.
+ * format §5). Throws `ProtocolError`, also `missing_field` if only one stream field is present.
  */
 export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
   const turn = decodeFields(parseJson(bytes));
@@ -55,22 +51,18 @@ export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
   return turn;
 }
 
-/** The values and services with which a turn is verified. */
 export type TurnOptions = Pick<
   VerifyOptions,
   "now" | "required_scope" | "session_context" | "stream" | "challengeStore"
 > & {
-  /** The verifier's session secret. */
   secret: Uint8Array;
 };
 
 /**
- * Verifies one turn of a session. It checks the token, then the challenge as in steps 2 to 4, 7 and 8 of wire
- * format §8, then the required scope. An invalid token causes no signature check. Revocations after the token
- * was issued are not noticed, so `valid_until` must be soon.
- *
- * Throws `ProtocolError` `invalid_integer` if `now` is not a safe integer. Rejects if the challenge store or
- * the crypto library fails.
+ * Verifies one turn of a session: the token, then the challenge as in steps 2 to 4, 7 and 8 of wire format
+ * §8, then the required scope. An invalid token causes no signature check. Later revocations are not noticed,
+ * so `valid_until` must be soon. Throws `ProtocolError` `invalid_integer` if `now` is not a safe integer.
+ * Rejects if the challenge store or the crypto library fails.
  */
 export async function verifyStreamedTurn(
   token: SessionToken,

@@ -32,15 +32,11 @@ export type Party = {
   agent_pub_key: HybridPublicKey;
 };
 
-/**
- * A party with the proof that its agent may act. The proof has its own signatures and is not part of the
- * receipt's signed bytes.
- */
+/** The proof shows that the party's agent may act. It is not part of the receipt's signed bytes. */
 export type ProvenParty = Party & {
   proof_bundle: ProofBundle;
 };
 
-/** One party's signature over the whole transaction. */
 export type PartySignature = {
   party_id: string;
   signature: HybridSignature;
@@ -65,15 +61,9 @@ export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_sign
 };
 
 /**
- * Why a transaction receipt is refused, as published codes. There are no others.
- *
- * - `version_mismatch`: not version 1
- * - `missing_…`, `no_parties`, `empty_party_id`: something required is missing
- * - `duplicate_party_id`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do
- *   not match one to one
- * - `missing_party_signature`, `party_signature_invalid`: a party did not sign this transaction
- * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is invalid
- *   or from another agent
+ * The published codes for refusing a transaction receipt. A missing or empty member has a code `missing_…`,
+ * `no_parties` or `empty_party_id`. Other codes concern the match of parties and signatures, or a party's own
+ * signature and proof.
  */
 export type ReceiptViolationCode =
   | "version_mismatch"
@@ -91,7 +81,6 @@ export type ReceiptViolationCode =
   | "party_bundle_invalid"
   | "party_signature_invalid";
 
-/** A violation: why a transaction receipt is refused. */
 export type ReceiptViolation = {
   code: ReceiptViolationCode;
   detail: string;
@@ -139,7 +128,6 @@ export function transactionReceiptSignBytes(fields: TransactionFields): Uint8Arr
   });
 }
 
-/** Creates one party's signature over a transaction. */
 export async function signTransaction(
   fields: TransactionFields,
   partyId: string,
@@ -149,10 +137,9 @@ export async function signTransaction(
 }
 
 /**
- * Returns the reason why a receipt is not valid, or `undefined` if every party signed it once and every
- * party's proof verifies. Checks the parties in order, and for each party the proof before the signature.
- *
- * @param optionsOf returns the options for verifying a party's proof, as for `verifyBundle`
+ * Returns why a receipt is not valid, or `undefined` if every party signed it once and every party's proof
+ * verifies. Checks the parties in order, and for each party the proof before the signature. `optionsOf`
+ * returns the options of `verifyBundle` for a party's proof.
  */
 export async function verifyTransactionReceipt(
   receipt: TransactionReceipt,

@@ -25,7 +25,7 @@ import {
 
 /** One entry of a witness's append-only log. The fields are those of wire format §4. */
 export type WitnessEntry = {
-  /** Base64 of the previous entry's hash, 32 bytes. The bytes are zeros in the first entry. */
+  /** Base64 of the previous entry's hash. In the first entry, 32 zero bytes. */
   prev_hash: string;
   /** Base64 of the witnessed bytes. */
   entry_data: string;
@@ -35,7 +35,6 @@ export type WitnessEntry = {
   signature: HybridSignature;
 };
 
-/** An entry before it is signed. */
 export type WitnessEntryFields = Omit<WitnessEntry, "signature">;
 
 const decodeFields: Decoder<WitnessEntry> = object({
@@ -57,7 +56,6 @@ export function witnessEntrySignBytes(fields: WitnessEntryFields): Uint8Array {
   return canonicalBytes({ entry_data, prev_hash, timestamp, witness_id });
 }
 
-/** Signs the entry that follows `previous`, or the first entry. */
 export function issueWitnessEntry(
   fields: Omit<WitnessEntryFields, "prev_hash">,
   witness: HybridPrivateKey,
@@ -78,8 +76,7 @@ export async function verifyWitnessEntry(
 }
 
 /**
- * Like {@link verifyWitnessEntry}, for a complete log from its first entry on. Each entry must contain the
- * SHA-256 of the previous entry's signed bytes.
+ * Like {@link verifyWitnessEntry}, for a complete log. Each entry must contain the hash of the previous one.
  */
 export async function verifyWitnessLog(
   entries: readonly WitnessEntry[],

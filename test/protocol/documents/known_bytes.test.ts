@@ -15,8 +15,7 @@ import { code } from "../../support/answers.ts";
 import { prove } from "../../support/chains.ts";
 
 /**
- * Constraints that decoding normalizes if they are written in another form: with a fraction of zero, or with
- * altitudes of 0.
+ * Constraints that decoding normalizes if they are written with a fraction of zero, or with altitudes of 0.
  */
 const CHANGED_BY_DECODING: Constraint[] = [
   { type: "geo_bbox", min_lat: 1, min_lon: 1, max_lat: 2, max_lon: 2 },
@@ -27,7 +26,6 @@ function extension(params: unknown): Constraint {
   return { type: "note", params } as Constraint;
 }
 
-/** Returns the result of verifying a document, or the error from decoding it. */
 async function verdict(document: string, certificateMemory?: CertificateMemory): Promise<string> {
   try {
     const bundle = decodeProofBundle(Buffer.from(document), certificateMemory?.recent);
@@ -133,7 +131,7 @@ describe("a document with known bytes", () => {
     ),
   );
 
-  /** Returns a generator of mostly valid JSON that contains known bytes at random positions. */
+  /** Generates mostly valid JSON that contains known bytes at random positions. */
   function tree(depth: number): fc.Arbitrary<Make> {
     if (depth === 0) return leaf;
     const list = fc

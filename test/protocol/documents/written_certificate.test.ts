@@ -31,7 +31,6 @@ const SPELLINGS: ((bundle: ProofBundle) => string)[] = [
   (bundle) => JSON.stringify(Object.fromEntries(Object.entries(bundle).reverse())),
 ];
 
-/** Returns a cache that contains the certificates in this document. */
 function recentAfter(document: Uint8Array): RecentCertificates {
   const recent = createRecentCertificates(AMPLE);
   for (const each of decodeProofBundle(document, recent).delegations) recent.add(each);
@@ -47,7 +46,6 @@ function read(document: Uint8Array, recent?: RecentCertificates): unknown {
   }
 }
 
-/** Generates edits that replace some bytes of a document. */
 const edits = fc.record({
   at: fc.double({ min: 0, max: 1, noNaN: true }),
   cut: fc.nat(3),

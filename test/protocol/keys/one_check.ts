@@ -1,7 +1,7 @@
 import { signHybrid, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { ROOT } from "../../support/chains.ts";
 
-/** This script verifies one signature over a new buffer of 16 KiB. */
+/** Verifies one signature over a new buffer of 16 KiB. */
 const signed = Buffer.alloc(16_384, "a");
 const signature = await signHybrid(ROOT.privateKey, signed);
 
