@@ -16,15 +16,14 @@ const DOMAIN = new RegExp(`^(?:${LABEL}\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])$`);
 const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Greek}/u, /\p{Script=Cyrillic}/u, /\p{Script=Armenian}/u];
 
 /**
- * Returns the canonical form of an email address. The service compares, stores, shows and sends email to this
- * form only. The part before `@` is in lower case and NFC. The domain is in lower-case ASCII (IDNA, UTS 46),
- * so a domain in another script appears as `xn--…`. Whoever can read mail to the canonical form owns the
- * account, however the address was written.
+ * Returns the canonical form of an email address: the part before `@` in lower case and NFC, the domain in
+ * lower-case ASCII (IDNA, UTS 46). The service compares, stores, shows and sends email to this form only.
+ * Whoever can read mail to the canonical form owns the account, however the address was written.
  *
- * Returns `undefined` for a string that is not an address, and for addresses that could be mistaken for
- * another one. Such addresses contain invisible characters (even where a script uses them), compatibility
- * characters, or mixed letters of Latin, Greek, Cyrillic and Armenian before `@`. Quoted local parts, IP
- * addresses in brackets and hosts without a dot do not count as addresses.
+ * Returns `undefined` for a string that is not an address, and for an address that could be mistaken for
+ * another one. Such an address contains invisible or compatibility characters, or before `@` letters of more
+ * than one of Latin, Greek, Cyrillic and Armenian. Quoted local parts, IP addresses in brackets and hosts
+ * without a dot do not count as addresses.
  */
 export function canonicalEmail(text: string): string | undefined {
   const at = text.lastIndexOf("@");
@@ -54,10 +53,7 @@ export function canonicalDomain(text: string): string | undefined {
   return domain.length <= MAX_DOMAIN_BYTES && DOMAIN.test(domain) && isFaithful ? domain : undefined;
 }
 
-/**
- * The schema of an email address in a call. It converts the address to the form of {@link canonicalEmail} and
- * allows at most 254 bytes.
- */
+/** The schema of an email address in a call: at most 254 bytes, converted by {@link canonicalEmail}. */
 export const emailAddress = z
   .string()
   .max(MAX_BYTES)

@@ -76,9 +76,8 @@ type RootKey = Awaited<ReturnType<VaultClient["createKey"]>>;
  * `POST /v1/auth/onboarding/account-type`: the last step of onboarding. The vault creates the account's root
  * key. Then one transaction writes the identity, the step and the alpha credits.
  *
- * The request for the root key uses an idempotency key derived from the account's id, and the ceiling that
- * the first attempt stored. So an interrupted attempt leaves the step unchanged. The next attempt gets the
- * same root key, on any replica and with any setting.
+ * An interrupted attempt leaves the step unchanged. The next attempt gets the same root key, on any replica
+ * and with any setting: it sends the same idempotency key, and the ceiling that the first attempt stored.
  */
 export function accountTypeRoute(deps: AccountTypeDeps): Route {
   return route({
@@ -118,10 +117,7 @@ async function createRootKey(deps: AccountTypeDeps, accountId: string): Promise<
   );
 }
 
-/**
- * Returns the ceiling of the account's root key: the ceiling that an earlier attempt stored, otherwise the
- * current setting.
- */
+/** Returns the ceiling that an earlier attempt stored, otherwise stores and returns the current setting. */
 async function noteCeiling(
   { db, accountCeiling }: AccountTypeDeps,
   accountId: string,

@@ -59,11 +59,8 @@ export function registryRoute({ db }: { db: Database }): Route {
 }
 
 /**
- * Returns the public record of a root key.
- *
- * This service never rotates root keys. So each key is the first in its chain, and its record has the
- * account's creation time. No account has an anchor: the sign-in address belongs to a person and is not
- * published.
+ * This service never rotates root keys, so each record has the account's creation time. No account has an
+ * anchor: the sign-in address belongs to a person and is not published.
  */
 async function findRootKey(db: Database, humanId: string): Promise<z.infer<typeof answer> | undefined> {
   if (!isKeyId(humanId)) return undefined;

@@ -7,12 +7,8 @@ import { HISTORY_SECONDS } from "./sign_in/sign_in_mails.ts";
 const DAY_SECONDS = 24 * 60 * 60;
 
 /**
- * Deletes rows that no longer have any effect:
- * - sign-in emails and rate counts that no limit counts any more;
- * - sessions whose refresh token expired at least one refresh lifetime ago;
- * - session families without sessions.
- *
- * Several replicas may run it concurrently.
+ * Deletes sign-in emails and rate counts that no limit counts any more, sessions whose refresh token expired
+ * a refresh lifetime ago, and families without sessions. Several replicas may run it concurrently.
  */
 export async function sweepAccounts({ db, clock }: { db: Database; clock: Clock }): Promise<void> {
   const now = clock.now();

@@ -7,10 +7,7 @@ import { MAX_ACCEPTED_PRINCIPALS } from "../input/platform_fields.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { findPlatform, lockConnection } from "./platform_record.ts";
 
-/**
- * A root identity of another account, the scopes that are accepted from it, and the expiry of the
- * acceptance. `null` means that it does not expire.
- */
+/** A root identity of another account whose authority counts for these scopes. `null`: it does not expire. */
 export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
 
 type Deps = { db: Database; clock: Clock };
@@ -19,9 +16,9 @@ type Deps = { db: Database; clock: Clock };
 export type PlatformPlace = { accountId: string; platformId: string };
 
 /**
- * Accepts a principal at a platform, or changes the scopes and expiry of an existing acceptance. Decisions
- * use the change from the commit on. Throws `not_found` (also for a root that is not in the registry),
- * `invalid_scopes`, `invalid_expiry`, `invalid_principal` and `principal_limit`.
+ * Accepts a principal at a platform, or changes the scopes and expiry of an existing acceptance. Throws
+ * `not_found` (also for a root that is not in the registry), `invalid_scopes`, `invalid_expiry`,
+ * `invalid_principal` and `principal_limit`.
  */
 export async function acceptPrincipal(
   deps: Deps,
@@ -50,10 +47,9 @@ export async function acceptPrincipal(
 }
 
 /**
- * Replaces all accepted principals of a platform, or none of them. An acceptance that has already expired
- * may be listed, but does not count as accepted. Unchanged rows are not written again, so the call may be
- * repeated at any time. Returns the number of principals that are accepted now. Throws `not_found` and what
- * {@link checkAcceptances} throws.
+ * Replaces all accepted principals of a platform, or none of them. The call may be repeated at any time.
+ * Returns the number of principals that are accepted now: expired acceptances do not count. Throws
+ * `not_found` and what {@link checkAcceptances} throws.
  */
 export async function replaceAcceptedPrincipals(
   deps: Deps,
@@ -92,9 +88,8 @@ function isSame(row: AcceptedPrincipalRow, known: AcceptedPrincipalRow | undefin
 }
 
 /**
- * Checks that an account may accept these principals. Throws `invalid_scopes`, or `principal_limit` for too
- * many. Throws `invalid_principal` for a principal that is listed twice, has no root in the registry, or is
- * the account itself.
+ * Throws `invalid_scopes`, or `principal_limit` for too many principals. Throws `invalid_principal` for a
+ * principal that is listed twice, has no root in the registry, or is the account itself.
  */
 export async function checkAcceptances(
   db: Database | Transaction,
@@ -110,10 +105,7 @@ export async function checkAcceptances(
   );
 }
 
-/**
- * Ends the acceptance of a principal. After the commit, no decision allows an operation on that principal's
- * authority. Throws `not_found`.
- */
+/** Ends the acceptance of a principal. After the commit, no decision relies on it. Throws `not_found`. */
 export async function endAcceptance(deps: Deps, place: PlatformPlace, humanId: string): Promise<void> {
   await change(deps, place, async (tx, connectionId) => {
     const ended = await tx("accepted_principals")
@@ -155,9 +147,8 @@ function rowsOf(
 }
 
 /**
- * Returns the scopes without duplicates. Throws `invalid_scopes`, also for a wildcard over custom scopes.
- * Each account defines the meaning of its own custom scopes. A wildcard would therefore accept scopes that
- * nobody here has read, so each custom scope must be named.
+ * Refuses a wildcard over custom scopes: each account defines the meaning of its own custom scopes, so a
+ * wildcard would accept scopes that nobody here has read.
  */
 function checkAcceptedScopes(scopes: readonly string[]): string[] {
   const checked = checkScopes(scopes);
@@ -169,10 +160,6 @@ function checkAcceptedScopes(scopes: readonly string[]): string[] {
   );
 }
 
-/**
- * Throws `invalid_principal` unless each id is the root identity of another account and is listed only
- * once.
- */
 async function checkPrincipals(
   db: Database | Transaction,
   accountId: string,

@@ -2,9 +2,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { AccountRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 
-/**
- * An account that completed its onboarding. It may own platforms and delegate authority with its root key.
- */
+/** An account that completed its onboarding, so that it may own platforms and delegate authority. */
 export type Owner = {
   accountId: string;
   email: string;
@@ -14,7 +12,7 @@ export type Owner = {
   humanId: string;
   rootKeyId: string;
   rootPublicKey: { ed25519: string; ml_dsa_65: string };
-  /** The ceiling of the root key in the vault. `null` means no ceiling. */
+  /** `null` means no ceiling. */
   rootCeiling: string[] | null;
 };
 

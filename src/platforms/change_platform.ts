@@ -9,7 +9,7 @@ import { changeCertificates } from "./end_authority.ts";
 import { findConnection, findPlatform, type LivePlatform, lockConnection } from "./platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
-/** A change of a platform. Omitted members stay unchanged. */
+/** Omitted members stay unchanged. */
 type PlatformChange = {
   name?: string | undefined;
   description?: string | undefined;
@@ -17,10 +17,9 @@ type PlatformChange = {
 };
 
 /**
- * Changes a platform's name, description or ceiling, and returns the changed platform. The ceiling can only
- * shrink. Certificates approved under the wider ceiling remain as issued. From the commit on, however,
- * their scopes above the new ceiling no longer count. The vault is updated afterwards, and the change is
- * valid even while the vault is unavailable. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
+ * Changes a platform's name, description or ceiling. The ceiling can only shrink. Certificates remain as
+ * issued, but from the commit on, their scopes above the new ceiling no longer count, even while the vault is
+ * unavailable. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },
@@ -62,10 +61,9 @@ async function narrowAuthority(
 }
 
 /**
- * Checks the form of a callback URL and throws `invalid_callback_url`. Outside development, the URL must be
- * https. It must not contain a user or password, or characters that a URL parser silently drops. It must
- * not name this machine or a literal address, unless the policy allows that. The addresses behind its host
- * name are checked at every delivery.
+ * Throws `invalid_callback_url` for a URL that is not https (outside development), contains a user or
+ * password or characters that a URL parser silently drops, or names this machine or a literal address (unless
+ * the policy allows it). The addresses behind its host name are checked at every delivery.
  */
 export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
   const form = callbackUrlForm(text, policy);
@@ -79,9 +77,9 @@ export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
 }
 
 /**
- * Sets the URL that receives a connection's events, or clears the URL with `null`. New and undelivered
- * events go to the new URL. A suspended endpoint is resumed, but an endpoint that its owner paused stays
- * paused. Throws `invalid_callback_url`, `not_found`.
+ * Sets the URL that receives a connection's new and undelivered events, or clears it with `null`. A suspended
+ * endpoint is resumed, but an endpoint that its owner paused stays paused. Throws `invalid_callback_url`,
+ * `not_found`.
  */
 export async function setCallback(
   { db, callbacks, clock }: { db: Database; callbacks: AddressPolicy; clock: Clock },

@@ -5,10 +5,7 @@ import type { LifecycleEvent } from "../events/outbox.ts";
 /** Selects the authority of a whole connection, or of one of its agents. */
 export type AuthorityOf = { connection_id: string; agent_id?: string };
 
-/**
- * Withdraws the pending requests of a connection or an agent, with the same reason for all. The caller must
- * hold the connection's lock.
- */
+/** Withdraws the pending requests of a connection or an agent. The caller must hold the connection's lock. */
 export async function withdrawRequests(
   tx: Transaction,
   of: AuthorityOf,
@@ -21,10 +18,9 @@ export async function withdrawRequests(
 }
 
 /**
- * Returns one `delegation.revoked` event for each active certificate of a connection or an agent, ordered
- * by certificate id. Skips expired certificates. Reads the rows without locking them, so decisions
- * continue. While the caller holds the connection's lock, the rows cannot change before its transaction
- * revokes them.
+ * Returns one `delegation.revoked` event for each active, unexpired certificate, ordered by certificate id.
+ * Reads the rows without locking them, so decisions continue. While the caller holds the connection's lock,
+ * the rows cannot change before its transaction revokes them.
  */
 export async function revocationEvents(
   tx: Transaction,
@@ -44,8 +40,8 @@ export async function revocationEvents(
 }
 
 /**
- * Revokes the active certificates of a connection or an agent, with the same reason for all. The caller
- * must hold the connection's lock. See {@link changeCertificates}.
+ * Revokes the active certificates of a connection or an agent. The caller must hold the connection's lock.
+ * See {@link changeCertificates}.
  */
 export async function revokeCertificates(
   tx: Transaction,

@@ -5,10 +5,7 @@ import { registrationFields } from "../input/platform_fields.ts";
 import { isoTime, oneLine } from "../input/schemas.ts";
 import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
 
-/**
- * The name that binds operations to a connection: visible text of at most 512 bytes, as the wire format
- * requires.
- */
+/** The name that binds operations to a connection, at most 512 bytes as in the wire format. */
 export const verifierName = oneLine(512).refine(
   (name) => Buffer.byteLength(name) <= 512,
   "must have at most 512 bytes",
@@ -28,7 +25,6 @@ export const callbackState = z
     "paused by the account's owner, or suspended because the receiver fails; events are kept meanwhile",
   );
 
-/** The fields of a registered platform, except its secrets. */
 const registeredFields = z.object({
   platform_id: z.string(),
   connection_id: z.string(),

@@ -17,9 +17,7 @@ export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
 /** A platform that is not removed and has a current API key. */
 export type LivePlatform = PlatformRecord & { api_key_prefix: string };
 
-/**
- * Selects all platforms with their connections. Narrow the query by `p.` (platforms) and `c.` (connections).
- */
+/** Selects all platforms with their connections, as `p` (platforms) and `c` (connections). */
 export function selectPlatforms(db: Database | Transaction) {
   return db("platforms as p")
     .join("connections as c", "c.platform_id", "p.platform_id")
@@ -49,10 +47,7 @@ export function selectPlatforms(db: Database | Transaction) {
     );
 }
 
-/**
- * Returns the account's platform with this id. Throws `not_found` if it is removed, belongs to another
- * account or does not exist.
- */
+/** Returns the account's platform with this id. Throws `not_found` if it is removed or not the account's. */
 export async function findPlatform(
   db: Database | Transaction,
   accountId: string,
@@ -62,8 +57,8 @@ export async function findPlatform(
 }
 
 /**
- * Returns the account's platform that has this connection. Throws `not_found` if the platform is removed,
- * belongs to another account or does not exist.
+ * Returns the account's platform with this connection. Throws `not_found` if it is removed or not the
+ * account's.
  */
 export async function findConnection(
   db: Database | Transaction,
@@ -90,19 +85,15 @@ export function isLive(record: PlatformRecord): record is LivePlatform {
 }
 
 /**
- * Locks a connection and everything that belongs to it: its platform's ceiling, its keys, agents, requests
- * and certificates. Every change to them takes this lock first and reads afterwards. So no change relies on
- * rows that another change is about to modify, and two changes cannot deadlock. Other transactions can
- * still insert rows that only reference the connection.
+ * Locks a connection with its platform's ceiling, keys, agents, requests and certificates. Every change to
+ * them takes this lock first and reads afterwards. So no change relies on rows that another change is about
+ * to modify, and two changes cannot deadlock. Rows that only reference the connection can still be inserted.
  */
 export async function lockConnection(tx: Transaction, connectionId: string): Promise<void> {
   await tx("connections").select("connection_id").where({ connection_id: connectionId }).forNoKeyUpdate();
 }
 
-/**
- * The surface types of platforms: each one's title, and whether its managed service is open (specification
- * §1).
- */
+/** The surface types of platforms. `open`: the managed service is available (specification §1). */
 export const surfaceTypes = {
   agentic_api: { title: "Agentic API", open: true },
   conversational_ai: { title: "Conversational AI", open: false },

@@ -36,10 +36,7 @@ const organization: Registration = {
   accountType: "organization",
 };
 
-/**
- * Returns the routes `POST /v1/service/platforms/personal` and, for organizations, `POST
- * /v1/service/platforms`.
- */
+/** Returns `POST /v1/service/platforms/personal` and, for organizations, `POST /v1/service/platforms`. */
 export function registrationRoutes(deps: RegisterDeps): Route[] {
   return [personal, organization].map((kind) => registrationRoute(deps, kind));
 }

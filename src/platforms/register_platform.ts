@@ -25,8 +25,8 @@ const PERSONAL_PLATFORMS = 1;
 export type RegisterDeps = { db: Database; secretBox: SecretBox; clock: Clock; callbacks: AddressPolicy };
 
 /**
- * Input for registering a platform. `externalId` and `object` name the Kubernetes object that declares it.
- * `check` throws if the object may no longer declare it.
+ * `externalId` and `object` name the Kubernetes object that declares the platform. `check` throws if the
+ * object may no longer declare it.
  */
 export type NewPlatform = {
   name: string;
@@ -57,7 +57,7 @@ type Draft = {
 /**
  * Registers a platform with its connection, its first API key and two secrets, and emits
  * `connection.created`, in one transaction. Nothing that can fail follows the commit, because the secrets
- * cannot be shown again. A personal account has at most one platform, however many calls race for it.
+ * cannot be shown again. A personal account has at most one platform, even with concurrent calls.
  *
  * Throws `surface_not_available`, `invalid_scopes`, `invalid_callback_url`, `platform_limit`, and
  * `external_conflict` if the external id is taken.
@@ -97,10 +97,7 @@ function draftOf(owner: Owner, platform: NewPlatform): Draft {
   };
 }
 
-/**
- * Makes concurrent registrations for the same account wait, so that each counts the platforms of the
- * previous ones.
- */
+/** The lock makes concurrent registrations for an account wait, so that each counts the earlier platforms. */
 async function checkLimits(tx: Transaction, { owner, platform }: Draft): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: owner.accountId }).forNoKeyUpdate();
   if (platform.externalId !== null) {

@@ -23,10 +23,7 @@ import {
 /** Dependencies of the routes for platforms, connections and agents. */
 export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };
 
-/**
- * Returns the routes of specification §4 "Platform and agents", and further routes that manage platforms
- * and agents.
- */
+/** Returns the routes that manage platforms and agents (specification §4, Platform and agents, and more). */
 export function platformRoutes(deps: PlatformDeps): Route[] {
   return [
     ...registrationRoutes(deps),

@@ -22,9 +22,8 @@ type DueAgent = Pick<
 
 /**
  * Sends deletions of agents and reduced ceilings to the vault, for one connection or for all. The database
- * enforces these changes from their commit on, and the vault is the second line of defense. So the call can
- * be repeated at any time, for example after a crash. The call never fails. Changes that the vault did not
- * accept stay due. Returns the number of synced agents.
+ * enforces these changes from their commit on, and the vault is the second line of defense. Never fails:
+ * changes that the vault did not accept stay due. Returns the number of synced agents.
  */
 export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Promise<number> {
   let synced = 0;
@@ -40,10 +39,7 @@ export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Pro
   return synced;
 }
 
-/**
- * Returns whether the vault is up to date about an agent. This includes a refusal, because asking again
- * would change nothing: the key is gone, already disabled, or already has a narrower ceiling.
- */
+/** A refusal counts as synced: the key is gone, already disabled, or has a narrower ceiling. */
 async function syncAgent({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
   if (agent.vault_key_id === null) return true;
   const key = { tenant: agent.account_id, keyId: agent.vault_key_id };
@@ -94,8 +90,8 @@ async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[
 }
 
 /**
- * Syncs the vault now and every 30 seconds. This sends changes that could not be sent when they happened:
- * after a crash, or while the vault was unavailable. Several processes may sync concurrently.
+ * Syncs the vault now and every 30 seconds, to send changes that failed or that a crash prevented. Several
+ * processes may sync concurrently.
  */
 export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
   const stopping = new AbortController();

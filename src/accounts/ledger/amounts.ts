@@ -13,9 +13,8 @@ const DECIMALS = 6;
 const DOLLARS = /^(0|[1-9]\d{0,6})(?:\.(\d{1,6}))?$/;
 
 /**
- * Parses an amount in US dollars and returns micro-USD. The amount must be above 0 and at most a million,
- * with at most six decimals, and contain only digits and a point. Returns `undefined` for any other string.
- * Never parses the amount as a floating-point number.
+ * Parses an amount in US dollars and returns micro-USD, without floating-point arithmetic. Returns
+ * `undefined` unless the text is digits with at most six decimals, above 0 and at most a million.
  */
 export function parseUsd(text: string): number | undefined {
   const [match, whole = "", fraction = ""] = DOLLARS.exec(text) ?? [];
@@ -37,13 +36,9 @@ export function formatUsd(microUsd: number): string {
 
 type Balance = Pick<BalanceRow, "balance_micro_usd" | "low_at_micro_usd">;
 
-/** Divisor of the low mark: credit is low at one fifth of the balance after the last grant. */
 const LOW_PART = 5;
 
-/**
- * The levels of an account's credit: `low` at or below its low mark, `exhausted` when it cannot pay for a
- * decision.
- */
+/** Levels of credit: `low` at or below the low mark, `exhausted` if it cannot pay for a decision. */
 export const creditLevels = ["enough", "low", "exhausted"] as const;
 export type CreditLevel = (typeof creditLevels)[number];
 
@@ -53,17 +48,14 @@ export function creditLevel({ balance_micro_usd, low_at_micro_usd }: Balance): C
   return balance_micro_usd <= low_at_micro_usd ? "low" : "enough";
 }
 
-/**
- * Returns the low mark of a balance that has just received credit: 20 % of the balance, in whole micro-USD.
- */
+/** Returns the low mark of a balance that just received credit: 20 % of it, in whole micro-USD. */
 export function lowMark(balanceMicroUsd: number): number {
   return Math.floor(balanceMicroUsd / LOW_PART);
 }
 
 /**
- * Opens the account's balance with its alpha credits, in micro-USD. Posts from the book `grants` to the
- * account's book `credit`, and stores a balance of the same amount. A second call for the same account fails
- * and changes nothing.
+ * Opens the account's balance with its alpha credits, in micro-USD, and posts them from the book `grants` to
+ * the account's book `credit`. A second call for the same account fails and changes nothing.
  */
 export async function grantAlphaCredits(
   tx: Transaction,

@@ -17,10 +17,7 @@ export const differenceKinds = [
   "grant_without_record",
 ] as const;
 
-/**
- * One difference of one account: the expected and the found value. The values are micro-USD for `balance`,
- * and counts for every other kind.
- */
+/** A difference of one account. The values are micro-USD for `balance`, and counts for every other kind. */
 export type LedgerDifference = {
   account_id: string;
   kind: (typeof differenceKinds)[number];
@@ -117,17 +114,14 @@ order by account_id`;
 const SLICE = `${compared("account_id = :account", (column) => `${column} > :after and ${column} <= :until`)}
 select * from compared`;
 
-/**
- * Result for the accounts from `first` up to, but not including, `end`: the number of accounts and postings,
- * and the counts of the accounts with differences.
- */
+/** Numbers of accounts and postings on a page, and the counts of the accounts with differences. */
 type PageCount = { accounts: number; postings: number; differing: LedgerCount[] };
 
 type PageRow = { total_accounts: number; total_postings: number } & (LedgerCount | { account_id: null });
 
 /**
- * Counts accounts in one statement, so that all accounts are read at the same time. If `end` is null, counts
- * all accounts from `first`.
+ * Counts the accounts from `first` up to, but not including, `end` at one point in time. If `end` is null,
+ * counts all accounts from `first`.
  */
 export async function countPage(
   database: Database,
@@ -139,15 +133,11 @@ export async function countPage(
 }
 
 /**
- * Part of an account's history: after the time `after`, up to and including `until`. Times are Postgres text
- * with microseconds, `-infinity` or `infinity`.
+ * History after the time `after`, up to and including `until`: Postgres text, also `-infinity` or `infinity`.
  */
 type Slice = { account: string; after: string; until: string };
 
-/**
- * Counts an account's postings and decisions in one slice of its history, and reads the account's current
- * balance.
- */
+/** Counts an account's postings and decisions in one slice of its history. The balance is the current one. */
 export async function countSlice(database: Database, slice: Slice): Promise<LedgerCount> {
   const [row] = await read<LedgerCount>(database, SLICE, slice);
   return row ?? nothingOf(slice.account);

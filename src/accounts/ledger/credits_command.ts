@@ -15,7 +15,6 @@ export type CreditsOptions = { account: string; json?: boolean };
 export type GrantOptions = CreditsOptions & { amount: string; reason: string; reference?: string };
 export type ListOptions = CreditsOptions & { limit?: string; cursor?: string };
 
-/** The result of a command, as one JSON object and as lines of text. */
 type Report = { json: Record<string, unknown>; lines: string[] };
 
 /** An invalid command, which changed nothing. The message says how to correct the command. */
@@ -26,9 +25,6 @@ type Account = { accountId: string; email: string };
 const reasonText = oneLine(200);
 const referenceText = z.string().regex(/^[\x21-\x7e]{1,128}$/);
 
-/**
- * Runs `deputize credits grant`: grants credit to an account, once for each reference. Throws `CreditsError`.
- */
 async function grant(
   db: Database,
   options: GrantOptions & { reference: string },
@@ -70,7 +66,6 @@ async function grant(
   };
 }
 
-/** Runs `deputize credits show`: returns an account's balance. Throws `CreditsError`. */
 async function show(db: Database, options: CreditsOptions): Promise<Report> {
   const account = await findAccount(db, options.account);
   const state = await readCreditState(db, account.accountId);
@@ -85,9 +80,6 @@ async function show(db: Database, options: CreditsOptions): Promise<Report> {
   };
 }
 
-/**
- * Runs `deputize credits list`: returns a page of an account's postings, newest first. Throws `CreditsError`.
- */
 async function list(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
@@ -126,9 +118,9 @@ export type CreditsCommands = {
 };
 
 /**
- * Creates commands that print their result, and any failure as one line on the error stream. Each returns an
+ * Creates commands that print their result, or a failure as one line on the error stream. Each returns an
  * exit status: 0 for success, 1 for a refusal, 2 if the database could not be used. After status 2, a grant
- * may have been made. The error line contains the reference with which the grant can be repeated safely.
+ * may have been made. The error line contains the reference with which it can be repeated safely.
  */
 export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommands {
   return {
@@ -167,19 +159,13 @@ function isCreditsError(error: unknown): error is Error {
   return error instanceof CreditsError || error instanceof GrantError || error instanceof ApiError;
 }
 
-/**
- * Returns the driver's error message. An `AggregateError` contains one message for each address that was
- * tried.
- */
+/** An `AggregateError` contains one error for each address that was tried. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);
 }
 
-/**
- * Returns the account with this id or email address. Throws `CreditsError` if there is none, or if its
- * onboarding is not complete.
- */
+/** Throws `CreditsError` if there is no such account, or if its onboarding is not complete. */
 async function findAccount(db: Database, idOrEmail: string): Promise<Account> {
   const email = emailAddress.safeParse(idOrEmail);
   const id = idOrEmail.toLowerCase();

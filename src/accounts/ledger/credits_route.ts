@@ -6,7 +6,6 @@ import { isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import { formatUsd, VERIFICATION_PRICE_MICRO_USD } from "./amounts.ts";
 
-/** A posting of an account's ledger as its owner sees it. */
 const posting = z.object({
   posting_id: z.string().describe("64 hex digits"),
   posted_at: isoTime,
@@ -28,8 +27,8 @@ const newestFirst: PageOrder = {
 };
 
 /**
- * Returns one page of an account's postings, newest first. Throws `invalid_request` if the cursor did not
- * come from an earlier page of postings.
+ * Returns one page of postings, newest first. Throws `invalid_request` if the cursor is not from an earlier
+ * page.
  */
 export async function readPostings(
   db: Database,
@@ -60,7 +59,6 @@ function show(row: Row): Posting {
   };
 }
 
-/** An account's balance and the price of a decision. */
 const creditState = z.object({
   balance_micro_usd: z.int(),
   balance_usd: z.string().describe("The balance in US dollars, exactly"),
@@ -92,9 +90,8 @@ export async function readCreditState(db: Database, accountId: string): Promise<
 }
 
 /**
- * `GET /v1/service/credits`: the balance that pays for decisions, and its postings. An application sees the
- * balance, because its decisions depend on the balance. It sees no postings, because they also show the
- * account's other connections.
+ * `GET /v1/service/credits`: the balance that pays for decisions, and its postings. An application sees no
+ * postings, because they also show the account's other connections.
  */
 export function creditsRoute({ db }: { db: Database }): Route {
   return route({

@@ -18,16 +18,13 @@ export type PostedGrant = Grant & {
   balance: number;
 };
 
-/**
- * The highest balance: one billion US dollars, in micro-USD. A JavaScript number is exact far beyond this
- * amount.
- */
+/** The highest balance in micro-USD: one billion US dollars, which a JavaScript number represents exactly. */
 const MOST_BALANCE = 1_000_000_000_000_000;
 
 /**
- * Grants credit to an account in one transaction: a posting of kind `grant` from the book `grants` to the
- * account's book `credit`, the new balance, and the new low mark. The transaction and decisions that charge
- * the account wait for each other, so that neither change is lost.
+ * Grants credit to an account in one transaction: a posting from the book `grants` to the account's book
+ * `credit`, the new balance, and the new low mark. The transaction and decisions that charge the account wait
+ * for each other, so that neither change is lost.
  *
  * If the reference was already used for the same account and amount, returns the earlier posting with its
  * original reason, and changes nothing. Throws `GrantError` if the reference was used for another account or

@@ -14,9 +14,7 @@ import {
   nothingOf,
 } from "./compare_balances.ts";
 
-/**
- * The age at which a time is closed: no posting or event is written for it any more, unless a clock is wrong.
- */
+/** A time of this age is closed: nothing is posted or recorded for it any more, unless a clock is wrong. */
 const CLOSED_AFTER = "5 minutes";
 
 const leastOf = (select: (table: string) => string): string =>
@@ -30,8 +28,8 @@ const accountAt = (place: string) =>
 
 /**
  * Returns the first account at or after `from`, and the end of the page that starts with it. The accounts
- * from `first` up to, but not including, `end` have together at most `rows` rows in each table. `end` is null
- * if all remaining accounts fit on the page.
+ * from `first` up to, but not including, `end` have at most `rows` rows in each table. `end` is null if all
+ * remaining accounts fit.
  */
 export async function accountBounds(
   database: Database,
@@ -82,13 +80,11 @@ const LAST_MOMENT = "infinity";
 
 /**
  * Compares every account's balance with its postings, its charges with the charged decisions of its history,
- * and its grants with the recorded grants. A posting has one amount and two books, so the sum over all books
- * is always 0.
+ * and its grants with the recorded grants. Changes nothing and does not block decisions.
  *
- * A decision affects only one account, so accounts are compared page by page, each page at one point in time.
- * An account with more than `pageRows` rows is compared in slices of its history. If the slices show a
- * difference, the account is compared again at one point in time before the difference is reported. So no
- * statement keeps a snapshot for long. Changes nothing and does not block decisions.
+ * Reads page by page, each page at one point in time, so that no statement keeps a snapshot for long. An
+ * account with more than `pageRows` rows is compared in slices. If the slices differ, the account is compared
+ * again at one point in time before a difference is reported.
  */
 export async function reconcileLedger(
   database: Database,
@@ -133,10 +129,7 @@ async function compareLarge(database: Database, account: string, rows: number): 
   return { ...found, differences: differencesOf(whole) };
 }
 
-/**
- * Adds the count of a slice to the counts of earlier slices. The balance is that of the latest slice, so
- * charges after the slice are not included.
- */
+/** Each slice reads the current balance, so the latest slice's balance counts. */
 function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
   return {
     account_id: sum.account_id,
@@ -153,7 +146,6 @@ function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
 const MOST_LOGGED = 100;
 const SUBJECT = "ledger";
 
-/** The stored result of the last reconciliation, with the number of differences of each kind. */
 type LedgerReport = { accounts: number; postings: number; differences: Record<DifferenceKind, number> };
 type DifferenceKind = (typeof differenceKinds)[number];
 
@@ -161,10 +153,8 @@ type DifferenceKind = (typeof differenceKinds)[number];
 export const readReconciliation = (database: Database) => readReport<LedgerReport>(database, SUBJECT);
 
 /**
- * Creates a reconciliation for a long-running process. It logs the first 100 differences by account. The
- * metric `deputize_ledger_differences` counts all differences by kind, and `deputize_ledger_accounts` counts
- * the compared accounts. It also stores these numbers in the database, for readers that cannot compare so
- * many accounts themselves.
+ * Creates a reconciliation for a long-running process. It logs the first 100 differences, sets the metrics of
+ * the ledger, and stores the result for {@link readReconciliation}.
  */
 export function createReconciliation({
   database,

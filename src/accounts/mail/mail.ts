@@ -12,9 +12,8 @@ const TOTAL_MS = 30_000;
 type MailConfig = Pick<ApiConfig, "SMTP_URL" | "MAIL_FROM">;
 
 /**
- * Creates the mailer that the settings select. With `SMTP_URL`, it uses that SMTP server, with 10 seconds for
- * each response and 30 for a message. Otherwise it uses a mailbox in memory, which is also returned. The
- * settings allow the mailbox in development only.
+ * Creates the mailer that the settings select: with `SMTP_URL` that server, otherwise a mailbox in memory,
+ * which is also returned. The settings allow the mailbox in development only.
  */
 export function createMailer(
   { SMTP_URL, MAIL_FROM }: MailConfig,
@@ -50,7 +49,6 @@ function createSmtpMailer(url: string, from: string, totalMs: number): Mailer {
   };
 }
 
-/** Returns the domain of the sender's address. */
 function domainOf(from: string): string {
   return /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? "localhost";
 }

@@ -9,9 +9,8 @@ export type Mail = { id?: string; to: string; subject: string; text: string };
 /** Sends emails. */
 export type Mailer = {
   /**
-   * Resolves when the server accepted the message, and rejects when the server did not. If the connection
-   * ended after sending of the text began, the result is unknown. Then rejects with an error that has
-   * `inDoubt: true`.
+   * Resolves when the server accepted the message, and rejects otherwise. If the connection ended after
+   * sending of the text began, the result is unknown, and the error has `inDoubt: true`.
    */
   send(mail: Mail): Promise<void>;
   close(): void;
@@ -32,24 +31,21 @@ export function isRefusedForGood(error: unknown): boolean {
 }
 
 /**
- * Returns log fields for an email that could not be sent: the error codes of the library and the server, but
- * never the address or the text.
+ * Returns log fields for an unsent email: the library's and the server's error codes, never address or text.
  */
 export function describeMailError(error: unknown): { smtp_code: unknown; smtp_response_code: unknown } {
   const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
   return { smtp_code: code, smtp_response_code: responseCode };
 }
 
-/** How the library connects and logs in to a mail server, parsed from the server's URL. */
 type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
 
 /**
- * Sends one message to a server, on its own connection, within `totalMs`. Throws an error with `inDoubt:
- * true` if sending of the text began and the server did not refuse the message.
+ * Sends one message on its own connection, within `totalMs`. Throws an error with `inDoubt: true` if sending
+ * of the text began and the server did not refuse the message.
  *
- * The library's own transport sends a message for a non-ASCII address even to a server without SMTPUTF8. That
- * server may deliver the message to another address. This function sends such a server neither address nor
- * text.
+ * Sends nothing for a non-ASCII address to a server without SMTPUTF8, which may deliver to another address.
+ * The library's own transport would send it.
  */
 export async function handOver(server: SmtpServer, message: MimeNode, totalMs: number): Promise<void> {
   const connection = new SMTPConnection(server.options);
@@ -79,8 +75,7 @@ async function converse(
 ): Promise<void> {
   await step((done) => connection.connect(done));
   const isAscii = /^[\0-\x7f]*$/.test([envelope.from, ...envelope.to].join());
-  // Before the login, `lastServerResponse` is the response to EHLO. After STARTTLS, it is the response to the
-  // second EHLO.
+  // Before the login, `lastServerResponse` is the last response to EHLO (after STARTTLS, the second).
   if (!isAscii && !offersUtf8(connection.lastServerResponse)) {
     throw Object.assign(new Error("The mail server does not support SMTPUTF8"), { code: "ENOUTF8" });
   }

@@ -69,8 +69,8 @@ export async function recordSent(db: Database, notice: ClaimedNotice, now: Date)
 }
 
 /**
- * Records that an attempt failed. The notice is due again after the schedule's delay, or has failed if this
- * was the last attempt.
+ * Records a failed attempt. The notice is due again after the next delay, or has failed after the last
+ * attempt.
  */
 export async function recordFailure(
   db: Database,
@@ -107,7 +107,7 @@ export async function readWaiting(
 export const noticeReader = { name: "notices", aggregateType: "account" } as const satisfies Reader;
 
 /**
- * Creates the consumer that stores one notice for each account event, due immediately. It sends no email:
+ * Creates the consumer that stores one notice, due immediately, for each account event. It sends nothing:
  * only the role with access to the mail server sends. It ignores event types that this version does not know,
  * and throws for an invalid payload.
  */

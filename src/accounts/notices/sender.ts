@@ -16,20 +16,14 @@ import {
 } from "./queue.ts";
 import { noticeText, type Place } from "./texts.ts";
 
-/** The result of an attempt: sent, to be retried, or failed permanently. */
 type NoticeOutcome = "sent" | "retried" | "failed";
 
-/** The metrics of notices. */
 type NoticeMetrics = {
-  /** Sets how many notices are waiting, and how many seconds the oldest one has waited. */
   waiting(count: number, oldestSeconds: number): void;
   attempt(outcome: NoticeOutcome): void;
 };
 
-/**
- * Registers the metrics of notices. If the age of the oldest notice keeps growing, the mail server accepts no
- * messages.
- */
+/** Registers the metrics of notices. */
 export function createNoticeMetrics({ registry }: Pick<Metrics, "registry">): NoticeMetrics {
   const registers = [registry];
   const waiting = new Gauge({
@@ -57,7 +51,6 @@ export function createNoticeMetrics({ registry }: Pick<Metrics, "registry">): No
   };
 }
 
-/** Dependencies for sending notices. */
 type NoticeDeps = {
   db: Database;
   clock: Clock;
@@ -78,9 +71,8 @@ const PAUSE_MS = 2_000;
  * Creates a sender of notices. One step claims the notices that are due, sends them, and returns whether any
  * were due. It throws if the database is unavailable.
  *
- * Each notice is sent at least once. It is sent again only if the result of an attempt is unknown or could
- * not be recorded. Each message has the same Message-ID, which contains the event's id. While a mail server
- * is unavailable, attempts fail. A notice has 12 attempts over three days.
+ * Each notice is sent at least once: again only if the result of an attempt is unknown or could not be
+ * recorded. The Message-ID contains the event's id, so it is the same each time.
  */
 export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDeps): {
   step(): Promise<boolean>;
@@ -132,7 +124,7 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
 }
 
 /**
- * Starts sending notices. `stop` resolves when the running attempts have finished. Several processes may send
+ * Starts sending notices. `stop` resolves after the running attempts. Several processes may send
  * concurrently.
  */
 export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {

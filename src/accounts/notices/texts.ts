@@ -5,10 +5,7 @@ import type { Mail } from "../mail/smtp.ts";
 /** Data of the installation in notices: its base URL, its service word, and the contact for more credit. */
 export type Place = { baseUrl: string; word: string; contact?: string | undefined };
 
-/**
- * Returns the email about an event: what happened, its consequences, and what to do. The email contains no
- * secret.
- */
+/** Returns the email about an event: what happened, its consequences, and what to do. Contains no secret. */
 export function noticeText(event: AccountEvent, place: Place): Pick<Mail, "subject" | "text"> {
   switch (event.type) {
     case "credits.low":

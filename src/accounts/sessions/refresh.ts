@@ -16,32 +16,27 @@ import {
   type Tokens,
 } from "./sessions.ts";
 
-/**
- * Seconds within which the client that used a refresh token may send it again. It receives the same answer.
- */
+/** Seconds within which a client may send a used refresh token again. It receives the same answer. */
 export const REPEAT_SECONDS = 10;
 
 const answer = z.object({ expires_at: z.iso.datetime().describe("End of the new session") });
 
 type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Logger };
 
-/** A refresh request: the token's hash, the tokens that replace it, and the client that sent it. */
 type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
 /**
  * `POST /v1/auth/refresh`: creates the next session of the family, with a new refresh and CSRF token. The
  * previous session ends immediately.
  *
- * The call needs only the refresh cookie, because the session that it renews has usually expired. First, the
- * CSRF header is checked against that session. If it does not match, nothing changes, and the token does not
- * count as used.
+ * Needs the refresh cookie and the CSRF token of the session that it renews. That session itself has usually
+ * expired. If the CSRF token does not match, nothing changes, and the refresh token does not count as used.
  *
  * The same token from the same network and user agent within 10 seconds comes from a second tab, or from a
- * client that lost the answer. It receives exactly the same cookies, so it does not matter which answer a
- * browser keeps. Such repetitions are logged, at most 60 a minute for an account.
+ * client that lost the answer. It receives exactly the same cookies.
  *
- * Any other second use means that two parties have the token, and one of them stole it. Nobody can tell which
- * party is the thief. So the family ends, and both must sign in again.
+ * Any other second use means that two parties have the token. Nobody can tell which of them is the thief, so
+ * the family ends, and both must sign in again.
  */
 export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   const logs = { log, tellRepeat: createPacedLines("info", { log, clock }) };
@@ -77,10 +72,7 @@ export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   });
 }
 
-/**
- * Refreshes the session, repeats the earlier answer, or ends a family whose token was reused. Locks the
- * session's row first, so only one of several concurrent refreshes counts as the first use.
- */
+/** Locks the session's row first, so only one of several concurrent refreshes counts as the first use. */
 async function refreshOnce(
   tx: Transaction,
   presented: Presented,
@@ -115,8 +107,8 @@ async function refreshOnce(
 }
 
 /**
- * Returns the answer to the first use of the token if this request repeats that use. Otherwise, or if the
- * session from the first use was refreshed since then, returns `undefined`.
+ * Returns `undefined` if this is no repetition, or if the session from the first use was refreshed since
+ * then.
  */
 async function repeatedAnswer(
   tx: Transaction,

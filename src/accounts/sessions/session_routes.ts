@@ -105,7 +105,6 @@ async function findMemberships(db: Database, accountId: string) {
   }));
 }
 
-/** Returns the level of a balance, or null if the account has no balance. */
 function levelOf({
   balance_micro_usd,
   low_at_micro_usd,
@@ -121,10 +120,7 @@ const signOutBody = z
   .default({ everywhere: false });
 const signOutAnswer = z.object({ status: z.literal("signed_out") });
 
-/**
- * `POST /v1/auth/logout`: ends the session's family, or all families of the account, immediately and
- * permanently.
- */
+/** `POST /v1/auth/logout`: permanently ends the session's family, or all families of the account. */
 export function logoutRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "logout",

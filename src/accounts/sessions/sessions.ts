@@ -23,10 +23,7 @@ function digest(text: string): Buffer {
   return hash("sha256", text, "buffer");
 }
 
-/**
- * The three secrets of a session. They exist only in this process and in the browser. The database stores
- * their SHA-256 hashes.
- */
+/** The three secrets of a session. The database stores only their SHA-256 hashes. */
 export type Tokens = { sessionToken: string; refreshToken: string; csrfToken: string };
 
 /** Creates session tokens. */
@@ -34,21 +31,15 @@ export type SessionTokens = {
   /** Returns random tokens for a sign-in. */
   first(): Tokens;
   /**
-   * Returns the tokens that replace a refresh token. The same refresh token always gives the same tokens, so
-   * two answers to one refresh token agree. Nobody can derive them without the service's key.
+   * Returns the tokens that replace a refresh token: always the same, so two answers to one refresh token
+   * agree. Nobody can derive them without the service's key.
    */
   next(refreshToken: string): Tokens;
-  /**
-   * Returns a keyed hash of a client's network and user agent. A repeated refresh must come from the same
-   * client.
-   */
+  /** Returns a keyed hash of a client's network and user agent. */
   client(ip: string, userAgent: string | undefined): Buffer;
 };
 
-/**
- * Creates tokens with a separate key, derived from the 32-byte sealing key. So all replicas create the same
- * tokens.
- */
+/** Creates tokens with a key derived from the 32-byte sealing key, so all replicas create the same tokens. */
 export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
   const key = Buffer.from(hkdfSync("sha256", sealingKey, "", "deputize session tokens v1", 32));
   const mac = (...parts: string[]) => createHmac("sha256", key).update(JSON.stringify(parts)).digest();
@@ -67,10 +58,7 @@ export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
   };
 }
 
-/**
- * Seconds for which a session is valid (specification §5: 15 minutes). A session of exactly this age has
- * expired.
- */
+/** Seconds for which a session is valid (specification §5). At exactly this age, it has expired. */
 const SESSION_SECONDS = 15 * 60;
 /** Seconds for which a refresh token is valid: 30 days from the sign-in or refresh that created it. */
 export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
@@ -79,9 +67,8 @@ export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 export type IssuedSession = Tokens & { expiresAt: Date };
 
 /**
- * A person's live session, with their role in their own account. `other` is the account `actFor` with the
- * person's role there, or `null` if they are not a member of that account. `csrfHash` is the SHA-256 of the
- * session's CSRF token.
+ * A person's live session, with their role in their own account. `other` is the account `actFor`, or `null`
+ * if the person is not a member of it. `csrfHash` is the SHA-256 of the session's CSRF token.
  */
 export type LiveSession = Pick<SessionCaller, "sessionId" | "familyId" | "onboardingStep"> & {
   own: { accountId: string; email: string; organization: boolean; role: MemberRole | null };
@@ -95,8 +82,7 @@ export function hashToken(token: string): Buffer {
 }
 
 /**
- * Starts a family of sessions when a person signs in. All sessions from later refreshes belong to the family
- * and end with it.
+ * Starts a person's session family at sign-in. Sessions from later refreshes belong to it and end with it.
  */
 export async function startFamily(
   tx: Transaction,
@@ -132,9 +118,8 @@ export async function startSession(
 }
 
 /**
- * Returns a function that finds the live session of a token. The session was created less than 15 minutes ago
- * and not refreshed since, and its family has not ended. One query reads the session, the onboarding step and
- * the membership in the account `actFor`, so all are current.
+ * Returns a function that finds a token's live session: not expired, not refreshed, its family not ended. One
+ * query reads the session, the onboarding step and the membership in `actFor`, so all are current.
  */
 export function createFindSession({ db, clock }: { db: Database; clock: Clock }) {
   return async (token: string, actFor?: string): Promise<LiveSession | undefined> => {
@@ -180,7 +165,7 @@ export function createFindSession({ db, clock }: { db: Database; clock: Clock })
 
 /**
  * Returns the cookies of a session. The CSRF cookie lives as long as the refresh token, because a refresh
- * needs both. So a browser that was closed for an hour can continue without a new code.
+ * needs both.
  */
 export function sessionCookies(session: IssuedSession): CookieChange[] {
   return [

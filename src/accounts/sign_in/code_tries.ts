@@ -3,8 +3,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { CODE_TRIES } from "./codes.ts";
 
 /**
- * A code that a caller sent, as hashes. `clientHash` identifies the browser. It is `null` if the call had no
- * cookie.
+ * A code that a caller sent, as hashes. `clientHash` is the browser's, or `null` if the call had no cookie.
  */
 export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash: Buffer | null };
 
@@ -13,8 +12,8 @@ export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | 
 
 /**
  * Checks a six-digit code. Counts the try before comparing the code, so concurrent tries cannot exceed the
- * limit. Compares the code with the browser's own code if it has one, otherwise with the code that is valid
- * without a cookie. `whose` selects which of the two codes this call may try.
+ * limit. A browser that has its own code can try only that one, any other only the code that is valid without
+ * a cookie. `whose` selects which of the two codes this call may try.
  *
  * Returns the code if it is correct, and "wrong" if it differs from the valid code. Returns `undefined` if
  * there is no code to compare with: none exists, it is older than 10 minutes, or it was tried too often.
@@ -46,10 +45,7 @@ export async function tryDigits(
   return { mailId: tried.mail_id, tried: `${whose}_tries` };
 }
 
-/**
- * Returns the valid link code of an address, for any browser. Nobody can guess a link code, so tries are not
- * counted.
- */
+/** Returns an address's valid link code, for any browser. Nobody can guess it, so tries are not counted. */
 export async function findLink(
   db: Database,
   { addressHash, codeHash }: Pick<PresentedCode, "addressHash" | "codeHash">,
@@ -65,8 +61,8 @@ export async function findLink(
 }
 
 /**
- * Spends a code. Its email and this try no longer count against the limits. Returns false if the code was
- * spent or replaced in the meantime.
+ * Spends a code, so that its email and this try no longer count against the limits. Returns false if the code
+ * was spent or replaced in the meantime.
  */
 export async function spendCode(tx: Transaction, { mailId, tried }: RightCode, now: Date): Promise<boolean> {
   const spent = await tx("sign_in_mails")

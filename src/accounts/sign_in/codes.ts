@@ -10,10 +10,7 @@ export const LINK_SECONDS = 60 * 60;
 /** The form of a sign-in code in a call: six digits, or the 32 hex digits of a link code. */
 export const CODE_FORM = /^([0-9]{6}|[0-9a-f]{32})$/;
 
-/**
- * Keyed hashes of addresses, codes and cookies. Because only hashes are stored, the database reveals neither
- * addresses nor codes.
- */
+/** Keyed hashes of addresses, codes and cookies. The database stores only these hashes. */
 export type CodeHashes = {
   address(email: string): Buffer;
   code(email: string, code: string): Buffer;
@@ -76,7 +73,7 @@ export type AddressHistory = {
  * Decides what the next email to an address contains: six digits while no limit is reached, otherwise a link,
  * and no email while a recent link is waiting.
  *
- * The tries of a code are reserved when its email is sent. So one client's wrong codes never use up another
+ * A code's tries are reserved when its email is sent. So one client's wrong codes never use up another
  * client's tries, and the limits hold whatever is tried.
  */
 export function nextMail(

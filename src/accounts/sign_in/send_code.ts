@@ -38,14 +38,13 @@ const answer = z.object({
 /**
  * `POST /v1/auth/email/send-code`. The answer never depends on whether the address has an account.
  *
- * A code becomes valid when the mail server accepts its email. If sending fails, nothing changes, and the
- * earlier code remains valid. If the server may have accepted the email, the email counts and its code is
- * valid, because such an email usually arrives. The caller still receives an error.
+ * A code becomes valid when the mail server accepts its email. It also becomes valid if the server may have
+ * accepted the email, although the caller receives an error. If sending fails, the earlier code remains
+ * valid.
  *
- * The sign-in cookie binds a code to its browser: codes that others request neither replace the code nor use
- * it up. Above the address's limits, the email contains a long link code. While such a code is waiting, no
- * further email is sent, but the answer is the same. So requests by others never prevent anyone from
- * receiving a code.
+ * Requests by others never prevent anyone from receiving a code. The sign-in cookie binds a code to its
+ * browser. Above the address's limits, the email contains a long link code. While such a code is waiting, no
+ * further email is sent, but the answer is the same.
  */
 export function sendCodeRoute(deps: SendCodeDeps): Route {
   const { db, clock, rates, bounds, hashes } = deps;

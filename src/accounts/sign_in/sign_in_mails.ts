@@ -23,28 +23,18 @@ export const HISTORY_SECONDS = 30 * DAY;
 const CLIENT_SECONDS = 15 * MINUTE;
 /** Seconds after an email with a link in which no other email is sent. */
 const LINK_PAUSE_SECONDS = 30 * MINUTE;
-/**
- * Seconds for which a planned email with a link counts as sent. Sending takes less time, so an older plan was
- * never sent.
- */
+/** Seconds for which a planned link counts as sent. Sending takes less, so an older plan was never sent. */
 const MAILING_SECONDS = MINUTE;
 
-/**
- * The browser that requests a code, identified by its cookie. `anonymous` is true if the browser sent no
- * cookie and received a new one.
- */
+/** A browser, identified by its cookie. `anonymous`: it sent no cookie and received a new one. */
 type CodeClient = { cookie: string; anonymous: boolean };
 
-/**
- * An email that may be sent now. It counts against the limits immediately. Its code becomes valid with {@link
- * noteMailed}.
- */
+/** An email that counts against the limits immediately. Its code becomes valid with {@link noteMailed}. */
 export type PlannedMail = { mailId: string; kind: "digits" | "link"; code: string };
 
 /**
- * Plans the next email with a code to an address. Returns `undefined` if a recent link is waiting, or if a
- * link was planned within the last minute. Concurrent calls for one address run one after the other, so each
- * call sees the earlier plans.
+ * Plans the next email with a code to an address. Returns `undefined` if a link is waiting or being sent.
+ * Concurrent calls for one address run one after the other, so each call sees the earlier plans.
  */
 export async function planMail(
   db: Database,
@@ -80,10 +70,9 @@ export async function planMail(
 }
 
 /**
- * Makes a code valid after the server accepted its email, or may have accepted it. A six-digit code replaces
- * the earlier code of the same browser. If the browser had no cookie, it also replaces the code that is valid
- * without a cookie. It replaces no other code. A link code replaces nothing. Returns whether it replaced a
- * code that could still be used.
+ * Makes a code valid. A six-digit code replaces the earlier code of the same browser. If the browser had no
+ * cookie, it also replaces the code that is valid without a cookie. A link code replaces nothing. Returns
+ * whether it replaced a code that could still be used.
  */
 export async function noteMailed(db: Database, mailId: string, now: Date): Promise<{ resent: boolean }> {
   return db.transaction(async (tx) => {
@@ -146,10 +135,7 @@ export async function planNotice(
   });
 }
 
-/**
- * Counts valid or planned emails that no server has accepted yet, and returns when the server last accepted
- * one.
- */
+/** Counts unexpired emails that no server has accepted, and returns when a server last accepted one. */
 export async function readMailsUnderWay(
   db: Database,
   now: Date,
@@ -201,10 +187,7 @@ async function readHistory(tx: Transaction, asked: Asked, now: Date): Promise<Ad
 /** Seconds for which the sign-in cookie identifies a browser, counted from its last code. */
 const SIGN_IN_SECONDS = 30 * 24 * 60 * 60;
 
-/**
- * Returns the browser that requests a code, with its cookie. Creates a new cookie if the call has none or a
- * malformed one.
- */
+/** Returns the browser that requests a code. It gets a new cookie if its cookie is missing or malformed. */
 export function codeClient(cookie: string | undefined): CodeClient {
   const known = knownCookie(cookie);
   return known === undefined
@@ -213,8 +196,7 @@ export function codeClient(cookie: string | undefined): CodeClient {
 }
 
 /**
- * Returns the sign-in cookie's value if it is well-formed, otherwise `undefined`. The cookie proves nothing.
- * It only separates the codes of different browsers.
+ * Returns the sign-in cookie's value if it is well-formed. It proves nothing, and only separates browsers.
  */
 export function knownCookie(cookie: string | undefined): string | undefined {
   return cookie !== undefined && /^[A-Za-z0-9_-]{43}$/.test(cookie) ? cookie : undefined;

@@ -22,9 +22,8 @@ export function digitsMail(email: string, code: string): Mail {
 }
 
 /**
- * Returns the email with a link code. With `signInUrl`, it contains a link to that page with the code after
- * `#`, which browsers do not send. Opening the link does not sign anyone in, so a program that follows links
- * in emails does not use up the code.
+ * Returns the email with a link code. If it contains a link, the code is after `#`, which browsers do not
+ * send. Opening the link does not sign anyone in, so a program that follows links does not use up the code.
  */
 export function linkMail(email: string, code: string, signInUrl: string | undefined): Mail {
   const link = signInUrl === undefined ? [] : ["", "Or open this link:", "", `${signInUrl}#code=${code}`];
@@ -44,7 +43,6 @@ export function linkMail(email: string, code: string, signInUrl: string | undefi
   };
 }
 
-/** Returns the email that reports repeated failures to an address. */
 function noticeMail(email: string, tries: number): Mail {
   return {
     to: email,

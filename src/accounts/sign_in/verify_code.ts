@@ -35,8 +35,7 @@ type VerifyCodeDeps = FailureNotice & {
 
 /**
  * `POST /v1/auth/email/verify-code`: signs in. The first sign-in also opens the account. One transaction
- * spends the code, opens the account and creates the session. Repeated wrong codes are reported to the
- * address by email.
+ * spends the code, opens the account and creates the session.
  */
 export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
   const { db, clock, rates, hashes, tokens } = deps;
@@ -79,9 +78,8 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
 }
 
 /**
- * Returns the code if it is correct. A try of the browser's own code counts only against that code's limit,
- * so nobody in the same network can prevent the browser from signing in. Every other try counts against the
- * network's limit first.
+ * A try of the browser's own code counts only against that code's limit, so nobody in the same network can
+ * prevent the browser from signing in. Every other try counts against the network's limit first.
  */
 async function findRight(
   { db, rates }: Pick<VerifyCodeDeps, "db" | "rates">,
@@ -99,10 +97,7 @@ async function findRight(
 
 type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;
 
-/**
- * Returns the account of an address, and opens an account if the address has none. Two concurrent first
- * sign-ins get the same account.
- */
+/** Opens an account if the address has none. Two concurrent first sign-ins get the same account. */
 async function openAccount(tx: Transaction, email: string, now: Date): Promise<OpenAccount> {
   await tx("accounts")
     .insert({ account_id: newId(), email, onboarding_step: "profile", created_at: now })

@@ -66,10 +66,7 @@ export function listAccountAgentsRoute({ db, clock }: Deps): Route {
   });
 }
 
-/**
- * `GET /v1/service/agents/{agent_id}`: returns an agent, deleted or not. `disabled_at` is the time of its
- * deletion.
- */
+/** `GET /v1/service/agents/{agent_id}`: returns an agent. If it is deleted, `disabled_at` is the time. */
 export function getAccountAgentRoute({ db, clock }: Deps): Route {
   return route({
     id: "get_account_agent",

@@ -51,9 +51,7 @@ export function createAgentRoute(deps: Deps): Route {
   });
 }
 
-/**
- * `GET /v1/service/connections/{connection_id}/agents`: lists the agents that are not deleted, newest first.
- */
+/** `GET …/connections/{connection_id}/agents`: lists the agents that are not deleted, newest first. */
 export function listAgentsRoute({ db }: Deps): Route {
   return route({
     id: "list_agents",
@@ -76,8 +74,8 @@ export function listAgentsRoute({ db }: Deps): Route {
 }
 
 /**
- * `GET /v1/service/connections/{connection_id}/agents/{agent_id}`: returns an agent, deleted or not.
- * `disabled_at` is the time of its deletion.
+ * `GET …/connections/{connection_id}/agents/{agent_id}`: returns an agent. If it is deleted, `disabled_at` is
+ * the time.
  */
 export function getAgentRoute({ db }: Deps): Route {
   return route({
@@ -123,8 +121,8 @@ export function deleteAgentRoute(deps: Deps): Route {
 }
 
 /**
- * Returns the id of a connection that the caller may use. An API key may use only its own connection. A
- * user may use any live connection of their account. Throws `not_found` for all other connections.
+ * An API key may use only its own connection, and a user any live connection of their account. Throws
+ * `not_found`.
  */
 async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
   if (caller.connectionId === null) {

@@ -15,8 +15,7 @@ import { findConnection, type LivePlatform, lockConnection } from "../platform_r
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
 /**
- * Returns the connection's agent with this id, disabled or not. Throws `not_found` if the agent belongs to
- * another connection or does not exist.
+ * Returns the connection's agent with this id, deleted or not. Throws `not_found` if the connection has none.
  */
 export async function findAgent(
   db: Database | Transaction,
@@ -30,9 +29,9 @@ export async function findAgent(
 }
 
 /**
- * Input for creating an agent. `attemptKey` identifies the attempt. After a crash or a lost answer, a retry
- * with the same key finds the vault key of the first attempt. `externalId` and `objectName` identify the
- * Kubernetes object that declares the agent. `check` throws if the object may no longer declare it.
+ * `attemptKey` identifies the attempt: a retry with the same key finds the vault key of the first attempt.
+ * `externalId` and `objectName` identify the Kubernetes object that declares the agent. `check` throws if the
+ * object may no longer declare it.
  */
 export type NewAgent = {
   accountId: string;
@@ -56,9 +55,9 @@ export type CreateAgentDeps = {
 type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
- * Creates a custodial agent. The vault creates and keeps the agent's hybrid key under the platform's
- * ceiling. The id of that key becomes the agent's id. A key without a database row is useless. Throws
- * `not_found`, `external_conflict`, `VaultUnavailable`, `VaultRefused`.
+ * Creates a custodial agent. The vault creates and keeps its hybrid key under the platform's ceiling. The
+ * key's id becomes the agent's id. Throws `not_found`, `external_conflict`, `VaultUnavailable`,
+ * `VaultRefused`.
  */
 export async function createAgent(deps: CreateAgentDeps, newAgent: NewAgent): Promise<AgentRow> {
   const platform = await findConnection(deps.db, newAgent.accountId, newAgent.connectionId);
@@ -131,9 +130,8 @@ const REASON = "agent deleted";
 
 /**
  * Deletes an agent permanently. Revokes its certificates, emits one `delegation.revoked` for each, and
- * withdraws its pending requests. The vault disables its key afterwards. If the vault is unavailable, the
- * deletion is still valid. Returns the time of the deletion; a repeated call returns the same time. Throws
- * `not_found`.
+ * withdraws its pending requests. The deletion is valid even while the vault, which then disables the key, is
+ * unavailable. Returns the time of the deletion, also when repeated. Throws `not_found`.
  */
 export async function deleteAgent(
   deps: VaultSyncDeps & { secretBox: SecretBox; clock: Clock },

@@ -13,9 +13,8 @@ const form = new RegExp(
 export type NewApiKey = { apiKey: string; prefix: string; hash: Buffer };
 
 /**
- * Creates `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret has 256 bits. The checksum is the
- * CRC-32 of everything before its `_`. So scanners and the server can recognize a typo, or a string that is
- * not a key, without a lookup.
+ * Creates `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret has 256 bits. The checksum, the
+ * CRC-32 of everything before its `_`, lets scanners and the server recognize a typo without a lookup.
  */
 export function newApiKey(): NewApiKey {
   const prefix = `dpz_${randomText(PREFIX_LENGTH)}`;
@@ -52,8 +51,7 @@ function checksumOf(text: string): string {
 }
 
 /**
- * Returns the encryption context of the column `connections.undelivered_sealed`. The column contains an API
- * key that the operator has not stored yet.
+ * Encryption context of `connections.undelivered_sealed`: an API key that the operator has not stored yet.
  */
 export function undeliveredContext(connectionId: string): string {
   return `connections.undelivered:${connectionId}`;

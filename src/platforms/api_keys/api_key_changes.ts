@@ -3,14 +3,13 @@ import { Client } from "pg";
 import { backoff } from "../../concurrency/backoff.ts";
 
 const CHANNEL = "api_keys";
-/** Delays before a reconnect, in milliseconds. */
+/** Delays before reconnecting, in milliseconds. */
 const DELAY = { base: 100, cap: 5_000, jitter: [0.75, 1.25] } as const;
 const HEARTBEAT_MS = 2_000;
 const ANSWER_WITHIN_MS = 2_000;
 
 /**
- * Callbacks of a listener. `onListening`: from now on, changes are reported. `onChange`: a key changed.
- * `onInterrupted`: the listener may have missed changes.
+ * `onListening`: from now on, `onChange` receives each changed key. `onInterrupted`: changes may be missed.
  */
 export type ApiKeyChangeHandler = {
   onListening(): void;
@@ -22,9 +21,8 @@ export type ApiKeyChangeHandler = {
 export type ApiKeyChanges = { close(): Promise<void> };
 
 /**
- * Listens for committed changes of API keys on a dedicated database connection. Reconnects with growing
- * delays until it is closed. A connection that no longer answers counts as lost. Faults are passed to
- * `onError`, never thrown.
+ * Listens for committed changes of API keys on a dedicated database connection, and reconnects until it is
+ * closed. A connection that no longer answers counts as lost. Passes faults to `onError`, never throws.
  */
 export function listenForApiKeyChanges(
   { url, onError }: { url: string; onError: (error: Error) => void },
@@ -62,9 +60,7 @@ async function keepListening(
   }
 }
 
-/**
- * Listens until `closing` aborts. Rejects if the connection cannot be opened, is lost or no longer answers.
- */
+/** Rejects if the connection cannot be opened, is lost or no longer answers. */
 async function listenOnce(
   url: string,
   handler: ApiKeyChangeHandler,

@@ -7,22 +7,17 @@ import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
 import { listenForApiKeyChanges } from "./api_key_changes.ts";
 
 const REMEMBERED_SECONDS = 5;
-/** How long before its cache entry expires a key in use is read again. So no call waits for that read. */
+/** A key in use is read again this long before its cache entry expires, so no call waits for that read. */
 const RENEWED_BEFORE_SECONDS = 2;
 const REMEMBERED_KEYS = 10_000;
-/**
- * How many seconds other calls may join a running lookup. The limit keeps a hanging lookup from delaying
- * all of them.
- */
+/** Calls join a running lookup for so many seconds, so a hanging lookup does not delay all of them. */
 const JOINED_SECONDS = 0.25;
 
 type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller };
-/** When a key should be read again, and when its cache entry expires. */
 type Times = { renewAt: Date; until: Date };
 type Remembered = Times & { key: KnownKey };
 /**
- * A running lookup. `changeCount` is the change counter at its start, or `undefined` if nobody was
- * listening for changes.
+ * `changeCount`: the counter at the lookup's start, or `undefined` if no change notifications arrived then.
  */
 type LookUp = Times & {
   joinedUntil: Date;
@@ -33,9 +28,8 @@ type LookUp = Times & {
 /** Finds the caller behind an API key. */
 export type ApiKeyFinder = {
   /**
-   * Returns the connection that a presented key belongs to. Returns `undefined` for a string that is not a
-   * key, an unknown key, a wrong secret, a retired key or a removed connection. Rejects if the database is
-   * unavailable and the key is not cached.
+   * Returns `undefined` for a malformed or unknown key, a wrong secret, a retired key or a removed
+   * connection. Rejects if the database is unavailable and the key is not cached.
    */
   find(presented: string): Promise<ApiKeyCaller | undefined>;
   /** Drops keys that this process has just changed and committed, without waiting for the notification. */
@@ -44,11 +38,13 @@ export type ApiKeyFinder = {
 };
 
 /**
- * Creates a finder that looks keys up by prefix and compares their SHA-256 in constant time. It caches a
- * key for up to 5 seconds, but only while it receives change notifications. A change notification removes
- * the changed key from the cache immediately. Concurrent calls with the same key share a lookup. If the
- * shared lookup fails, or a change arrives before it completes, each call that joined it looks the key up
- * once more. `url` is the database URL for the listening connection.
+ * Creates a finder that looks keys up by prefix and compares their SHA-256 in constant time. It caches a key
+ * for up to 5 seconds, but only while it receives change notifications, which remove the changed key
+ * immediately.
+ *
+ * Concurrent calls with the same key share a lookup. If the shared lookup fails, or a change arrives before
+ * it completes, each call that joined it looks the key up once more. `url` is the database URL for the
+ * listening connection.
  */
 export function createApiKeyFinder(deps: {
   db: Database;
@@ -86,7 +82,7 @@ export function createApiKeyFinder(deps: {
     const now = clock.now();
     const known = remembered.get(prefix);
     if (known === undefined || now >= known.until) return lookUp(prefix, now);
-    // The lookup caches its result. If it fails, the current cache entry simply expires.
+    // If the lookup fails, the current cache entry simply expires.
     if (now >= known.renewAt && !lookUps.has(prefix)) begin(prefix, now).key.catch(() => {});
     return known.key;
   }

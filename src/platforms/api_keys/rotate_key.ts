@@ -6,15 +6,10 @@ import { findConnection, type LivePlatform, lockConnection } from "../platform_r
 import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
-/**
- * The rotation of a connection's key. Every earlier key remains valid for at most `graceSeconds` (0–86400).
- */
+/** Every earlier key of the connection remains valid for at most `graceSeconds` (0–86400). */
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
 
-/**
- * Dependencies of retiring API keys. This process stops accepting the retired keys before it answers the
- * call.
- */
+/** Dependencies of retiring API keys. */
 export type RetireDeps = {
   db: Database;
   secretBox: SecretBox;
@@ -26,8 +21,8 @@ export type RetireDeps = {
 export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
 
 /**
- * Replaces a connection's API key and emits `connection.key_rotated`. For a platform that the operator
- * declared, the new key is kept encrypted until the operator has stored it. Throws `not_found`.
+ * Replaces a connection's API key and emits `connection.key_rotated`. The new key of a platform that the
+ * operator declared is kept encrypted until the operator has stored it. Throws `not_found`.
  */
 export async function rotateKey(
   { db, secretBox, clock, apiKeys }: RetireDeps,
@@ -43,10 +38,7 @@ export async function rotateKey(
   return rotated;
 }
 
-/**
- * Ends the replaced keys that are still valid, but not the current key. Returns the prefixes of the ended
- * keys. Throws `not_found`.
- */
+/** Ends the replaced keys that are still valid and returns their prefixes. Throws `not_found`. */
 export async function endFormerKeys(
   { db, clock, apiKeys }: Omit<RetireDeps, "secretBox">,
   accountId: string,
@@ -68,9 +60,9 @@ export async function endFormerKeys(
 }
 
 /**
- * Rotates a key as {@link rotateKey} does, inside a transaction that holds the connection's lock. Returns
- * the new key and the prefixes of all keys whose expiry changed. After the commit, the caller must remove
- * these prefixes from the finder's cache.
+ * Rotates a key as {@link rotateKey} does, in a transaction that holds the connection's lock. `retired` has
+ * the prefixes of all keys whose expiry changed. After the commit, the caller must remove them from the
+ * finder's cache.
  */
 export async function replaceKey(
   tx: Transaction,
@@ -104,9 +96,8 @@ export async function replaceKey(
 }
 
 /**
- * Makes every key of a connection expire at `end` or earlier. Keys that expire earlier keep their expiry.
- * Returns the prefixes of the changed keys. After the commit, the caller must remove these prefixes from
- * the finder's cache.
+ * Makes every key of a connection expire at `end` or earlier. Returns the prefixes of the changed keys. After
+ * the commit, the caller must remove these prefixes from the finder's cache.
  */
 export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<string[]> {
   const retired = await tx("api_keys")

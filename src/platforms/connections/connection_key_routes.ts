@@ -7,7 +7,6 @@ import { endFormerKeys, type RetireDeps } from "../api_keys/rotate_key.ts";
 import { platformAnswer, showDeclaredBy } from "../platform_answers.ts";
 import { findConnection } from "../platform_record.ts";
 
-/** How long an expired key is still listed. */
 const SHOWN_SECONDS = 7 * 24 * 3600;
 const MAX_KEYS = 100;
 
@@ -43,10 +42,7 @@ const answer = platformAnswer
 /** A connection, as the API returns it. */
 export type ConnectionAnswer = z.infer<typeof answer>;
 
-/**
- * `GET /v1/service/connections/{connection_id}`: returns a connection with the prefix and expiry of each
- * API key.
- */
+/** `GET /v1/service/connections/{connection_id}`: a connection, with each API key's prefix and expiry. */
 export function getConnectionRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "get_connection",

@@ -10,7 +10,7 @@ import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from
 
 type Deps = { db: Database; clock: Clock };
 
-/** An object that is not registered yet, as it was declared. */
+/** An object that is not registered yet. */
 type Newcomer = {
   binding: NamespaceBindingRow;
   externalId: string;
@@ -19,19 +19,16 @@ type Newcomer = {
   surfaceType: string;
   allowedScopes: readonly string[];
   adopt?: string | undefined;
-  /**
-   * Throws if the account no longer accepts the namespace. Otherwise, the acceptance remains until the
-   * transaction ends.
-   */
+  /** Throws unless the account accepts the namespace, which then cannot end before the transaction does. */
   check(tx: Transaction): Promise<void>;
 };
 
 /**
- * Assigns a platform to an object that is not registered yet, in one transaction or not at all. With
- * `adopt`, this is the platform that the object names, if the platform's owner has confirmed the adoption.
- * Without `adopt`, it is the platform that a deleted object of the same name left behind. If there is none,
- * the caller registers a new platform. Throws what `check` throws, `adoption_not_confirmed`,
- * `external_conflict`, `invalid_scopes`, `ceiling_widened`.
+ * Assigns a platform to an object that is not registered yet. With `adopt`, this is the platform that the
+ * object names, if the platform's owner has confirmed the adoption. Without `adopt`, it is the platform that
+ * a deleted object of the same name left behind. If there is none, the caller registers a new platform.
+ * Throws what `check` throws, `adoption_not_confirmed`, `external_conflict`, `invalid_scopes`,
+ * `ceiling_widened`.
  */
 export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<void> {
   if (newcomer.adopt !== undefined) return takeOver(deps, newcomer, newcomer.adopt);
@@ -81,10 +78,7 @@ async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: str
   });
 }
 
-/**
- * Returns whether an object with the same name, namespace and cluster declared the platform before. In that
- * case, the owner need not confirm.
- */
+/** If the same name, namespace and cluster declared the platform before, its owner need not confirm. */
 function isLeftBehind(platform: PlatformRow, { clusterId, object }: Newcomer): boolean {
   return (
     platform.external_id?.startsWith(`${clusterId}.`) === true &&
@@ -108,9 +102,8 @@ const keyOf = ({ binding: { account_id, cluster_id }, object }: Declared) => ({
 const KEY = ["account_id", "cluster_id", "namespace", "name"];
 
 /**
- * Records the ceiling of an object's platform before the platform is registered. The ceiling may only
- * shrink. This holds even if the object is deleted and recreated, no matter who narrowed the ceiling. The
- * record is deleted together with the acceptance of the namespace. Throws `invalid_scopes`,
+ * The ceiling may only shrink, even if the object is deleted and recreated, and no matter who narrowed it.
+ * The record is deleted together with the acceptance of the namespace. Throws `invalid_scopes`,
  * `ceiling_widened`.
  */
 async function noteCeiling(db: Database, declared: Declared, scopes: readonly string[]): Promise<void> {
@@ -128,7 +121,6 @@ async function noteCeiling(db: Database, declared: Declared, scopes: readonly st
   });
 }
 
-/** Records the current ceiling of an object's platform, and replaces any earlier record. */
 async function keepCeiling(
   db: Database | Transaction,
   declared: Declared,
@@ -141,8 +133,8 @@ async function keepCeiling(
 }
 
 /**
- * Returns the ceiling of the object's most recently removed platform. The owner may have narrowed that
- * ceiling in the account. Ignores platforms that were removed before the namespace was accepted.
+ * Returns the ceiling of the object's most recently removed platform, which the owner may have narrowed.
+ * Ignores platforms that were removed before the namespace was accepted.
  */
 async function lastCeiling(
   tx: Transaction,

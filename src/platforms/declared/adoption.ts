@@ -4,10 +4,10 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 
-/** A platform or an agent of an account. */
+/** A platform or an agent that an object may take over. */
 export type Adopted = { accountId: string; kind: AdoptionRow["kind"]; id: string };
 
-/** The object that takes over a platform or an agent, with its namespace, name and cluster. */
+/** The object that takes over a platform or an agent. */
 export type Adopter = { clusterId: string; object: ObjectPlace };
 
 type Deps = { db: Database; clock: Clock };
@@ -16,9 +16,8 @@ const keyOf = ({ accountId, kind, id }: Adopted) => ({ account_id: accountId, ki
 const placeOf = ({ clusterId, object }: Adopter) => ({ cluster_id: clusterId, ...object });
 
 /**
- * Records the owner's confirmation that an object may take over a platform or an agent, once. A later
- * confirmation replaces an earlier one. The caller must check that the platform or agent belongs to the
- * account.
+ * Records the owner's confirmation that an object may take over a platform or an agent, once. Replaces an
+ * earlier confirmation. The caller must check that the platform or agent belongs to the account.
  */
 export async function confirmAdoption(
   { db, clock }: Deps,
@@ -49,8 +48,8 @@ export async function useConfirmation(tx: Transaction, adopted: Adopted, adopter
 }
 
 /**
- * Returns the error for an object that may not take over a platform or an agent. The error does not reveal
- * whether that platform or agent exists.
+ * Returns the error for an object that may not take over a platform or an agent. It does not reveal whether
+ * that platform or agent exists.
  */
 export function notConfirmed({ kind, id }: Pick<Adopted, "kind" | "id">, adopter: Adopter): ApiError {
   const { clusterId, object } = adopter;
@@ -70,8 +69,8 @@ export async function noteTakenOver(tx: Transaction, former: string | null, now:
 }
 
 /**
- * Throws `external_conflict` for an object whose platform or agent was taken over. Such an object must not
- * register another platform or agent.
+ * Throws `external_conflict` for an object whose platform or agent was taken over: it must not register
+ * another.
  */
 export async function requireNotReleased(db: Database | Transaction, externalId: string): Promise<void> {
   const released = await db("released_objects").where({ external_id: externalId }).first("external_id");

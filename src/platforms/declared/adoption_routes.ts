@@ -24,10 +24,7 @@ const waiting = z.object({ adoption: confirmed.nullable() });
 export type AdoptionAnswer = z.infer<typeof waiting>;
 const withdrawn = z.object({ confirmed: z.literal(false) });
 
-/**
- * Returns the routes with which an account's owner decides which cluster objects may take over a platform
- * or an agent.
- */
+/** Returns the routes that decide which cluster objects may take over a platform or an agent. */
 export function adoptionRoutes(deps: Deps): Route[] {
   return [
     getRoute(deps, PLATFORM),
@@ -39,10 +36,7 @@ export function adoptionRoutes(deps: Deps): Route[] {
   ];
 }
 
-/**
- * A kind of resource that a cluster object may take over: platforms or agents. `own` finds the resource in
- * the account by the path parameters.
- */
+/** `own` finds the platform or agent of the path in the account. Throws `not_found` if it is not live. */
 type Target<P> = {
   noun: Adopted["kind"];
   path: string;
@@ -115,7 +109,6 @@ const PLATFORM: Target<{ platform_id: string }> = {
   path: "/v1/service/platforms/{platform_id}/adoption",
   params: z.object({ platform_id: idText }),
   confirms: "Let a Platform of a cluster take over this platform, with its secrets",
-  /** Throws `not_found` if the platform is removed, belongs to another account or does not exist. */
   async own(db, accountId, params) {
     const { platform_id } = await findPlatform(db, accountId, params.platform_id);
     return { accountId, kind: "platform", id: platform_id };
@@ -127,7 +120,6 @@ const AGENT: Target<{ connection_id: string; agent_id: string }> = {
   path: "/v1/service/connections/{connection_id}/agents/{agent_id}/adoption",
   params: z.object({ connection_id: idText, agent_id: idText }),
   confirms: "Let an Agent of a cluster take over this agent",
-  /** Throws `not_found` if the agent is deleted, belongs to another account or does not exist. */
   async own(db, accountId, { connection_id, agent_id }) {
     await findConnection(db, accountId, connection_id);
     const agent = await findAgent(db, connection_id, agent_id);

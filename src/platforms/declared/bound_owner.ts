@@ -8,12 +8,12 @@ import { named } from "../../input/ceiling.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findOwner, type Owner } from "../account_owner.ts";
 
-/** An account that a namespace acts for, and the limits that the account's owner set for the namespace. */
+/** An account that a namespace acts for, and the limits that its owner set for the namespace. */
 export type BoundOwner = { owner: Owner; binding: NamespaceBindingRow };
 
 /**
- * Returns the account with this address, if its owner has accepted the namespace. Otherwise, shows the
- * owner a request and throws `namespace_not_bound`. Throws the same error if no account has the address.
+ * Returns the account with this address, if its owner has accepted the namespace. Otherwise, shows the owner
+ * a request and throws `namespace_not_bound`. Throws the same error if no account has the address.
  */
 export async function findBoundOwner(
   deps: { db: Database; clock: Clock },
@@ -33,8 +33,8 @@ export async function findBoundOwner(
 }
 
 /**
- * Returns the binding of a namespace that acts for an account. With `lock`, the binding cannot change
- * before the transaction ends. Throws `namespace_not_bound`.
+ * Returns the binding of a namespace that acts for an account. With `lock`, it cannot change before the
+ * transaction ends. Throws `namespace_not_bound`.
  */
 export async function requireBinding(
   db: Database | Transaction,
@@ -48,9 +48,9 @@ export async function requireBinding(
 }
 
 /**
- * Checks that the connection's account still accepts the namespace in which its platform is declared. A
- * namespace whose acceptance has ended receives no key and no agent, but what it registered remains. With
- * `lock`, the acceptance cannot end before the transaction ends. Throws `namespace_not_bound`.
+ * Throws `namespace_not_bound` unless the connection's account still accepts the namespace of its platform.
+ * After the acceptance, the namespace receives no key and no agent, but what it registered remains. With
+ * `lock`, the acceptance cannot end before the transaction ends.
  */
 export async function requireBoundConnection(
   db: Database | Transaction,
@@ -66,10 +66,7 @@ export async function requireBoundConnection(
   await requireBinding(db, platform?.account_id ?? "", { clusterId, namespace }, options);
 }
 
-/**
- * Throws `ceiling_exceeded` if the account's owner has not accepted all of these scopes for the namespace.
- * The error names the scopes that are not accepted.
- */
+/** Throws `ceiling_exceeded`, with the scopes that the account's owner has not accepted for the namespace. */
 export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : coversScopes(ceiling, scopes);
   if (over.length > 0) {

@@ -9,7 +9,6 @@ import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from
 import { requireBoundConnection } from "./bound_owner.ts";
 import { findDeclaredPlatform, requireDeclaredPlatform, requireSamePlace } from "./declared_platform.ts";
 
-/** An agent as a Kubernetes object declares it. */
 type DeclaredAgent = {
   externalId: string;
   clusterId: string;
@@ -17,19 +16,18 @@ type DeclaredAgent = {
   platformExternalId: string;
   name: string;
   agentType: NewAgent["agentType"];
-  /** The existing agent that the object takes over. */
+  /** The id of an existing agent that the object takes over. */
   adopt?: string | undefined;
 };
 
 /**
- * Applies a declared agent: creates the agent the first time, and renames it later. A deleted agent stays
- * deleted. The call may be repeated at any time.
+ * Creates a declared agent the first time, and renames it later. A deleted agent stays deleted. The call may
+ * be repeated at any time.
  *
- * Throws `not_found` if the agent's platform is not registered. Throws `namespace_not_bound` for a new
- * agent or a new name if the account no longer accepts the namespace. Throws `external_conflict` if the
- * object was registered for another platform, for another agent, or with another type. Throws it also if
- * the object and its platform are in different namespaces. Throws also `adoption_not_confirmed`,
- * `VaultUnavailable`, `VaultRefused`.
+ * Throws `not_found` if the agent's platform is not registered, and `namespace_not_bound` for a new agent or
+ * a new name if the account no longer accepts the namespace. Throws `external_conflict` if the object was
+ * registered for another platform, another agent or with another type, or is in another namespace than its
+ * platform. Throws also `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);
@@ -66,8 +64,7 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
     throw new ApiError("external_conflict", `Registered as agent ${known.agent_id} already`);
   }
   const { clusterId, object, name } = declared;
-  // Agents that were registered before object names were stored get the name of the next object that
-  // declares them.
+  // Before object names were stored, agents had none: the next object that declares the agent gives its name.
   const isHere = platform.object_namespace === object.namespace;
   const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
   if (known.name === name && known.object_name === next.object_name) return known;
@@ -83,25 +80,19 @@ export async function findDeclaredAgent(db: Database, externalId: string): Promi
 
 type AdoptDeps = { db: Database; clock: Clock };
 
-/** An object that is not registered yet, as it was declared. */
 type Newcomer = {
   externalId: string;
   clusterId: string;
   object: ObjectPlace;
   agentType: string;
   adopt?: string | undefined;
-  /**
-   * Throws if the account no longer accepts the namespace. Otherwise, the acceptance remains until the
-   * transaction ends.
-   */
+  /** Throws unless the account accepts the namespace, which then cannot end before the transaction does. */
   check(tx: Transaction): Promise<void>;
 };
 
 /**
- * Assigns an agent to an object that is not registered yet. With `adopt`, this is the agent that the object
- * names, if the agent's owner has confirmed the adoption. Without `adopt`, it is the agent of the platform
- * that an object of the same name declared before. Returns `undefined` if there is none. Throws what
- * `check` throws, `adoption_not_confirmed`, `external_conflict`.
+ * With `adopt`, finds the agent that the object names, if its owner has confirmed the adoption. Without
+ * `adopt`, finds the agent of the platform that an object of the same name declared before.
  */
 async function adoptAgent(
   deps: AdoptDeps,
@@ -124,10 +115,7 @@ async function adoptAgent(
   });
 }
 
-/**
- * Also finds agents that were declared in the platform's former cluster, because agents move together with
- * their platform.
- */
+/** Also finds agents that the platform's former cluster declared, because agents move with their platform. */
 async function leftBehind(
   tx: Transaction,
   { connection_id }: LivePlatform,

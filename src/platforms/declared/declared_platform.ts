@@ -22,8 +22,8 @@ import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";
 
 /**
- * A platform as a Kubernetes object declares it. If the callback or the accepted principals are omitted,
- * they stay unchanged. `adopt` is an existing platform that the object takes over.
+ * A platform as a Kubernetes object declares it. An omitted callback or list of accepted principals stays
+ * unchanged. `adopt` is an existing platform that the object takes over.
  */
 export type DeclaredPlatform = {
   externalId: string;
@@ -43,8 +43,8 @@ export type DeclaredPlatform = {
 export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
 
 /**
- * Applies a declared platform: registers it the first time, and changes it later under the same rules as
- * changes by users. The call may be repeated at any time.
+ * Registers a declared platform the first time, and changes it later under the same rules as users' changes.
+ * The call may be repeated at any time.
  *
  * Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances} throw, and
  * `namespace_not_bound`, `ceiling_exceeded`, `adoption_not_confirmed`. Throws `external_conflict` if the
@@ -137,10 +137,7 @@ function checkCallback({ callbacks }: DeclareDeps, { callbackUrl }: DeclaredPlat
   if (callbackUrl != null) checkCallbackUrl(callbackUrl, callbacks);
 }
 
-/**
- * Throws `external_conflict` if the object was registered under another namespace or name. A platform that
- * was registered before these were stored gets the namespace and name of this object.
- */
+/** A platform that was registered before namespace and name were stored gets those of this object. */
 async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace): Promise<void> {
   const place = { object_namespace: object.namespace, object_name: object.name };
   const noted = { object_namespace: known.object_namespace, object_name: known.object_name };
@@ -187,10 +184,7 @@ export function requireSamePlace({ object_namespace }: LivePlatform, { namespace
   throw new ApiError("external_conflict", "The platform is declared in another namespace");
 }
 
-/**
- * Returns the three secrets of a connection until the operator has confirmed that it stored them, and `null`
- * from then on.
- */
+/** Returns a connection's three secrets, or `null` once the operator has confirmed that it stored them. */
 export async function undeliveredCredentials(
   { db, secretBox }: { db: Database; secretBox: SecretBox },
   { platform_id, connection_id }: LivePlatform,
@@ -208,8 +202,8 @@ export async function undeliveredCredentials(
 }
 
 /**
- * Records that the operator has stored the credentials with this key. From then on, nobody can retrieve
- * them. Throws `not_found`, or `external_conflict` if another key is current.
+ * Records that the operator has stored the credentials with this key. After that, nobody can retrieve them.
+ * Throws `not_found`, or `external_conflict` if another key is current.
  */
 export async function acknowledgeCredentials(
   db: Database,

@@ -25,8 +25,8 @@ import {
 } from "./declared_platform.ts";
 
 /**
- * Returns the routes for the operator's leadership, platforms and agents. They follow the same rules as the
- * users' calls.
+ * Returns the routes for the operator's leadership, platforms and agents, with the same rules as users'
+ * calls.
  */
 export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
   return [
@@ -42,7 +42,6 @@ export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
 
 type DeclaredPlatformDeps = DeclareDeps & RetireDeps;
 
-/** `PUT /internal/v1/platforms/{external_id}`: creates or updates a declared platform. */
 function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_put_platform",
@@ -82,10 +81,6 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
   });
 }
 
-/**
- * `POST /internal/v1/platforms/{external_id}/credentials/acknowledge`: confirms that the credentials are
- * stored.
- */
 function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_acknowledge_credentials",
@@ -101,10 +96,6 @@ function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
   });
 }
 
-/**
- * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: replaces an API key that is lost or due
- * for rotation.
- */
 function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_rotate_credentials",
@@ -125,10 +116,7 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   });
 }
 
-/**
- * `DELETE /internal/v1/platforms/{external_id}`: removes a declared platform. Also succeeds if it was never
- * registered.
- */
+/** Also succeeds if the platform was never registered. */
 function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_remove_platform",
@@ -156,7 +144,6 @@ async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatfo
 
 type AgentDeps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
 
-/** `PUT /internal/v1/agents/{external_id}`: creates or updates a declared agent. */
 function putAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_put_agent",
@@ -188,10 +175,7 @@ function putAgentRoute(deps: AgentDeps): Route {
   });
 }
 
-/**
- * `DELETE /internal/v1/agents/{external_id}`: deletes a declared agent. Also succeeds if it was never
- * created.
- */
+/** Also succeeds if the agent was never created. */
 function removeAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_remove_agent",
