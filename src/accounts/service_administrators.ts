@@ -2,9 +2,9 @@ import { ConfigError } from "../config.ts";
 import { canonicalEmail } from "./email.ts";
 
 /**
- * Returns a check whether an account's address, which is canonical, is that of a service administrator. A
- * person who signed in with such an address has read email sent to it. Throws `ConfigError` for an entry that
- * is not an email address.
+ * Returns a function that checks whether an account's canonical address is a service administrator's. A
+ * person who signed in with that address has read email sent to it. Throws `ConfigError` for an entry that is
+ * not an email address.
  */
 export function createIsServiceAdministrator(addresses: readonly string[]): (email: string) => boolean {
   const known = new Set(addresses.map(canonicalEmail));

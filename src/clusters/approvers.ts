@@ -8,12 +8,10 @@ import { clusterId } from "../input/cluster_fields.ts";
 import { idText, isoTime, oneLine } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
 
-/** A user of a cluster. */
 type ClusterUser = { clusterId: string; username: string };
 
 type Deps = { db: Database; clock: Clock };
 
-/** Maximum number of approvers of one account. */
 const MAX_APPROVERS = 1_000;
 
 /** Users who are not people: service accounts, nodes, and anonymous callers. */
@@ -25,9 +23,8 @@ export function isPerson(username: string): boolean {
 }
 
 /**
- * Links a cluster user to an account, so that the user's decisions in that cluster count as decisions by
- * the account's owner. Linking a user again changes nothing. Throws `invalid_request` if the user is not a
- * person, and `approver_limit` if the account has too many approvers.
+ * Decisions of a linked user in that cluster count as decisions by the account's owner. Throws
+ * `invalid_request` if the user is not a person, and `approver_limit` if the account has too many approvers.
  */
 async function linkApprover(
   { db, clock }: Deps,
@@ -52,15 +49,11 @@ async function linkApprover(
   });
 }
 
-/** Returns an account's approvers, ordered by cluster and name. */
 async function listApprovers(db: Database, accountId: string): Promise<ClusterApproverRow[]> {
   return db("cluster_approvers").where({ account_id: accountId }).orderBy(["cluster_id", "username"]);
 }
 
-/**
- * Unlinks a user, so that the user's later decisions no longer count. Earlier decisions remain valid.
- * Throws `not_found`.
- */
+/** Later decisions of an unlinked user do not count. Earlier decisions remain valid. Throws `not_found`. */
 async function unlinkApprover(
   db: Database,
   accountId: string,
@@ -74,8 +67,8 @@ async function unlinkApprover(
 }
 
 /**
- * Returns whether a user's decisions in a cluster count for an account. Inside a transaction, the link
- * cannot be removed before the transaction ends.
+ * Returns whether a user's decisions in a cluster count for an account. Inside a transaction, the link cannot
+ * be removed before the transaction ends.
  */
 export async function isLinked(
   db: Database | Transaction,

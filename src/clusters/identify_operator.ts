@@ -17,17 +17,14 @@ type Options = {
   db: Database;
   clock: Clock;
   clusters: TrustedClusters;
-  /**
-   * A secret shared by the API and one operator. It is valid for a single cluster that the settings do not
-   * list.
-   */
+  /** A secret of the API and one operator, valid for a single cluster that the settings do not list. */
   sharedToken: string | undefined;
 };
 
 /**
- * Returns the function that identifies operators. An operator of a cluster in the settings authenticates
- * with a token of that cluster. One further operator may use the shared token. A token of one cluster never
- * identifies the operator of another.
+ * Returns the function that identifies operators. An operator of a cluster in the settings authenticates with
+ * a token of that cluster, which never identifies the operator of another cluster. One further operator may
+ * use the shared token.
  */
 export function createIdentifyOperator({ db, clock, clusters, sharedToken }: Options): IdentifyOperator {
   const reviews = createTokenReviews(clock);
@@ -62,9 +59,7 @@ export function checkClusterId(text: string): void {
   throw new ApiError("invalid_request", `x-deputize-cluster: ${why}`);
 }
 
-/**
- * Returns a check that compares tokens with a secret in constant time. Without a secret, every token fails.
- */
+/** Returns a constant-time comparison of tokens with a secret. Without a secret, every token fails. */
 export function createSharedToken(secret: string | undefined): (token: string) => boolean {
   if (secret === undefined) return () => false;
   const expected = digest(secret);
@@ -76,8 +71,8 @@ function digest(text: string): Buffer {
 }
 
 /**
- * Returns the cluster that first used the shared token. If none is recorded, records this cluster. All
- * replicas read the same record.
+ * Returns the cluster that first used the shared token, or records this cluster if there is none. All
+ * replicas use the same record.
  */
 async function firstCluster(db: Database, clusterId: string): Promise<string> {
   await db("operator_token_cluster").insert({ cluster_id: clusterId }).onConflict("single").ignore();
@@ -91,10 +86,7 @@ export function isOwnObject({ clusterId }: OperatorCaller, id: string): boolean 
   return id.startsWith(`${clusterId}.`) && id.length > clusterId.length + 1;
 }
 
-/**
- * Throws `not_found` if any object belongs to another cluster. An operator sees only objects of its own
- * cluster.
- */
+/** Throws `not_found` if any object belongs to another cluster. */
 export function requireOwnObject(caller: OperatorCaller, ...ids: string[]): void {
   if (!ids.every((id) => isOwnObject(caller, id))) throw new ApiError("not_found");
 }

@@ -24,18 +24,15 @@ export function claimLeadershipRoute(deps: Deps & { log: Logger }): Route {
 }
 
 /**
- * Assigns an epoch to a new leader of a cluster's operator, and returns the epoch. The epoch is greater
- * than all earlier epochs, even if the database was restored from a backup meanwhile. So no former leader
- * has a valid epoch. From then on, the API refuses calls with any other epoch.
+ * Assigns an epoch to a new leader of a cluster's operator, and returns it. The epoch is greater than all
+ * earlier epochs, even if the database was restored from a backup meanwhile. From then on, the API refuses
+ * calls with any other epoch.
  */
 export async function claimLeadership({ db, clock }: Deps, caller: OperatorCaller): Promise<number> {
   return (await followLeader({ db, clock }, caller)).epoch;
 }
 
-/**
- * Does the same as `claimLeadership`, and also returns the former leader's epoch, which is `null` for the
- * first leader.
- */
+/** Like `claimLeadership`, but also returns the former leader's epoch, or `null` for the first leader. */
 export async function followLeader(
   { db, clock }: Deps,
   { clusterId }: OperatorCaller,
@@ -56,10 +53,7 @@ export async function followLeader(
   });
 }
 
-/**
- * Returns a function that checks whether an epoch belongs to the newest leader of its cluster. Any replica
- * may have assigned the epoch.
- */
+/** Returns a function that checks whether an epoch is that of its cluster's newest leader. */
 export function createIsLeader({ db }: Pick<Deps, "db">) {
   return async ({ clusterId }: OperatorCaller, epoch: number): Promise<boolean> => {
     const known = await db("operator_clusters").where("cluster_id", clusterId).first("epoch");

@@ -8,8 +8,7 @@ import { checkScopes } from "../input/ceiling.ts";
 export type NamespacePlace = { clusterId: string; namespace: string };
 
 /**
- * The limits that an account's owner sets for a namespace: the scopes that its platforms may allow at most,
- * and whether an approval needs a second person.
+ * `ceiling`: the scopes that its platforms may allow at most. `fourEyes`: an approval needs a second person.
  */
 export type NamespaceLimits = { ceiling: readonly string[] | null; fourEyes: boolean };
 
@@ -17,15 +16,14 @@ type Deps = { db: Database; clock: Clock };
 
 /** Maximum number of namespaces that one account accepts. */
 export const MAX_ACCEPTED_NAMESPACES = 1_000;
-/** Maximum number of open requests per cluster that the owner sees. Only the newest requests are kept. */
+/** Maximum number of open requests per cluster that the owner sees. Only the newest are kept. */
 const MAX_ASKING = 10;
 const ASKING_SECONDS = 14 * 24 * 3600;
-/** Minimum time between two records of the same request. An operator repeats a request every few seconds. */
+/** Minimum seconds between two records of a request, which an operator repeats every few seconds. */
 const NOTED_SECONDS = 3600;
 
 /**
- * Returns a namespace's binding if the account's owner has accepted it. With `lock`, nobody can change the
- * binding before the transaction ends.
+ * Returns a namespace's binding if it is accepted. With `lock`, it cannot change before the transaction ends.
  */
 export async function findAcceptedBinding(
   db: Database | Transaction,
@@ -41,8 +39,8 @@ export async function findAcceptedBinding(
 }
 
 /**
- * Records that a namespace asks to act for an account, so that the account's owner sees it. Requests of one
- * cluster never displace those of another.
+ * Records that a namespace asks to act for an account, so that its owner sees it. Requests of one cluster
+ * never displace those of another.
  */
 export async function askForBinding(
   { db, clock }: Deps,
@@ -70,10 +68,7 @@ export async function askForBinding(
   if (beyond.length > 0) await asking().whereIn("namespace", beyond).delete();
 }
 
-/**
- * Returns an account's bindings: first the open requests, then the accepted ones, each ordered by cluster and
- * namespace.
- */
+/** Returns open requests, then accepted bindings, each ordered by cluster and namespace. */
 export async function listBindings({ db, clock }: Deps, accountId: string): Promise<NamespaceBindingRow[]> {
   return db("namespace_bindings")
     .where({ account_id: accountId })
@@ -84,8 +79,8 @@ export async function listBindings({ db, clock }: Deps, accountId: string): Prom
 }
 
 /**
- * Accepts a namespace, even without a request, or changes the limits of an accepted one. Throws
- * `invalid_scopes`, `namespace_limit`.
+ * Accepts a namespace, even without a request, or changes its limits. Throws `invalid_scopes`,
+ * `namespace_limit`.
  */
 export async function acceptBinding(
   { db, clock }: Deps,

@@ -6,10 +6,7 @@ import type { TrustedCluster } from "./trusted_clusters.ts";
 
 /** Checks with a cluster whether a token belongs to its operator. */
 export type TokenReviews = {
-  /**
-   * Returns whether the token belongs to the cluster's operator. Throws `unavailable` if the cluster does not
-   * answer.
-   */
+  /** Returns whether the token is the operator's. Throws `unavailable` if the cluster does not answer. */
   isOperator(clusterId: string, cluster: TrustedCluster, token: string): Promise<boolean>;
 };
 
@@ -17,14 +14,14 @@ export type TokenReviews = {
 export const AUDIENCE = "deputize-api";
 
 const GOOD_MS = 60_000;
-/** After this age, an answer is still used, but it is renewed in the background. */
+/** A good answer of this age is still used, but it is renewed in the background. */
 const STALE_MS = 30_000;
 const BAD_MS = 10_000;
 /** Maximum length of a token. Kubernetes tokens are shorter. */
 const MAX_TOKEN_LENGTH = 8_192;
-/** Maximum number of cached good answers. The same limit applies to cached bad answers. */
+/** Maximum number of cached good answers, and of cached bad answers. */
 const MAX_KEPT = 1_000;
-/** Maximum number of concurrent reviews by one cluster, so that bad tokens cannot overload its API server. */
+/** Concurrent reviews by one cluster, limited so that bad tokens cannot overload its API server. */
 const MAX_UNDER_WAY = 8;
 
 const review = z.object({
@@ -40,8 +37,8 @@ type Kept = { isGood: boolean; at: number; until: number };
 
 /**
  * Creates a checker that asks clusters with `TokenReview`. It caches good answers for at most a minute, and
- * never beyond the token's expiry. Concurrent reviews of the same token share one call. Any number of bad
- * tokens can neither displace a good token from the cache nor delay it.
+ * never beyond the token's expiry. Any number of bad tokens can neither displace a good token from the cache
+ * nor delay it.
  */
 export function createTokenReviews(clock: Clock): TokenReviews {
   const good = new Map<string, Kept>();
@@ -81,7 +78,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
     if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
   }
 
-  /** Reviews a token. Concurrent calls for the same token share one review. */
+  /** Concurrent calls for the same token share one review. */
   function reviewed(
     key: string,
     clusterId: string,

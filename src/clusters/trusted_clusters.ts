@@ -18,8 +18,7 @@ const entry = z.strictObject({
 const file = z.strictObject({ clusters: z.array(entry).max(256) });
 
 /**
- * One cluster whose operator the API trusts: the cluster's id, how the API reaches the cluster, and the
- * operator's user there. Without a kubeconfig, it is the cluster in which the API runs.
+ * `operator` is the operator's user in the cluster. An entry without `kubeconfig` is the API's own cluster.
  */
 type ClusterEntry = z.infer<typeof entry>;
 
@@ -71,12 +70,12 @@ export type TrustedClusters = {
   close(): Promise<void>;
 };
 
-/** Timeout of a call to a cluster. It is short because the operator waits for the API's answer meanwhile. */
+/** This timeout is short, because the operator waits for the API's answer meanwhile. */
 const DEADLINE_MS = 5_000;
 
 /**
- * Prepares the access to each cluster without calling it, so that an unavailable cluster does not prevent
- * startup. Throws `StartError` for an unusable kubeconfig.
+ * Prepares the access to each cluster without calling it, so an unavailable cluster does not prevent startup.
+ * Throws `StartError` for an unusable kubeconfig.
  */
 export async function openClusters(
   entries: readonly ClusterEntry[],

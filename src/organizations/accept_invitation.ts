@@ -8,8 +8,8 @@ import { hashInvitation } from "./invite.ts";
 import { lockMembers } from "./members.ts";
 
 /**
- * Returns the invitation that a token belongs to, if the person may accept it, with the names of the
- * organization and the inviter. Throws `invalid_invitation` in the same cases as {@link acceptInvitation}.
+ * Returns the invitation of a token, with the names of the organization and the inviter. Throws
+ * `invalid_invitation` in the same cases as {@link acceptInvitation}.
  */
 export async function findInvitation(
   { db, clock }: { db: Database; clock: Clock },
@@ -61,10 +61,7 @@ export async function acceptInvitation(
   });
 }
 
-/**
- * Adds the person to the organization. If they opened the organization's account and left it, they rejoin
- * with that account.
- */
+/** A person who opened the organization's account and left it rejoins with that account. */
 async function join(
   tx: Transaction,
   accountId: string,

@@ -12,15 +12,12 @@ import { type ActingPerson, memberRoles, type Route, route } from "../route.ts";
 import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 import { requireOrganization } from "./members.ts";
 
-/**
- * A call that changes something for an organization: the member who makes the call, the operation, and its
- * target.
- */
+/** A call with which a member changes something for an organization. */
 type Act = {
   organizationId: string;
   person: ActingPerson;
   operation: string;
-  /** The person or object that the call changes. Never contains a secret. */
+  /** The target of an act never contains a secret. */
   target: Record<string, string | boolean>;
 };
 
@@ -31,9 +28,8 @@ type End = { status: "done" | "refused"; error_code: string | null; target: Targ
 /** Runs calls that change something for organizations, and records who made them. */
 export type Activity = {
   /**
-   * Runs an act. Records the act before it runs, so every change has a row. Afterwards, records the result
-   * and the answer's `activityDetails` values. An act keeps the status `begun` if its result is unknown
-   * because the process died or an error occurred.
+   * Runs an act. Records it before it runs, so every change has a row, and afterwards the result and the
+   * answer's `activityDetails`. The status remains `begun` if the process died or an error occurred.
    */
   run<T extends HasDetails>(act: Act, work: () => Promise<T>): Promise<T>;
 };
@@ -96,7 +92,7 @@ function stored(target: Target): Record<string, string> {
   return JSON.stringify(target) as unknown as Record<string, string>;
 }
 
-/** Returns the error code of a refusal, which changed nothing. Returns `undefined` for an internal error. */
+/** Returns the error code of a refusal, which changed nothing, and `undefined` for an internal error. */
 function refusalOf(error: unknown): string | undefined {
   if (error instanceof ApiError) return error.code;
   return error instanceof VaultRefused || error instanceof VaultUnavailable ? "vault_unavailable" : undefined;
@@ -116,7 +112,6 @@ const entry = z.object({
   error_code: z.string().nullable().describe("The reason for a refusal"),
 });
 
-/** One act of a member, as the API returns it. */
 type ActivityEntry = z.infer<typeof entry>;
 
 const activity = pageOf(entry).extend({
@@ -169,10 +164,7 @@ export function activityRoute({ db }: { db: Database }): Route {
   });
 }
 
-/**
- * Returns everyone who changed something for an organization, with their latest email address. Reads only one
- * index entry for each person.
- */
+/** Returns each actor with their latest email address. Reads only one index entry for each actor. */
 async function listActors(db: Database, organizationId: string): Promise<ActivityAnswer["actors"]> {
   const { rows } = await db.raw<{ rows: ActivityAnswer["actors"] }>(
     `with recursive actors as (

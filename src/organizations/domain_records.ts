@@ -12,9 +12,9 @@ import { lockMembers } from "./members.ts";
 export const domainText = z.string().min(1).max(253).describe("Such as example.com; any script");
 
 /**
- * Returns a domain in its canonical form, lower-case ASCII (IDNA). Throws `invalid_domain` for IP addresses,
- * names under `arpa`, names without a public suffix, and public suffixes themselves, including private ones
- * such as `github.io`. The names under a public suffix belong to different owners.
+ * Returns a domain in lower-case ASCII (IDNA). Throws `invalid_domain` for IP addresses, names under `arpa`,
+ * names without a public suffix, and public suffixes themselves, including private ones such as `github.io`:
+ * the names under a public suffix belong to different owners.
  */
 export function readDomain(text: string): string {
   const domain = canonicalDomain(text);
@@ -27,10 +27,9 @@ export function readDomain(text: string): string {
 
 const MAX_DOMAINS = 20;
 
-/** The TXT record that proves that a domain belongs to an organization. */
 type Challenge = { name: string; value: string };
 
-/** Returns the TXT record that verifies a domain. The record's name and value contain the service word. */
+/** Returns the TXT record that verifies a domain. Its name and value contain the service word. */
 export function challengeOf(word: string, { domain, token }: OrganizationDomainRow): Challenge {
   return { name: `_${word}-challenge.${domain}`, value: `${word}-verification=${token}` };
 }
@@ -46,10 +45,7 @@ export async function findDomain(
   return row;
 }
 
-/**
- * Adds a domain. A domain that was already added stays unchanged. Throws `domain_limit` if the organization
- * has too many domains.
- */
+/** Adds a domain, unless it was already added. Throws `domain_limit` if the organization has too many. */
 export async function addDomain(
   { db, clock }: { db: Database; clock: Clock },
   organizationId: string,
@@ -74,10 +70,7 @@ export async function addDomain(
   });
 }
 
-/**
- * Removes a domain and suspends the platforms published under it. Throws `not_found` if the organization has
- * not added it.
- */
+/** Removes a domain and suspends the platforms published under it. Throws `not_found`. */
 export async function removeDomain(db: Database, organizationId: string, domain: string): Promise<void> {
   await db.transaction(async (tx) => {
     await findDomain(tx, organizationId, domain);

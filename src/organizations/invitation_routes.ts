@@ -104,7 +104,7 @@ function withdrawRoute({ db }: InviteDeps): Route {
   });
 }
 
-/** Deletes an invitation and returns the invited address. */
+/** Withdraws an invitation and returns the invited address. */
 async function withdraw(db: Database, organizationId: string, invitationId: string): Promise<string> {
   const own = { organization_id: organizationId, invitation_id: invitationId };
   if (!isUuid(invitationId)) throw new ApiError("not_found");

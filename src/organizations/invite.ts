@@ -28,7 +28,6 @@ export type InviteDeps = {
   hashes: Pick<CodeHashes, "address">;
   organizationRates: Pick<OrganizationRates, "takeInvitation" | "giveBackInvitation">;
   baseUrl: string;
-  /** URL of the page where people accept invitations. */
   acceptUrl: string;
   log: Logger;
 };
@@ -41,9 +40,8 @@ export function hashInvitation(token: string): Buffer {
 }
 
 /**
- * Invites an address to an organization by email. The result does not depend on whether the address has an
- * account. An earlier invitation of the address remains valid until the mail server accepts the new message,
- * and then becomes invalid.
+ * Invites an address to an organization by email, whether or not the address has an account. An earlier
+ * invitation of the address becomes invalid when the mail server accepts the new message.
  *
  * Throws `already_member`, `member_limit`, `rate_limited`, `forbidden` if the caller is no longer an owner,
  * and `unavailable` if the message was not sent. An unsent message does not count against the rate limits,
@@ -133,22 +131,19 @@ export async function sweepInvitations({ db, clock }: { db: Database; clock: Clo
   await db("organization_invitations").where("expires_at", "<=", clock.now()).delete();
 }
 
-/** Data of an invitation email. */
 type InvitationText = {
   to: string;
-  /** Email address of the owner who sends the invitation. */
   by: string;
   organizationName: string;
   role: MemberRole;
   token: string;
   baseUrl: string;
-  /** URL of the page where the recipient accepts. */
   acceptUrl: string;
 };
 
 /**
- * The characters allowed in an organization's name in an email. Mail programs turn dots, colons, slashes and
- * similar characters of many scripts into links, but not those at the end of a word.
+ * Mail programs turn dots, colons, slashes and similar characters of many scripts into links, but not those
+ * at the end of a word.
  */
 const PLAIN = /^(?:[\p{L}\p{M}\p{N}\p{Zs}\p{Sc}\p{So}&'‘’,()+!?"“”„«»;#*%=_·・‐–—-]|[.:/](?=\s|$))*$/u;
 const LONGEST_NAME = 80;

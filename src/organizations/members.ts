@@ -11,10 +11,7 @@ export function requireOrganization({ organization }: SessionCaller): void {
 /** Maximum number of an organization's members and open invitations together. */
 export const MAX_MEMBERS = 200;
 
-/**
- * A member of an organization. The person who opened the organization's account uses that account as a
- * member.
- */
+/** A member of an organization. For the person who opened it, `account_id` is the organization's account. */
 export type Member = {
   account_id: string;
   email: string;
@@ -24,10 +21,7 @@ export type Member = {
   joined_at: Date;
 };
 
-/**
- * Returns an organization's members in the order in which they joined. If the person who opened its account
- * is a member, they come first.
- */
+/** Returns an organization's members in the order in which they joined. */
 export async function listMembers(db: Database | Transaction, organizationId: string): Promise<Member[]> {
   const { rows } = await db.raw<{ rows: Member[] }>(
     `select account_id, email, first_name, last_name, own_role as role, created_at as joined_at
@@ -42,20 +36,17 @@ export async function listMembers(db: Database | Transaction, organizationId: st
   return rows;
 }
 
-/**
- * Locks an organization's members. Changes to members happen one after the other, and approvals wait for
- * them.
- */
+/** Locks an organization's members, so that other changes to members, and approvals, wait. */
 export async function lockMembers(tx: Transaction, organizationId: string): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: organizationId }).forNoKeyUpdate();
 }
 
-/** A member's new role, or `null` to remove the member. `by` is the member who makes the change. */
+/** `role: null` removes the member. `by` is the member who makes the change. */
 type MemberChange = { accountId: string; role: MemberRole | null; by: string };
 
 /**
- * Changes a member's role, or removes the member. The caller must currently be an owner, unless they remove
- * themselves. Throws `not_found`, `forbidden`, and `last_owner` if no owner would remain.
+ * Changes a member's role, or removes the member. The caller must be an owner, unless they remove themselves.
+ * Throws `not_found`, `forbidden`, and `last_owner` if no owner would remain.
  */
 export async function changeMember(
   db: Database,
@@ -75,13 +66,16 @@ export async function changeMember(
     const hasOwner = members.some((each) => each !== member && each.role === "owner");
     if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
     await writeRole(tx, organizationId, accountId, role);
-    if (role !== "owner") await withdrawOf(tx, organizationId, accountId);
+    if (role !== "owner") await withdrawInvitations(tx, organizationId, accountId);
     return { ...member, role: role ?? member.role };
   });
 }
 
-/** Withdraws pending invitations of a person who is no longer an owner. */
-async function withdrawOf(tx: Transaction, organizationId: string, accountId: string): Promise<void> {
+async function withdrawInvitations(
+  tx: Transaction,
+  organizationId: string,
+  accountId: string,
+): Promise<void> {
   await tx("organization_invitations")
     .where({ organization_id: organizationId, invited_by: accountId })
     .delete();

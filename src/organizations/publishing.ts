@@ -10,8 +10,7 @@ import { domainText } from "./domain_records.ts";
 import { requireOrganization } from "./members.ts";
 
 /**
- * Publishes an organization's platform under the given verified domain. Defaults to the domain that was
- * verified first. Throws `not_found` and `domain_not_verified`.
+ * Without `domain`, uses the domain that was verified first. Throws `not_found` and `domain_not_verified`.
  */
 async function publishPlatform(
   db: Database,
@@ -35,7 +34,6 @@ async function publishPlatform(
   });
 }
 
-/** Makes a platform a draft again. Throws `not_found` if the account has no such platform. */
 async function unpublishPlatform(db: Database, accountId: string, platformId: string): Promise<LivePlatform> {
   return db.transaction(async (tx) => {
     await findPlatform(tx, accountId, platformId);

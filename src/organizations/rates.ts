@@ -11,13 +11,12 @@ const INVITATIONS_TO_ADDRESS = 3;
 const INVITATIONS_TO_ADDRESS_OF_ALL = 10;
 const LOOKUPS = 20;
 
-/** The data of an invitation that the rate limits count. `address` is a keyed hash. */
+/** An invitation to count. `address` is a keyed hash. */
 export type CountedInvitation = { organizationId: string; ip: string; address: Buffer };
 
 /**
- * Rate limits for what an organization can cause outside the service: emails to any address, and lookups in
- * any DNS zone. The counts are stored in the database, so they hold across replicas and restarts. Exceeding a
- * limit throws `rate_limited` with `Retry-After`.
+ * Rate limits for emails and DNS lookups that an organization causes. The counts hold across replicas and
+ * restarts. Exceeding a limit throws `rate_limited` with `Retry-After`.
  */
 export type OrganizationRates = {
   /**
@@ -26,9 +25,9 @@ export type OrganizationRates = {
    * no limit.
    */
   takeInvitation(invitation: CountedInvitation): Promise<void>;
-  /** Removes an invitation from the counts because it was not sent. */
+  /** Removes an unsent invitation from the counts. */
   giveBackInvitation(invitation: CountedInvitation): Promise<void>;
-  /** Counts one lookup of a domain's record. The limit is 20 in 15 minutes for an organization. */
+  /** Counts one DNS lookup. The limit is 20 in 15 minutes for an organization. */
   takeLookup(organizationId: string): Promise<void>;
 };
 
@@ -43,8 +42,7 @@ export function createOrganizationRates(db: Database): OrganizationRates {
   const lookups = createStoredRate(db, { keyPrefix: "verify_domain", points: LOOKUPS, seconds: QUARTER });
   const countsOf = ({ organizationId, ip, address }: CountedInvitation): Count[] => {
     const to = address.toString("hex");
-    // Both limits use the same message, so it does not reveal whether other organizations invited the
-    // address.
+    // Both limits use the same message, to hide whether other organizations invited the address.
     const toAddress = "This address can receive no further invitations today";
     return [
       { rate: byOrganization, key: organizationId, what: "The organization sent too many invitations today" },
@@ -60,8 +58,8 @@ export function createOrganizationRates(db: Database): OrganizationRates {
         try {
           await takeRate(count.rate, count.key, count.what);
         } catch (error) {
-          // The refused limit was counted too, so undo that count as well. After a database failure, no count
-          // can be undone.
+          // The limit that was exceeded counted the email too. After a database failure, no count can be
+          // undone.
           if (error instanceof ApiError) await giveBack([...taken, count]);
           throw error;
         }

@@ -40,7 +40,6 @@ export type OrganizationAnswer = z.infer<typeof shown>;
 
 const path = "/v1/service/organization";
 
-/** Returns the operations that read and change the organization that the caller acts for. */
 function organizationRoutes({ db }: { db: Database }): Route[] {
   return [getRoute(db), changeRoute(db)];
 }
@@ -87,7 +86,6 @@ function changeRoute(db: Database): Route {
 
 type Change = { organization_name?: string | undefined; four_eyes?: boolean | undefined };
 
-/** Returns only the members of the change that are set. */
 function changeOf({ organization_name, four_eyes }: Change) {
   return {
     ...(organization_name !== undefined && { organization_name }),

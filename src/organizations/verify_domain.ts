@@ -11,7 +11,7 @@ const TRY_MS = 1_500;
 const TRIES = 2;
 const WHOLE_MS = 5_000;
 
-/** Whether a name has a TXT record with a given value. `unknown` if no server responded. */
+/** `unknown` means that no DNS server responded. */
 type TxtState = "found" | "absent" | "unknown";
 
 /** Looks up a TXT record in DNS. */
@@ -21,9 +21,8 @@ export type TxtLookup = (name: string, value: string) => Promise<TxtState>;
 const NONE = new Set(["ENOTFOUND", "ENODATA"]);
 
 /**
- * Creates a function that looks up TXT records at these servers, given as `<address>` or `<address>:<port>`.
- * Without servers, it asks the machine's own. It sends only TXT queries to these servers, whatever the name.
- * A lookup ends after 5 seconds.
+ * Creates a function that looks up TXT records at these servers (`<address>` or `<address>:<port>`), or at
+ * the machine's own if there are none. It sends only TXT queries. A lookup ends after 5 seconds.
  */
 export function createTxtLookup(servers: readonly string[], wholeMs = WHOLE_MS): TxtLookup {
   return async (name, value) => {
@@ -93,10 +92,7 @@ async function requireRecord(deps: VerifyDomainDeps, row: OrganizationDomainRow)
   if (state === "absent") throw new ApiError("domain_record_missing");
 }
 
-/**
- * Records when a lookup found no record. Skips verified domains: this time also schedules their daily lookup,
- * which would be delayed.
- */
+/** Skips verified domains: their `checked_at` also schedules the daily lookup, which would be delayed. */
 async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
   const { organization_id, domain, token } = row;
   await db("organization_domains")
@@ -104,7 +100,6 @@ async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDoma
     .update({ checked_at: clock.now() });
 }
 
-/** Looks up whether an organization's domain currently has its record. */
 async function stateOf({ lookupTxt, word }: VerifyDomainDeps, row: OrganizationDomainRow) {
   const { name, value } = challengeOf(word, row);
   return lookupTxt(name, value);
@@ -118,8 +113,8 @@ const BATCH_SIZE = 10;
 type RecheckDeps = VerifyDomainDeps & { log: Logger; signal: AbortSignal };
 
 /**
- * Looks up the records of verified domains again, each once a day across all replicas. A domain whose record
- * was missing for 7 days loses its verification, and its platforms are suspended.
+ * Looks up each verified domain's record once a day across all replicas. A domain whose record was missing
+ * for 7 days loses its verification, and its platforms are suspended.
  */
 export async function recheckDomains(deps: RecheckDeps): Promise<void> {
   for (;;) {
@@ -129,10 +124,7 @@ export async function recheckDomains(deps: RecheckDeps): Promise<void> {
   }
 }
 
-/**
- * Claims the domains whose lookup is due. If the process dies during a lookup, the next lookup happens a day
- * later.
- */
+/** If the process dies during a lookup, the domain's next lookup happens a day later. */
 async function claimDue(db: Database, now: Date): Promise<OrganizationDomainRow[]> {
   const { rows } = await db.raw<{ rows: OrganizationDomainRow[] }>(
     `update organization_domains d set checked_at = :now

@@ -7,7 +7,7 @@ import { MAX_ACCEPTED_PRINCIPALS } from "../input/platform_fields.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { findPlatform, lockConnection } from "./platform_record.ts";
 
-/** A root identity of another account whose authority counts for these scopes. `null`: it does not expire. */
+/** An accepted root identity of another account, with its scopes. `acceptedUntil: null` means no expiry. */
 export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
 
 type Deps = { db: Database; clock: Clock };

@@ -12,7 +12,7 @@ export type Owner = {
   humanId: string;
   rootKeyId: string;
   rootPublicKey: { ed25519: string; ml_dsa_65: string };
-  /** `null` means no ceiling. */
+  /** The root key's ceiling in the vault. `null` means no ceiling. */
   rootCeiling: string[] | null;
 };
 

@@ -9,7 +9,7 @@ import { changeCertificates } from "./end_authority.ts";
 import { findConnection, findPlatform, type LivePlatform, lockConnection } from "./platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
-/** Omitted members stay unchanged. */
+/** A change of a platform. Omitted members stay unchanged. */
 type PlatformChange = {
   name?: string | undefined;
   description?: string | undefined;
@@ -61,9 +61,10 @@ async function narrowAuthority(
 }
 
 /**
- * Throws `invalid_callback_url` for a URL that is not https (outside development), contains a user or
- * password or characters that a URL parser silently drops, or names this machine or a literal address (unless
- * the policy allows it). The addresses behind its host name are checked at every delivery.
+ * Checks the form of a callback URL and throws `invalid_callback_url`. The URL must be https (outside
+ * development), without a user, a password or characters that a URL parser silently drops. It must not name
+ * this machine or a literal address, unless the policy allows that. The addresses behind its host name are
+ * checked at every delivery.
  */
 export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
   const form = callbackUrlForm(text, policy);

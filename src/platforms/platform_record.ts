@@ -47,7 +47,9 @@ export function selectPlatforms(db: Database | Transaction) {
     );
 }
 
-/** Returns the account's platform with this id. Throws `not_found` if it is removed or not the account's. */
+/**
+ * Returns the account's platform with this id. Throws `not_found` if the account has no such live platform.
+ */
 export async function findPlatform(
   db: Database | Transaction,
   accountId: string,
@@ -57,8 +59,8 @@ export async function findPlatform(
 }
 
 /**
- * Returns the account's platform with this connection. Throws `not_found` if it is removed or not the
- * account's.
+ * Returns the platform of the account's connection. Throws `not_found` if the account has no such live
+ * platform.
  */
 export async function findConnection(
   db: Database | Transaction,

@@ -39,7 +39,7 @@ export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Pro
   return synced;
 }
 
-/** A refusal counts as synced: the key is gone, already disabled, or has a narrower ceiling. */
+/** A change that the vault refuses counts as synced: the key is gone, disabled, or has a narrower ceiling. */
 async function syncAgent({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
   if (agent.vault_key_id === null) return true;
   const key = { tenant: agent.account_id, keyId: agent.vault_key_id };

@@ -14,7 +14,8 @@ const DOLLARS = /^(0|[1-9]\d{0,6})(?:\.(\d{1,6}))?$/;
 
 /**
  * Parses an amount in US dollars and returns micro-USD, without floating-point arithmetic. Returns
- * `undefined` unless the text is digits with at most six decimals, above 0 and at most a million.
+ * `undefined` unless the text has only digits and at most six decimals, and the amount is above 0 and at most
+ * a million.
  */
 export function parseUsd(text: string): number | undefined {
   const [match, whole = "", fraction = ""] = DOLLARS.exec(text) ?? [];

@@ -44,8 +44,8 @@ type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
  * Sends one message on its own connection, within `totalMs`. Throws an error with `inDoubt: true` if sending
  * of the text began and the server did not refuse the message.
  *
- * Sends nothing for a non-ASCII address to a server without SMTPUTF8, which may deliver to another address.
- * The library's own transport would send it.
+ * For a non-ASCII address, sends nothing to a server without SMTPUTF8, which may deliver to another address.
+ * The library's own transport would send the message.
  */
 export async function handOver(server: SmtpServer, message: MimeNode, totalMs: number): Promise<void> {
   const connection = new SMTPConnection(server.options);

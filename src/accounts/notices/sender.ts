@@ -71,7 +71,7 @@ const PAUSE_MS = 2_000;
  * Creates a sender of notices. One step claims the notices that are due, sends them, and returns whether any
  * were due. It throws if the database is unavailable.
  *
- * Each notice is sent at least once: again only if the result of an attempt is unknown or could not be
+ * Each notice is sent at least once, and again only if the result of an attempt is unknown or could not be
  * recorded. The Message-ID contains the event's id, so it is the same each time.
  */
 export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDeps): {

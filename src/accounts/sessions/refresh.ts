@@ -29,8 +29,8 @@ type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
  * `POST /v1/auth/refresh`: creates the next session of the family, with a new refresh and CSRF token. The
  * previous session ends immediately.
  *
- * Needs the refresh cookie and the CSRF token of the session that it renews. That session itself has usually
- * expired. If the CSRF token does not match, nothing changes, and the refresh token does not count as used.
+ * The call needs the refresh cookie and the CSRF token of the session to renew, which has usually expired. If
+ * the CSRF token does not match, nothing changes, and the refresh token does not count as used.
  *
  * The same token from the same network and user agent within 10 seconds comes from a second tab, or from a
  * client that lost the answer. It receives exactly the same cookies.
@@ -107,8 +107,8 @@ async function refreshOnce(
 }
 
 /**
- * Returns `undefined` if this is no repetition, or if the session from the first use was refreshed since
- * then.
+ * Returns `undefined` if the request does not repeat the token's first use, or if the session from that use
+ * was refreshed since then.
  */
 async function repeatedAnswer(
   tx: Transaction,

@@ -12,8 +12,8 @@ export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | 
 
 /**
  * Checks a six-digit code. Counts the try before comparing the code, so concurrent tries cannot exceed the
- * limit. A browser that has its own code can try only that one, any other only the code that is valid without
- * a cookie. `whose` selects which of the two codes this call may try.
+ * limit. A browser with its own code can try only that code, and any other caller only the code that is valid
+ * without a cookie. `whose` selects which of the two codes this call may try.
  *
  * Returns the code if it is correct, and "wrong" if it differs from the valid code. Returns `undefined` if
  * there is no code to compare with: none exists, it is older than 10 minutes, or it was tried too often.

@@ -122,7 +122,7 @@ export function deleteAgentRoute(deps: Deps): Route {
 
 /**
  * An API key may use only its own connection, and a user any live connection of their account. Throws
- * `not_found`.
+ * `not_found` for any other connection.
  */
 async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
   if (caller.connectionId === null) {

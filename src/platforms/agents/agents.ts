@@ -130,8 +130,8 @@ const REASON = "agent deleted";
 
 /**
  * Deletes an agent permanently. Revokes its certificates, emits one `delegation.revoked` for each, and
- * withdraws its pending requests. The deletion is valid even while the vault, which then disables the key, is
- * unavailable. Returns the time of the deletion, also when repeated. Throws `not_found`.
+ * withdraws its pending requests. The deletion is valid even before the vault disables the key. Returns the
+ * time of the deletion; a repeated call returns the same time. Throws `not_found`.
  */
 export async function deleteAgent(
   deps: VaultSyncDeps & { secretBox: SecretBox; clock: Clock },

@@ -17,7 +17,7 @@ type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller
 type Times = { renewAt: Date; until: Date };
 type Remembered = Times & { key: KnownKey };
 /**
- * `changeCount`: the counter at the lookup's start, or `undefined` if no change notifications arrived then.
+ * `changeCount` is the change counter at the lookup's start, or `undefined` if nobody listened for changes.
  */
 type LookUp = Times & {
   joinedUntil: Date;

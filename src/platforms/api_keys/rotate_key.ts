@@ -6,7 +6,7 @@ import { findConnection, type LivePlatform, lockConnection } from "../platform_r
 import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
-/** Every earlier key of the connection remains valid for at most `graceSeconds` (0–86400). */
+/** A rotation, after which every earlier key remains valid for at most `graceSeconds` (0–86400). */
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
 
 /** Dependencies of retiring API keys. */

@@ -8,15 +8,15 @@ import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_a
 import { findConnection, lockConnection, type PlatformRecord, selectPlatforms } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
-/** Omitted members stay unchanged. */
+/** A change of a connection. Omitted members stay unchanged. */
 type ConnectionChange = { verifier_id?: string | undefined; registry_answers?: boolean | undefined };
 
 type ConnectionSettings = { connection_id: string; verifier_id: string; registry_answers: boolean };
 
 /**
  * Changes the verifier name that operations are bound to, or whether AuthZEN requests without a proof are
- * answered. Proofs that are bound to the former name are refused from then on, by other processes when they
- * are notified of the commit. Throws `not_found`.
+ * answered. From the answer on, this process refuses proofs that are bound to the former name. Every other
+ * process does so when it is notified of the commit. Throws `not_found`.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },
@@ -45,8 +45,8 @@ const REMOVAL_REASON = "connection removed";
 /**
  * Removes a connection and its platform permanently. Ends its API keys, revokes its certificates, withdraws
  * its pending requests and disables its agents. Emits one `delegation.revoked` for each certificate, then one
- * `connection.removed`. The removal is valid even while the vault, which then disables the agents' keys, is
- * unavailable. Returns the time of the removal, also when repeated. Throws `not_found`.
+ * `connection.removed`. The removal is valid even before the vault disables the agents' keys. Returns the
+ * time of the removal; a repeated call returns the same time. Throws `not_found`.
  */
 export async function removeConnection(
   deps: VaultSyncDeps & RetireDeps,

@@ -19,7 +19,9 @@ type Newcomer = {
   surfaceType: string;
   allowedScopes: readonly string[];
   adopt?: string | undefined;
-  /** Throws unless the account accepts the namespace, which then cannot end before the transaction does. */
+  /**
+   * Throws unless the account accepts the namespace. The acceptance then remains until the transaction ends.
+   */
   check(tx: Transaction): Promise<void>;
 };
 

@@ -49,8 +49,8 @@ export async function requireBinding(
 
 /**
  * Throws `namespace_not_bound` unless the connection's account still accepts the namespace of its platform.
- * After the acceptance, the namespace receives no key and no agent, but what it registered remains. With
- * `lock`, the acceptance cannot end before the transaction ends.
+ * Otherwise the namespace receives no key and no agent, but what it registered remains. With `lock`, the
+ * acceptance cannot end before the transaction ends.
  */
 export async function requireBoundConnection(
   db: Database | Transaction,
@@ -66,7 +66,9 @@ export async function requireBoundConnection(
   await requireBinding(db, platform?.account_id ?? "", { clusterId, namespace }, options);
 }
 
-/** Throws `ceiling_exceeded`, with the scopes that the account's owner has not accepted for the namespace. */
+/**
+ * Throws `ceiling_exceeded` if the account's owner has not accepted all of these scopes for the namespace.
+ */
 export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : coversScopes(ceiling, scopes);
   if (over.length > 0) {

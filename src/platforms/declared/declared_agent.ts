@@ -64,7 +64,7 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
     throw new ApiError("external_conflict", `Registered as agent ${known.agent_id} already`);
   }
   const { clusterId, object, name } = declared;
-  // Before object names were stored, agents had none: the next object that declares the agent gives its name.
+  // Agents from before object names were stored get the name of the next object that declares them.
   const isHere = platform.object_namespace === object.namespace;
   const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
   if (known.name === name && known.object_name === next.object_name) return known;
@@ -86,7 +86,9 @@ type Newcomer = {
   object: ObjectPlace;
   agentType: string;
   adopt?: string | undefined;
-  /** Throws unless the account accepts the namespace, which then cannot end before the transaction does. */
+  /**
+   * Throws unless the account accepts the namespace. The acceptance then remains until the transaction ends.
+   */
   check(tx: Transaction): Promise<void>;
 };
 

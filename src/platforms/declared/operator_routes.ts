@@ -116,7 +116,7 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   });
 }
 
-/** Also succeeds if the platform was never registered. */
+/** This route also succeeds if the platform was never registered. */
 function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_remove_platform",
@@ -175,7 +175,7 @@ function putAgentRoute(deps: AgentDeps): Route {
   });
 }
 
-/** Also succeeds if the agent was never created. */
+/** This route also succeeds if the agent was never created. */
 function removeAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_remove_agent",
