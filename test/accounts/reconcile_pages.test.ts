@@ -20,7 +20,6 @@ beforeEach(clear);
 type Rows = {
   accountId: string;
   balance: number | undefined;
-  /** Times of the account's charges and charged decisions. */
   charges: Date[];
   decisions: Date[];
   credits: { at: Date; amount: number }[];
@@ -62,7 +61,7 @@ async function insert({ accountId, balance, charges, decisions, credits }: Rows)
   if (decisions.length > 0) await db("audit_events").insert(decisions.map((at) => decision(accountId, at)));
 }
 
-/** Returns the differences that reconciliation must find in these rows. Computes them without a database. */
+/** Computes the expected differences without a database. */
 function expectedOf({ accountId, balance = 0, charges, decisions, credits }: Rows) {
   const lone = (mine: Date[], theirs: Date[]) => {
     const left = theirs.map((date) => date.getTime());
@@ -100,7 +99,7 @@ const ledgers = fc.array(
   { maxLength: 5 },
 );
 
-/** Reconciles the ledger, calls `after` after each statement, and returns the number of statements. */
+/** Calls `after` after each statement of a reconciliation, and returns the number of statements. */
 async function look(
   pageRows: number,
   after: (statement: number) => Promise<unknown>,

@@ -30,7 +30,7 @@ async function mailsTo(email: string): Promise<{ subject: string; text: string }
   return (body.mails as { to: string; subject: string; text: string }[]).filter(({ to }) => to === email);
 }
 
-/** Returns the newest code for an address: six digits or a link code. */
+/** Returns an address's newest code: six digits or a link code. */
 async function newestCode(email: string): Promise<string> {
   const [mail] = (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Your sign-in"));
   return /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(mail?.text ?? "")?.[0] ?? "";
@@ -38,10 +38,7 @@ async function newestCode(email: string): Promise<string> {
 
 const wrong = (code: string) => (code === "000000" ? "000001" : "000000");
 
-/**
- * Requests a code for an address `times` times, each time as a new client. Then tries `tries` wrong codes
- * without a cookie.
- */
+/** Requests `times` codes, each as a new client. Then tries `tries` wrong codes without a cookie. */
 async function attack(email: string, { times = 3, tries = 5 } = {}): Promise<void> {
   for (let n = 0; n < times; n += 1) await send(api.client(), email);
   const code = await newestCode(email);

@@ -7,7 +7,7 @@ import { findChromium, startChromium } from "../support/chromium.ts";
 const program = await findChromium();
 const EMAIL = "ada@example.com";
 
-/** An empty page of the API's origin. Its scripts may call the API. */
+/** A page of the API's origin, whose scripts may call the API. */
 const blank: Koa.Middleware = async (ctx, next) => {
   if (ctx.path !== "/blank") return next();
   ctx.set("content-security-policy", "default-src 'none'; connect-src 'self'");
@@ -37,7 +37,6 @@ describe.skipIf(program === undefined)("two tabs of one browser (needs Debian's 
     })()`);
   }
 
-  /** Returns how many statements wait for a lock in this API's database. */
   async function waiting(): Promise<number> {
     const { rows } = await api.db.raw(
       "select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",

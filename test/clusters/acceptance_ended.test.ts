@@ -18,7 +18,7 @@ describe("a namespace whose acceptance is withdrawn during a call", () => {
     await accept("c1/shop");
   });
 
-  /** Makes a call and withdraws the acceptance while the call waits for a lock. Returns the call's answer. */
+  /** Withdraws the acceptance while the call waits for a lock. Returns the call's answer. */
   async function waiting(
     lock: (tx: Transaction) => Promise<unknown>,
     work: () => Promise<HttpAnswer>,

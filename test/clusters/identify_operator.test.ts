@@ -12,7 +12,7 @@ describe("an operator's token", () => {
   let identify: IdentifyOperator;
   let asked: string[];
 
-  /** Returns a cluster whose only valid token is the cluster's name. */
+  /** A cluster's only valid token is the cluster's name. */
   const cluster = (name: string): TrustedCluster => ({
     operator: OPERATOR,
     client: {

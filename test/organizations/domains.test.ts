@@ -39,7 +39,6 @@ const recheck = () =>
     signal: new AbortController().signal,
   });
 
-/** Publishes the TXT record from an answer in DNS. */
 function publishRecord({ body }: HttpAnswer): { name: string } {
   const record = body.record as { name: string; value: string };
   dns.records.set(record.name, [[record.value]]);

@@ -9,9 +9,7 @@ const MEMBERS = "/v1/service/organization/members";
 
 type Sent = { method: string; path: string; body: object };
 
-/**
- * Sends a call for an organization without the last byte of its body. The returned `finish` sends that byte.
- */
+/** Sends a call without the last byte of its body, which the returned `finish` sends. */
 async function heldBack({ client }: Person, organizationId: string, { method, path, body }: Sent) {
   const cookie = ["session", "csrf"].map((name) => `service_${name}=${client.cookie(`service_${name}`)}`);
   const text = JSON.stringify(body);

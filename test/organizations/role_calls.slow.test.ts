@@ -16,7 +16,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Calls an operation with a person's session for a scene's organization, with the scene's ids. */
 async function callAs(operationId: string, person: Person, scene: Scene): Promise<string> {
   const operation = contract.operation(operationId);
   const bySession = operation.security.findIndex((way) => "session" in way);

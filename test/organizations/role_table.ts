@@ -2,16 +2,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { type MemberRole, memberRoles } from "../../src/route.ts";
 import { declaredRoutes } from "../http/walk/documented.ts";
 
-/**
- * An operation and the roles that may call it. `"person"` means that the operation is about the signed-in
- * person.
- */
+/** `"person"`: the operation is about the signed-in person. */
 export type RoleRow = { operation: string; roles: readonly MemberRole[] | "person" };
 
 const PAGE = new URL("../../docs/organizations.md", import.meta.url);
 const HEAD = ["| operation | owner | approver | developer | auditor |", "|---|---|---|---|---|"];
 
-/** Returns the role table as the routes declare it. */
 export function declaredTable(): string[] {
   const rows = declaredRoutes
     .filter(({ access }) => access === "session" || access === "account")
@@ -25,7 +21,6 @@ export function declaredTable(): string[] {
   return [...HEAD, ...rows];
 }
 
-/** Returns the role table in docs/organizations.md. */
 export function documentedTable(): string[] {
   const lines = readFileSync(PAGE, "utf8").split("\n");
   const start = lines.indexOf(HEAD[0] ?? "");
@@ -33,7 +28,6 @@ export function documentedTable(): string[] {
   return lines.slice(start, end);
 }
 
-/** Returns the rows of the table in docs/organizations.md. */
 export function documentedRows(): RoleRow[] {
   return documentedTable()
     .slice(HEAD.length)

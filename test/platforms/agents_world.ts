@@ -2,7 +2,7 @@ import { afterEach } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
 import { type PlatformApi, platformApi, type TestPlatform } from "../support/platform_world.ts";
 
-/** Calls a platform's agent routes with the platform's API key. `path` is the part after `/agents`. */
+/** Calls the platform's agent routes. `path` is the part after `/agents`. */
 export type AgentsCall = (
   platform: TestPlatform,
   method: string,
@@ -11,7 +11,7 @@ export type AgentsCall = (
   headers?: Record<string, string>,
 ) => Promise<HttpAnswer>;
 
-/** Starts an API for the tests of a file. Repairs its vault after each test. */
+/** Starts an API for a test file, and repairs its vault after each test. */
 export function agentsWorld(): { api: PlatformApi; call: AgentsCall } {
   const api = platformApi();
   afterEach(() => {

@@ -12,10 +12,7 @@ import {
   startPlatformApi,
 } from "../support/platform_world.ts";
 
-/*
- * Tests the service with the real vault over mutual TLS. The vault limits how many keys it creates per
- * tenant and time.
- */
+/* Uses the real vault over mutual TLS, which limits how many keys it creates per tenant and time. */
 
 type World = { vault: TestVault; client: VaultClient; api: PlatformApi };
 

@@ -3,14 +3,11 @@ import { expect } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
 import type { OperatorOptions, Person, PlatformApi } from "../support/platform_world.ts";
 
-/** Returns a new external id that no call has used yet. */
 export const newUid = () => `c1.${randomUUID()}`;
-/** Returns the path for declaring a platform. */
 export const path = (id: string) => `/internal/v1/platforms/${encodeURIComponent(id)}`;
-/** Returns the path for declaring an agent. */
 export const agentPath = (id: string) => `/internal/v1/agents/${encodeURIComponent(id)}`;
 
-/** Returns a declaration of a person's platform, as the operator sends it. */
+/** Returns the body with which the operator declares a person's platform. */
 export function declaration(person: Person, fields: Record<string, unknown> = {}) {
   return {
     account_email: person.email,
@@ -21,7 +18,6 @@ export function declaration(person: Person, fields: Record<string, unknown> = {}
   };
 }
 
-/** A declared platform of a new person. */
 export type Declared = {
   person: Person;
   id: string;
@@ -29,7 +25,6 @@ export type Declared = {
   credentials: Record<string, string>;
 };
 
-/** Returns helpers for the operator's calls to an API. */
 export function declarations(api: PlatformApi) {
   const put = (id: string, body: unknown, options?: OperatorOptions): Promise<HttpAnswer> =>
     api.operator("PUT", path(id), body, options);

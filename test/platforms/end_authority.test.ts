@@ -45,7 +45,6 @@ function holdsCertificates(sql: string): boolean {
   return /certificates/.test(sql) && /^update|for no key update/.test(sql);
 }
 
-/** Creates an agent with `count` certificates. */
 async function delegatedOften(count: number): Promise<Delegated> {
   const made = await delegated(api);
   for (let n = 1; n < count; n += 1) {

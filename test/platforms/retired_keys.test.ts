@@ -22,7 +22,6 @@ function listAgents({ connectionId, apiKey }: TestPlatform) {
   });
 }
 
-/** Uses a key, and returns how many database queries that caused. */
 async function lookupsOf(platform: TestPlatform): Promise<number> {
   let lookups = 0;
   const note = ({ sql }: { sql: string }) => {
@@ -34,7 +33,6 @@ async function lookupsOf(platform: TestPlatform): Promise<number> {
   return lookups;
 }
 
-/** Uses a key until the API has cached it. */
 async function remember(platform: TestPlatform): Promise<void> {
   await expect.poll(() => lookupsOf(platform), { timeout: 20_000, interval: 20 }).toBe(0);
 }

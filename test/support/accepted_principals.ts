@@ -17,10 +17,7 @@ export async function acceptPrincipal(
   await db("accepted_principals").insert(rowOf(verifier, principal.humanId, acceptance));
 }
 
-/**
- * Fills a person's platform with the maximum number of accepted principals. Each principal is a separate
- * account.
- */
+/** Fills a platform with the maximum number of accepted principals, each a separate account. */
 export async function fillAcceptedPrincipals(
   { db }: { db: Database },
   { person, platform }: { person: { accountId: string }; platform: { connectionId: string } },

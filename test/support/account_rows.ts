@@ -2,16 +2,14 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/database.ts";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 
-/** IDs of the account, connection and agent to which the rows belong. */
 export type Owned = { accountId: string; connectionId: string; agentId: string };
 
-/** An account with one platform and one agent. */
 export type AccountRows = Owned & {
   humanId: string;
   rootPublicKey: HybridPublicKey;
   agentPublicKey: HybridPublicKey;
   balanceMicroUsd: number;
-  /** Ceiling of the platform: the scopes that it may be granted. */
+  /** The ceiling of the platform. */
   scope: string[];
   now: Date;
 };
@@ -19,10 +17,7 @@ export type AccountRows = Owned & {
 /** An approved certificate. `json` is the certificate in the wire format. */
 export type CertificateRows = { certId: string; json: string; scope: string[]; now: Date };
 
-/**
- * Inserts account, balance, platform, connection and agent. The rows are the same as those that the service
- * writes.
- */
+/** Inserts an account with the same rows that the service writes. */
 export async function insertAccount(db: Database, rows: AccountRows): Promise<void> {
   const { accountId, connectionId, humanId, now } = rows;
   const platformId = randomUUID();
@@ -68,7 +63,6 @@ export async function insertAccount(db: Database, rows: AccountRows): Promise<vo
   });
 }
 
-/** Inserts an approved request and its certificate. */
 export async function insertApproval(
   db: Database,
   { accountId, connectionId, agentId }: Owned,

@@ -11,10 +11,9 @@ import {
 } from "../../src/protocol/verification/verify_bundle.ts";
 import { NOW } from "./chains.ts";
 
-/** A midnight in UTC, in Unix seconds. {@link outcome} evaluates constraints at this time by default. */
+/** A midnight in UTC, in Unix seconds: the default time of {@link outcome}. */
 export const MIDNIGHT_UTC = NOW - (NOW % 86_400);
 
-/** Returns the options for a verification at `NOW`. */
 export function options(changes: Partial<VerifyOptions> = {}): VerifyOptions {
   return { now: NOW, ...changes };
 }

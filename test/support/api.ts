@@ -27,10 +27,8 @@ import { createClient, type HttpClient } from "./http.ts";
 import { anyClusterWith } from "./operators.ts";
 import { migratedDatabase } from "./postgres.ts";
 
-/** Token with which the operator authenticates to the test API. */
 export const OPERATOR_TOKEN = "operator-token-of-the-tests-32-characters";
 
-/** Dependencies of the routes under test. */
 export type TestParts = {
   db: Database;
   databaseUrl: string;
@@ -44,7 +42,6 @@ export type TestParts = {
   keyRates: ApiKeyRates;
 };
 
-/** Options of a test API. */
 export type ApiOptions = {
   /** Routes to add to those of accounts. */
   routes?: (parts: TestParts) => Route[];
@@ -79,10 +76,9 @@ export type ApiOptions = {
   databaseUrl?: string;
 };
 
-/** The HTTP API with the account routes. It has a separate database and listens on loopback. */
+/** The API with the account routes and a separate database, on loopback. */
 export type TestApi = TestParts & {
   url: string;
-  /** Base URL of the operations for the operator. */
   operatorUrl: string;
   sealingKey: Buffer;
   clock: SteeredClock;
@@ -91,7 +87,6 @@ export type TestApi = TestParts & {
   lines: string[];
   /** Returns a new client with separate cookies. */
   client(): HttpClient;
-  /** Returns a new client for the operator's port. */
   operatorClient(): HttpClient;
   stop(): Promise<void>;
 };

@@ -2,13 +2,12 @@ import { posix } from "node:path";
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** A file of the project: its path relative to the top folder, with forward slashes, and its text. */
+/** `path` is relative to the top folder, with forward slashes. */
 export type SourceFile = {
   path: string;
   text: string;
 };
 
-/** Properties of a source file. The rules check them. */
 type Contents = {
   /** Project files that this file imports or re-exports in any form, including types. */
   imports: string[];
@@ -30,10 +29,7 @@ const FEATURES = [
   "installation",
 ];
 
-/**
- * Folders and files of `src` in layers, lowest layer first. A layer may import only from earlier layers in
- * this list.
- */
+/** Layers of `src`, lowest first. A layer may import only from earlier layers in this list. */
 const LEVELS: readonly (readonly string[])[] = [
   ["protocol"],
   [
@@ -83,7 +79,6 @@ const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[
 ];
 
 const LONGEST = 300;
-/** Maximum number of files in a source folder. */
 const MOST_FILES = 17;
 const CLOCKS = new Set([
   ...["src/clock.ts", "src/sdk/clock.ts", "src/plugin/clock.ts", "keyvault/clock.ts"],
@@ -133,13 +128,9 @@ export function violations(files: readonly SourceFile[]): string[] {
   ];
 }
 
-/** Folder for the results of `npm run bench`. */
 const BENCH_RESULTS = "bench-results";
 
-/**
- * Returns the names in the project's top folder that do not belong there. Output of `npm pack` and `npm run
- * bench` is allowed.
- */
+/** Returns the names that do not belong in the top folder. `npm pack` and `npm run bench` may write there. */
 export function strangersAtTop(names: readonly string[]): string[] {
   const isLeft = (name: string) => name.endsWith(".tgz") || name === BENCH_RESULTS;
   return names.filter((name) => !TOP.has(name) && !name.startsWith(".") && !isLeft(name));
@@ -193,7 +184,6 @@ function levelOf(unit: string): number {
   return LEVELS.findIndex((units) => units.includes(unit));
 }
 
-/** Returns a line for each folder with more than {@link MOST_FILES} files. */
 function crowded(paths: readonly string[]): string[] {
   const counts = Map.groupBy(paths, (path) => posix.dirname(path));
   return [...counts]
@@ -219,9 +209,8 @@ function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<st
 }
 
 /**
- * Returns import cycles. No file is in two of them. Each cycle is a path from its alphabetically first file
- * back to that file. The first cycle is a shortest one. Each later cycle is a shortest one among the files
- * that are not yet reported.
+ * Returns import cycles, no file in two of them, each as a path from its alphabetically first file back to
+ * it. Each cycle is a shortest one among the files that are not yet reported.
  */
 function shortestCycles(imports: ReadonlyMap<string, readonly string[]>): string[] {
   const cycles = [...imports.keys()]
@@ -238,7 +227,6 @@ function shortestCycles(imports: ReadonlyMap<string, readonly string[]>): string
     .map((cycle) => cycle.join(" -> "));
 }
 
-/** Finds a shortest path from `start` back to `start`, by breadth-first search. */
 function shortestCycleFrom(
   start: string,
   imports: ReadonlyMap<string, readonly string[]>,
@@ -256,8 +244,8 @@ function shortestCycleFrom(
 }
 
 /**
- * Matches any text that may read the time or the environment, or that may import in an expression or a type.
- * Ignores `Date` as a type or with an argument.
+ * Matches text that may read the time or the environment, or import in an expression or a type. Ignores
+ * `Date` as a type or with an argument.
  */
 const MAY_READ = /\benv\b|\bimport\s*\(|new Date\b(?!\()|\bDate\b(?!\([^)\s]|[;,)>]| \||\[\]| =| })/;
 
@@ -272,8 +260,7 @@ function read({ path, text }: SourceFile): Contents {
     ...module.staticExports.map(({ entries }) => entries[0]?.moduleRequest?.value ?? ""),
   ];
   const contents: Contents = { imports: [], readsTime: false, readsEnvironment: false };
-  // Access to `parsed.program` builds the syntax tree, which takes most of the time. So only files that match
-  // need it.
+  // Building the syntax tree (`parsed.program`) takes most of the time, so only matching files do it.
   walk(MAY_READ.test(text) ? parsed.program : undefined, (node) => {
     contents.readsTime ||= isReadingTime(node);
     contents.readsEnvironment ||= isMember(node, "process", "env") || importsEnvironment(node);
@@ -285,7 +272,6 @@ function read({ path, text }: SourceFile): Contents {
   return contents;
 }
 
-/** Returns the imported files that are part of the project. */
 function locate(from: string, specifiers: readonly string[]): string[] {
   const local = specifiers.filter((specifier) => specifier.startsWith("."));
   return [...new Set(local.map((specifier) => posix.join(posix.dirname(from), specifier)))];

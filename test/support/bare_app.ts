@@ -8,10 +8,7 @@ import type { Route } from "../../src/route.ts";
 
 const never = () => Promise.reject(new Error("this app does not support the call"));
 
-/**
- * Creates the API's HTTP application with only these routes, for callers with or without an API key. Sets up
- * nothing else.
- */
+/** Creates the API's HTTP application with only these routes, for callers with or without an API key. */
 export function createBareApp({
   routes,
   metrics,

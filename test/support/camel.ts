@@ -4,9 +4,7 @@ import { type RunningGateway, startGateway } from "./gateway.ts";
 
 const VERSION = "4.18.0";
 
-/**
- * Returns the jars of Apache Camel that the documented example needs, or what is missing to download them.
- */
+/** Returns the jars that the documented example needs, or what is missing to download them. */
 export function camelJars() {
   const parts = ["main", "kafka", "http", "yaml-dsl"];
   return mavenJars(`camel-${VERSION}`, [
@@ -15,10 +13,7 @@ export function camelJars() {
   ]);
 }
 
-/**
- * Runs Camel with these files and this environment, as the documented example describes. Resolves when
- * `isReady` resolves.
- */
+/** Runs Camel as the documented example describes. Resolves when `isReady` resolves. */
 export async function startCamel(
   jars: string,
   files: Record<string, string>,

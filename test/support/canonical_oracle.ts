@@ -1,9 +1,8 @@
 import canonicalize from "canonicalize";
 
 /**
- * Returns canonical JSON from an independent implementation, the `canonicalize` package for RFC 8785. Adds
- * the two deviations of the wire format. Encodes keys as the hex of their UTF-8 bytes. The package's order by
- * UTF-16 unit then becomes an order by byte.
+ * Returns canonical JSON from the `canonicalize` package for RFC 8785, with the two deviations of the wire
+ * format. Keys are encoded as the hex of their UTF-8 bytes, so that the package orders them by byte.
  */
 export function independentCanonicalJson(value: unknown): string {
   const ordered = canonicalize(withHexKeys(value)) ?? "";

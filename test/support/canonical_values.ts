@@ -34,8 +34,7 @@ const number = fc.oneof(
 );
 
 /**
- * Generates any value that has a canonical form: well-formed strings from all Unicode planes, doubles, nested
- * values and unusual keys.
+ * Generates any canonical value: strings from all Unicode planes, doubles, nested values and unusual keys.
  */
 export const canonicalValues: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(

@@ -17,20 +17,17 @@ import {
 } from "../../src/protocol/keys/hybrid.ts";
 import { presentProof } from "../../src/protocol/statements/issuing.ts";
 
-/** Time of everything in these chains, in Unix seconds, unless a test sets another time. */
+/** The default time in these chains, in Unix seconds. */
 export const NOW = 1_800_000_000;
 
-/** A key with its ID, derived from a number. TEST KEYS: their private halves are public. */
+/** A key that is derived from a number. TEST KEYS: their private halves are public. */
 export type TestKey = {
   privateKey: HybridPrivateKey;
   publicKey: HybridPublicKey;
   id: string;
 };
 
-/**
- * Returns the test key for a number from 1 to 255. Its Ed25519 seed repeats that byte. Its ML-DSA-65 seed
- * repeats the byte's complement.
- */
+/** `number` is 1 to 255. The Ed25519 seed repeats that byte, and the ML-DSA-65 seed its complement. */
 export function testKey(number: number): TestKey {
   const privateKey = importSeeds({
     ed25519: Buffer.alloc(32, number),
@@ -40,7 +37,6 @@ export function testKey(number: number): TestKey {
   return { privateKey, publicKey, id: keyId(publicKey) };
 }
 
-/** The keys at the two ends of a chain: the root's key and the agent's key. */
 export const ROOT = testKey(1);
 export const AGENT = testKey(2);
 
@@ -76,8 +72,8 @@ export async function certify(
 }
 
 /**
- * Returns a chain of `changes.length` certificates, leaf first, from {@link ROOT} to {@link AGENT}. Every
- * certificate except the leaf may delegate. Each change applies to the certificate at its index.
+ * Returns a chain from {@link ROOT} to {@link AGENT}, leaf first, with one certificate for each change. Every
+ * certificate except the leaf may delegate.
  */
 export async function chain(...changes: Partial<DelegationFields>[]): Promise<DelegationCert[]> {
   const keys = [AGENT, ...changes.slice(1).map((_, index) => testKey(10 + index)), ROOT];
@@ -98,10 +94,7 @@ export function binding(changes: Partial<ChallengeBinding> = {}): ChallengeBindi
   return { challenge: bytes32(7), challenge_at: NOW, ...changes };
 }
 
-/**
- * Returns the agent's proof over a chain with one certificate for each change. By default the chain has one
- * unchanged certificate.
- */
+/** Returns the agent's proof over a {@link chain}, by default of one unchanged certificate. */
 export async function prove(
   changes: Partial<DelegationFields>[] = [{}],
   challenge: Partial<ChallengeBinding> = {},
@@ -109,17 +102,15 @@ export async function prove(
   return presentProof(AGENT.privateKey, await chain(...changes), binding(challenge));
 }
 
-/** Returns the base64 of 32 equal bytes. */
 export function bytes32(byte: number): string {
   return encodeBase64(Buffer.alloc(32, byte));
 }
 
-/** Returns a document's bytes in the wire format. */
 export function encode(value: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** Returns base64 in which one bit of the first byte is changed. The result remains canonical base64. */
+/** Changes one bit of the first byte. The result remains canonical base64. */
 export function tamper(text: string): string {
   const bytes = Buffer.from(text, "base64");
   bytes[0] = (bytes[0] ?? 0) ^ 1;

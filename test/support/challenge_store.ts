@@ -1,6 +1,6 @@
 import type { ChallengeStore } from "../../src/protocol/verification/verify_bundle.ts";
 
-/** Creates an in-memory challenge store that contains these open challenges. The store records its calls. */
+/** Creates an in-memory challenge store with these open challenges. `log` contains its calls. */
 export function memoryStore(...challenges: string[]): ChallengeStore & { log: string[] } {
   const open = new Set(challenges);
   const log: string[] = [];

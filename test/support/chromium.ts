@@ -1,9 +1,7 @@
 import { type Browser, chromium } from "playwright-core";
 import { debianProgram } from "./debian.ts";
 
-/**
- * Returns the path of Chromium, and installs Chromium if possible. Returns undefined if it is unavailable.
- */
+/** Returns the path of Chromium, after installing it if possible, or undefined. */
 export function findChromium(): Promise<string | undefined> {
   return debianProgram("/usr/bin/chromium", "chromium");
 }

@@ -1,6 +1,5 @@
 import { addSeconds, type Clock } from "../../src/clock.ts";
 
-/** A clock that stands still until the test moves it. */
 export type SteeredClock = Clock & {
   set(time: Date): void;
   /** Moves the clock by seconds; fractions are milliseconds. */

@@ -9,8 +9,8 @@ const TRIES = 3;
 const LISTS_IN_USE_MS = 10_000;
 
 /**
- * Returns the path of a program or library from a Debian package. If the path is missing and this process is
- * root, installs the package first. Returns undefined if the path is still missing.
+ * Returns the path of a program or library, or undefined if it is missing. If this process is root, first
+ * installs the missing package.
  */
 export async function debianProgram(path: string, packageName: string): Promise<string | undefined> {
   if (!existsSync(path) && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
@@ -20,8 +20,8 @@ export async function debianProgram(path: string, packageName: string): Promise<
 }
 
 /**
- * Installs a package. Retries, since several test files may install packages concurrently. apt waits for
- * another installation, but not for an update of the package lists.
+ * Retries, since several test files may install packages concurrently. apt waits for another installation,
+ * but not for an update of the package lists.
  */
 async function installPackage(name: string): Promise<void> {
   for (let tries = 0; tries < TRIES; tries += 1) {
@@ -32,7 +32,7 @@ async function installPackage(name: string): Promise<void> {
   }
 }
 
-/** Runs apt-get. Returns the error message if apt-get fails. */
+/** Returns the error message if apt-get fails. */
 async function apt(...args: string[]): Promise<string | undefined> {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
   try {

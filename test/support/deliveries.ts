@@ -6,7 +6,6 @@ import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 
 const SETTLED = ["delivered", "rejected", "blocked", "failed", "cancelled"];
 
-/** Inserts a delivery for a connection in the given state. Returns the delivery's ID. */
 export async function insertDelivery(
   database: Database,
   connectionId: string,
@@ -41,10 +40,6 @@ export async function insertDelivery(
   return delivery_id;
 }
 
-/**
- * Inserts a recovery of a connection's failed deliveries, with the fields in `change`. Returns the recovery's
- * ID.
- */
 export async function insertRecovery(
   database: Database,
   connectionId: string,

@@ -7,21 +7,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { killHard, until } from "./process.ts";
 
-/** Path of the service's program. */
 export const PROGRAM = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
 const STARTED_MS = 180_000;
 const STOPPED_MS = 60_000;
 const UP = "Ctrl-C ends everything";
 
-/** A process of `deputize dev`, its output so far, and its exit status. */
 export type DevRun = {
   child: ChildProcess;
   said: { out: string; err: string };
   exit: Promise<number | null>;
 };
 
-/** Starts `deputize dev` on a folder and a free port. */
+/** Starts `deputize dev` on a free port. */
 export function startDev(folder: string, args: readonly string[] = [], path = process.env.PATH): DevRun {
   const child = spawn(process.execPath, [PROGRAM, "dev", "--port", "0", "--data", folder, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
@@ -37,10 +35,7 @@ export function startDev(folder: string, args: readonly string[] = [], path = pr
   return { child, said, exit: once(child, "close").then(([code]) => code as number | null) };
 }
 
-/**
- * Waits until `last` appears in the output, which shows that the start is complete. Throws if the process
- * exits first.
- */
+/** Waits until the output contains `last`, so the start is complete. Throws if the process exits first. */
 export async function untilUp({ child, said }: DevRun, last = UP): Promise<void> {
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   await until("everything is up", () => said.out.includes(last) || hasEnded(), STARTED_MS);
@@ -64,7 +59,6 @@ export async function workersOn(folder: string): Promise<string[]> {
   return found;
 }
 
-/** Waits until no process uses a folder. */
 export async function untilLeft(folder: string): Promise<void> {
   await until(`no process uses ${folder}`, async () => (await workersOn(folder)).length === 0);
 }
@@ -72,7 +66,7 @@ export async function untilLeft(folder: string): Promise<void> {
 /** The embedded stack, running on a temporary folder. */
 export type DevStack = { folder: string; baseUrl: string; stop(): Promise<void> };
 
-/** Starts the stack like `npm start` and waits until it is ready. `stop` also deletes the stack's folder. */
+/** Starts the stack like `npm start` and waits until it is ready. `stop` also deletes its folder. */
 export async function startDevStack(): Promise<DevStack> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-stack-"));
   const run = startDev(folder);
@@ -92,7 +86,6 @@ export async function startDevStack(): Promise<DevStack> {
   return { folder, baseUrl, stop };
 }
 
-/** Reads from the kernel the environment of one of the stack's processes. */
 export async function environmentOf({ folder }: DevStack, part: string): Promise<Record<string, string>> {
   const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
   const text = await readFile(`/proc/${parts[part].pid}/environ`, "utf8");

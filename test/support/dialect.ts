@@ -1,7 +1,7 @@
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** Maximum width of comments in characters. `.biome.json` sets the same width for code. */
+/** The maximum width of comments, as of code in `.biome.json`. */
 const WIDTH = 110;
 const COMMENT = /^\s*(\/\/|\/\*\*|\*)/;
 const THROWS_TAG = /^\s*(\/\*\*|\*).*@throws/;
@@ -10,15 +10,13 @@ const UPPER_CASE_SQL =
 /** Ignores quoted text, since Postgres reports statements in their original case. */
 const QUOTED = /'[^']*'/g;
 
-/**
- * Only text that matches can contain a body without braces or upper-case SQL. Other text needs no parsing.
- */
+/** Only matching text can violate a rule, so other text is not parsed. */
 const MAY_DEPART =
   /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE)\b/m;
 
 /**
- * Returns the violations of style rules that Biome cannot check. A body on a separate line needs braces. SQL
- * is in lower case. A docstring writes "Throws" as a word, not as a tag. A comment is no wider than code.
+ * Returns violations of style rules that Biome cannot check: braces around a body on a separate line, SQL in
+ * lower case, "Throws" as a word instead of a tag, and the width of comments.
  */
 export function dialectViolations(path: string, text: string): string[] {
   const faults: string[] = [];
@@ -40,7 +38,6 @@ export function dialectViolations(path: string, text: string): string[] {
   return faults;
 }
 
-/** Returns the bodies of a branch or a loop that are neither blocks nor further branches. */
 function bodiesOf(node: Node): Node[] {
   const bodies =
     node.type === "IfStatement"

@@ -1,23 +1,19 @@
 import { createSocket } from "node:dgram";
 import DNS from "dns2";
 
-/** A DNS server on loopback, with its records and the queries that it received. */
 export type DnsServer = {
   /** The server's address in the format of the service's setting. */
   address: string;
   /** TXT records by name, each as a list of chunks. */
   records: Map<string, string[][]>;
   asked: { name: string; type: number }[];
-  /**
-   * `undefined` answers from the records. A number answers with that error code. `"nothing"` sends no answer.
-   */
+  /** A number is the DNS error code of every answer. With `"nothing"`, the server sends no answer. */
   fault: number | "nothing" | undefined;
   stop(): Promise<void>;
 };
 
 const { Packet } = DNS;
 
-/** Starts a DNS server on a free port. */
 export async function startDnsServer(): Promise<DnsServer> {
   const socket = createSocket("udp4");
   const state: DnsServer = {

@@ -6,16 +6,14 @@ import { findMessages } from "./messages.ts";
 import { commentBlocks, testName } from "./prose.ts";
 import { walk } from "./syntax.ts";
 
-/** A piece of English and its location: `path:line`, or the path of a page. */
+/** `place` is `path:line`, or the path of a page. */
 type Piece = { place: string; text: string };
 
 const COUNTS = { comments: 100, "test names": 50, "error messages": 30, pages: 10 };
-/** Minimum length in characters. Shorter comments are only labels, so the sample omits them. */
+/** The sample omits comments below this length, which are only labels. */
 const SHORTEST_COMMENT = 20;
 
-/**
- * Returns a questionnaire with a random sample of the project's English. The same seed gives the same sample.
- */
+/** Returns a random sample of the project's English as a questionnaire, the same for each seed. */
 export function englishSample(root: string, seed: number): string {
   return Object.entries(piecesOf(root))
     .flatMap(([kind, pieces]) => {
@@ -55,7 +53,7 @@ function piecesOf(root: string): Record<keyof typeof COUNTS, Piece[]> {
   };
 }
 
-/** Returns the full names of the tests in a file, as a list of failed tests shows them. */
+/** Returns the full test names, as a list of failed tests shows them. */
 function namesIn(program: unknown): string[] {
   const calls: { kind: string; text: string; start: number; end: number }[] = [];
   walk(program, (node) => {

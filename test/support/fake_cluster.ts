@@ -10,23 +10,17 @@ const POLICIES = join(import.meta.dirname, "../../crds/policies.yaml");
 const LONG_AGO = "2025-01-01T00:00:00Z";
 
 type Policy = { metadata: { name: string }; kind: string; spec: Record<string, unknown> };
-/** A Delegation of the fake cluster, as its API server returns it. */
 export type FakeObject = {
   metadata: { uid: string; generation: number; creationTimestamp: string; deletionTimestamp?: string };
   spec: Record<string, unknown>;
   status?: { approval?: Record<string, unknown> };
 };
 
-/**
- * Fake of the clusters that the API reads. Objects and policies are in memory. Every cluster ID refers to the
- * same objects and policies.
- */
+/** The clusters that the API reads, in memory. All cluster IDs refer to the same objects and policies. */
 export type FakeCluster = TrustedClusters & {
   /** Delegations by `<namespace>/<name>`. */
   delegations: Map<string, FakeObject>;
-  /** Names of missing policies. */
   missing: Set<string>;
-  /** Creation time of the policies. */
   policiesSince: string;
   /** True makes all calls fail. `"policies"` makes only calls about policies fail. */
   isAway: boolean | "policies";
@@ -41,7 +35,6 @@ export const noObjects: Pick<TrustedCluster["client"], "custom" | "close"> = {
   close: async () => undefined,
 };
 
-/** Creates fake clusters with all policies. */
 export function createFakeCluster(): FakeCluster {
   const policies = readPolicies();
   const fake: FakeCluster = {

@@ -18,7 +18,6 @@ export type Failure =
   | "hang"
   | "cut";
 
-/** A call that the fake received. */
 export type ReceivedCall = {
   method: string;
   path: string;
@@ -33,20 +32,16 @@ export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   /** Returns the calls with this method whose path contains `path`. */
   callsTo(method: string, path: string): ReceivedCall[];
   /**
-   * Makes calls fail whose method and path begin with the prefix, such as `"PUT /internal/v1/agents"`.
-   * Affects the next `times` such calls.
+   * Makes the next `times` calls fail whose method and path begin with `prefix`, such as `"PUT
+   * /internal/v1/agents"`.
    */
   fail(prefix: string, failure: Failure, times?: number): void;
-  /** Cancels all planned failures. */
   heal(): void;
   /** Performs the next matching call but drops the response. */
   loseAnswer(prefix: string): void;
-  /**
-   * Sets a function that decides before each call whether to refuse the connection or to drop the response.
-   * It replaces the previous function.
-   */
+  /** Replaces the function that decides before each call to refuse the connection or to drop the response. */
   intercept(plan: (method: string, path: string) => "cut" | "lost" | undefined): void;
-  /** Approves a delegation, as a person does in the console. The request ID identifies the delegation. */
+  /** Approves a delegation request, as a person does in the console. */
   approve(requestId: string, scopes: string[], expiresAt?: Date): void;
   decide(requestId: string, status: "denied" | "expired" | "withdrawn" | "revoked", reason?: string): void;
   rotateKey(externalId: string): void;
@@ -57,7 +52,7 @@ export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   stop(): Promise<void>;
 };
 
-/** Starts the fake on a free loopback port. `token` is the token that the operator must send. */
+/** `token` is the token that the operator must send. */
 export async function startFakeOperatorApi({ token }: { token: string }): Promise<FakeOperatorApi> {
   const { handlers, ...registry } = createFakeRegistry();
   const calls: ReceivedCall[] = [];
@@ -68,7 +63,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   let server: Server | undefined;
   let port = 0;
 
-  /** Returns the response to a call. Checks request body and response against the contract. */
+  /** Checks request body and response against the contract. */
   function answerTo(method: string, path: string, body: unknown): unknown {
     for (const [name, call] of Object.entries<OperatorCall>(operatorCalls)) {
       const id = call.method === method ? idIn(path, call.path) : undefined;
@@ -228,8 +223,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
 }
 
 /**
- * Extracts the external ID from a path by the call's path template. Returns "" if the template has no ID, and
- * undefined if the path does not match.
+ * Returns the external ID in a path, "" if the template has none, or undefined if the path does not match.
  */
 function idIn(path: string, described: string): string | undefined {
   const [before = "", after] = described.split("{external_id}");

@@ -20,7 +20,6 @@ type AnswerOf<Name extends keyof Calls> = z.output<Calls[Name]["answer"]["schema
 /** One handler for each call of the contract. A handler receives the object's ID and the call's body. */
 export type Handlers = { [Name in keyof Calls]: (id: string, body: BodyOf<Name>) => AnswerOf<Name> };
 
-/** An account for which platforms may be registered. */
 export type FakeAccount = { onboarded: boolean; platformLimit: number };
 export type FakePlatform = {
   accountEmail: string;
@@ -50,7 +49,6 @@ export type FakeDelegation = DelegationState & {
   desired: BodyOf<"putDelegation">;
 };
 
-/** An error response of the fake. */
 export class Refusal extends Error {
   readonly code: ErrorCode;
   constructor(code: ErrorCode) {
@@ -59,9 +57,7 @@ export class Refusal extends Error {
   }
 }
 
-/** State of the fake, and its handlers. */
 export type FakeRegistry = {
-  /** Epoch of the latest leader. */
   leader: { epoch: number };
   accounts: Map<string, FakeAccount>;
   platforms: Map<string, FakePlatform>;
@@ -70,10 +66,7 @@ export type FakeRegistry = {
   handlers: Handlers;
 };
 
-/**
- * Moves the first matching entry to the new ID and returns the entry. A recreated object adopts in this way
- * what an earlier object with the same name left.
- */
+/** Moves the first matching entry to the new ID: a recreated object adopts what its predecessor left. */
 function adopted<T>(entries: Map<string, T>, id: string, isIt: (entry: T) => boolean): T | undefined {
   const [found] = [...entries].filter(([, entry]) => isIt(entry));
   if (found === undefined) return undefined;

@@ -32,21 +32,19 @@ export type FakeKey = {
   disabled: boolean;
 };
 
-/** A fake vault that tests can inspect and break. */
 export type FakeVault = Omit<VaultClient, "getKey" | "statements" | "health" | "close"> & {
   statements: Pick<VaultClient["statements"], "revocationList">;
   /** If set, every call rejects with this error. */
   failure: Error | undefined;
-  /** Keys by ID. */
   keys: Map<string, FakeKey>;
   /** Names of all calls, in order. */
   calls: string[];
-  /** If set, every call first awaits this function. A test can delay calls here to create a race. */
+  /** Every call first awaits this function, with which a test can create a race. */
   pause: (() => Promise<void>) | undefined;
 };
 
 /**
- * Creates an in-memory vault with real keys. It follows the real vault's rules, except for times. A repeated
+ * Creates an in-memory vault with real keys and the real vault's rules, except for times. A repeated
  * idempotency key returns the same key.
  */
 export function createFakeVault(): FakeVault {

@@ -5,10 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A gateway that runs as a separate process. */
 export type RunningGateway = { stop(): Promise<void>; kill(): Promise<void> };
 
-/** Describes how to start a gateway: its program, files and arguments, and how to check that it serves. */
 export type GatewayProgram = {
   program: string;
   /** File contents by name, in a temporary folder. */
@@ -19,10 +17,7 @@ export type GatewayProgram = {
 
 const READY_WITHIN_MS = 60_000;
 
-/**
- * Starts a gateway and waits until it is ready. Rejects with the gateway's error output if the gateway exits
- * or is not ready in time.
- */
+/** Starts a gateway. Rejects with its error output if it exits or is not ready in time. */
 export async function startGateway({
   program,
   files,

@@ -8,18 +8,16 @@ import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
   interface ProvidedContext {
-    /** Superuser connection string for the `postgres` database on the Postgres server of this test run. */
+    /** The superuser's connection string for the test run's Postgres. */
     postgresUrl: string;
-    /** Folder for files that the run's test files share. It is deleted after the run. */
+    /** A folder that the run's test files share. It is deleted after the run. */
     runFolder: string;
   }
 }
 
 const PREFIX = "deputize-test-";
 
-/**
- * Deletes the folders of test runs that were killed. Each folder's name contains the process ID of its run.
- */
+/** Deletes the folders of killed test runs. A folder's name contains the process ID of its run. */
 async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const owner = name.startsWith(PREFIX) ? /^(\d+)\.(\S+)-/.exec(name.slice(PREFIX.length)) : null;
@@ -30,8 +28,7 @@ async function removeAbandoned(): Promise<void> {
 }
 
 /**
- * Starts one Postgres server for the test run in a temporary folder. The server never syncs to disk, since
- * the data is deleted after the run.
+ * Starts one Postgres server for the test run. It never syncs to disk, since the data is deleted afterwards.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeAbandoned();

@@ -6,10 +6,8 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** The folder of a Go module, or what is missing to download it. */
 export type GoModule = { folder: string; missing?: never } | { folder?: never; missing: string };
 
-/** Downloads the files of a Go module without building it. */
 export async function goModule(path: string, version: string): Promise<GoModule> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-module-"));
   try {

@@ -11,15 +11,12 @@ const run = promisify(execFile);
 
 const LOOK_AGAIN_MS = 200;
 
-/** The path of a program, or what is missing to build it. */
 export type GoProgram = { path: string; missing?: never } | { path?: never; missing: string };
 
 type Options = {
-  /** Folder with `go.mod` and `go.sum`, and with `main.go` unless `module` is set. */
+  /** The folder with `go.mod` and `go.sum`, and with `main.go` unless `module` is set. */
   sources: string;
-  /** Package of the program in a module that `go.mod` requires. */
   module?: string;
-  /** Name of the program and of the program's cache folder. */
   name: string;
   folder: string;
   /** Description of the program in the error message if the program is missing. */
@@ -28,9 +25,8 @@ type Options = {
 };
 
 /**
- * Builds a program from Go modules on first use and caches it under `~/.cache/deputize/`. Builds it again
- * after a change of its sources. Concurrent callers wait for the same build. Returns what is missing if the
- * program cannot be built.
+ * Builds a program under `~/.cache/deputize/`, again after a change of its sources. Concurrent callers wait
+ * for the same build. Returns what is missing if the program cannot be built.
  */
 export async function goProgram({
   sources,
@@ -66,10 +62,7 @@ export async function goProgram({
   }
 }
 
-/**
- * Locks the folder, so that builds run one after the other. Two concurrent builds of the largest program take
- * minutes longer.
- */
+/** Makes builds run one after the other: concurrent builds of the largest program take minutes longer. */
 async function lockOnceFree(folder: string): Promise<{ release(): void }> {
   for (;;) {
     const lock = await lockFolder(folder);

@@ -3,14 +3,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type GoProgram, goProgram } from "./go_program.ts";
 
-/** Versions of Helm that the chart supports. */
 export const HELMS = ["v3", "v4"] as const;
 type HelmVersion = (typeof HELMS)[number];
 
-/** A Helm run's output, and whether the run succeeded. */
 export type HelmRun = { isGood: boolean; out: string; err: string };
 
-/** Builds Helm from Go modules on first use. A build takes about 3 minutes per version on two cores. */
+/** The first build of Helm takes about 3 minutes per version on two cores. */
 export async function helm(version: HelmVersion): Promise<GoProgram> {
   const sources = join(import.meta.dirname, "helm", version);
   const module = `helm.sh/helm/${version}`;

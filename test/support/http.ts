@@ -1,12 +1,8 @@
 import { expect } from "vitest";
 
-/**
- * A complete response. `body` is the decoded JSON object, or empty if the content is something else. `text`
- * is the raw content.
- */
+/** `body` is the decoded JSON object, or empty for other content. `text` is the raw content. */
 export type HttpAnswer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
 
-/** Options of a call, in addition to its path. */
 export type CallOptions = {
   body?: unknown;
   headers?: Record<string, string>;
@@ -15,28 +11,25 @@ export type CallOptions = {
 };
 
 /**
- * A minimal browser. It keeps cookies, and copies the CSRF cookie to the CSRF header in calls that change
- * state.
+ * A minimal browser: it keeps cookies, and copies the CSRF cookie to the header in calls that change state.
  */
 export type HttpClient = {
   get(path: string, options?: CallOptions): Promise<HttpAnswer>;
   post(path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   call(method: string, path: string, options?: CallOptions): Promise<HttpAnswer>;
-  /** Returns the value of the cookie with this name in the response header. */
   cookie(name: string): string | undefined;
   setCookie(name: string, value: string): void;
-  /** Returns the newest sign-in code for an address, short or long, from the development mailbox. */
+  /** Returns the newest code in the development mailbox, short or long. */
   codeFor(email: string): Promise<string>;
   /** Signs in by email. The first sign-in creates the account. */
   signIn(email: string): Promise<{ account_id: string; onboarding_step: string }>;
-  /** Signs in. Completes the onboarding if the account is new. */
   onboard(
     email: string,
     type?: { organization_name: string },
   ): Promise<{ account_id: string; human_id: string }>;
 };
 
-/** Creates a client of the API at `baseUrl` with separate cookies. `word` is the path word of the service. */
+/** Creates a client with separate cookies. `word` is the path word of the service. */
 export function createClient(baseUrl: string, word = "service"): HttpClient {
   const cookies = new Map<string, { value: string; path: string }>();
 

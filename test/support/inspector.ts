@@ -5,8 +5,7 @@ const LONGER_THAN_OPENING_MS = 700;
 const LISTENING = "0A";
 
 /**
- * Sends SIGUSR1, which opens Node's inspector unless the process has disabled it. Returns the TCP ports on
- * which the process then listens.
+ * Sends SIGUSR1, which opens Node's inspector unless that is disabled. Returns the ports that then listen.
  */
 export async function portsAfterSigusr1(pid: number): Promise<number[]> {
   process.kill(pid, "SIGUSR1");
@@ -14,7 +13,6 @@ export async function portsAfterSigusr1(pid: number): Promise<number[]> {
   return listeningPorts(pid);
 }
 
-/** Returns the TCP ports on which a local process listens. Reads them from /proc. */
 export function listeningPorts(pid: number): number[] {
   const own = new Set(
     readdirSync(`/proc/${pid}/fd`).flatMap((name) => {

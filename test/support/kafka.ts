@@ -5,25 +5,21 @@ import { kafkaJars } from "../../src/dev/kafka/jars.ts";
 import { type KafkaOptions, type KafkaPlace, kafkaParts } from "../../src/dev/kafka/nodes.ts";
 import type { RunningPart } from "../../src/dev/process/part.ts";
 
-/** A broker that is its own controller too. */
 export type KafkaNode = {
   /** Starts the broker, always on the same port. Resolves when the broker accepts connections. */
   start(): Promise<void>;
-  /** Kills the broker. */
   kill(): Promise<void>;
-  /** Shuts the broker down cleanly. */
   stop(): Promise<void>;
-  /** Freezes the broker until `resume` is called. */
   pause(): void;
   resume(): void;
 };
 
-/** Running brokers on loopback that form one cluster. They stop when this process exits. */
+/** A cluster of brokers on loopback. They stop when this process exits. */
 export type TestKafka = { brokers: string[]; nodes: KafkaNode[]; stop(): Promise<void> };
 
 type StartOptions = KafkaOptions & { count?: 1 | 3 };
 
-/** Starts one node, or a cluster of three nodes in which each node holds every partition. */
+/** Starts one node, or three nodes that each hold every partition. */
 export async function startKafka(place: KafkaPlace, options: StartOptions = {}): Promise<TestKafka> {
   await mkdir(place.folder, { recursive: true });
   const parts = await kafkaParts(place, options.count, options);
@@ -59,8 +55,8 @@ export async function startKafka(place: KafkaPlace, options: StartOptions = {}):
 }
 
 /**
- * Returns a function that starts Kafka, or what is missing to do so. `needsOwn` means that the test stops
- * nodes or sets up special security, so it needs a separate cluster.
+ * Returns a function that starts Kafka, or what is missing. `needsOwn`: the test needs a separate cluster,
+ * because it stops nodes or sets up special security.
  */
 export async function kafkaForTests({ needsOwn = false } = {}): Promise<{
   missing?: string;

@@ -4,13 +4,10 @@ import { mavenJars } from "../../src/dev/kafka/jars.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { type RunningGateway, startGateway } from "./gateway.ts";
 
-/**
- * The newest version with all of its artifacts in Maven. A connector works only with a worker of the same
- * version.
- */
+/** The newest version with all of its artifacts in Maven. Connector and worker must have the same version. */
 const VERSION = "4.3.1";
 
-/** Returns the jars of Kafka Connect and its file connector, or what is missing to download them. */
+/** Returns the jars of Kafka Connect and its file connector, or what is missing. */
 export function connectJars() {
   return mavenJars(`kafka-connect-${VERSION}`, [
     `org.apache.kafka:connect-runtime:${VERSION}`,
@@ -20,8 +17,8 @@ export function connectJars() {
 }
 
 /**
- * Runs Kafka Connect with the properties of a worker and a connector. Resolves when the connector is loaded.
- * `worker` builds the worker's properties from this machine's settings.
+ * Starts Kafka Connect. Resolves when the connector is loaded. `worker` builds the worker's properties from
+ * this machine's settings.
  */
 export async function startConnect(
   jars: string,

@@ -1,6 +1,6 @@
 import type { Identity } from "../../keyvault/tls/authority.ts";
 
-/** Returns a broker's TLS settings: its certificate, and the client certificates that it accepts. */
+/** Returns a broker's TLS settings. `authority` issued the client certificates that it accepts. */
 export function tlsSettings(server: Identity, authority: Identity, clients: "none" | "required") {
   return {
     "ssl.keystore.type": "PEM",

@@ -15,10 +15,9 @@ import { createDecisionQueue } from "../../src/proofs/admission/admission.ts";
 import { showCertificateEnd } from "../../src/vault/credentials.ts";
 import { operatorMetrics } from "./operator_metrics.ts";
 
-/** A part that has its own metrics. */
 export type Part = "api" | "worker" | "operator" | "keyvault";
 
-/** A metric that a part registers. `labels` are the labels that the metric's series may have. */
+/** `labels` are the labels that the metric's series may have. */
 export type KnownMetric = { name: string; type: string; labels: string[]; parts: Part[] };
 
 /** Metrics of kube-state-metrics that the alert rules use, with the labels that the rules use. */
@@ -36,12 +35,11 @@ export function metricsIn(text: string): string[] {
   return [...text.matchAll(NAMES)].map(([name]) => name);
 }
 
-/** Returns the labels that an expression's matchers contain. */
 export function labelsIn(text: string): string[] {
   return [...text.matchAll(/([a-z_]+)[!=]~?"/g)].map(([, name = ""]) => name);
 }
 
-/** Returns every metric of every part, from the functions that register them. */
+/** Returns all metrics, from the functions that register them. */
 export function knownMetrics(): KnownMetric[] {
   const found = new Map<string, KnownMetric>();
   for (const [part, registry] of Object.entries(registries()) as [Part, Registry][]) {
@@ -62,7 +60,7 @@ export function knownMetrics(): KnownMetric[] {
   return [...found.values()];
 }
 
-/** Returns the labels of each Prometheus series of these metrics, by series name. */
+/** Returns the labels of each Prometheus series by the series' name. */
 export function seriesOf(metrics: readonly KnownMetric[]): Map<string, string[]> {
   return new Map(
     metrics.flatMap(({ name, type, labels }) =>
@@ -77,7 +75,6 @@ export function seriesOf(metrics: readonly KnownMetric[]): Map<string, string[]>
   );
 }
 
-/** Returns the metric that a series belongs to. */
 export function metricOf(series: string): string {
   return series.replace(/(?<=_seconds)_(?:count|sum|bucket)$/, "");
 }

@@ -2,13 +2,10 @@ import { readFile } from "node:fs/promises";
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** A code block of a page: the heading above it, its language and its text. */
+/** `heading` is the heading above the code block. */
 export type CodeBlock = { heading: string; language: string; code: string };
 
-/**
- * Returns the code blocks of a page of this project in order. With `heading`, returns only those below that
- * heading.
- */
+/** Returns a page's code blocks in order, or only those below `heading`. */
 export async function codeBlocks(page: string, heading?: string): Promise<CodeBlock[]> {
   const text = await readFile(new URL(page, ROOT), "utf8");
   const blocks = text.split(/^#+ /m).flatMap((section) => {
@@ -19,7 +16,6 @@ export async function codeBlocks(page: string, heading?: string): Promise<CodeBl
   return blocks.filter((block) => heading === undefined || block.heading === heading);
 }
 
-/** Returns the anchors of a page's headings, in the form that links use. */
 export function anchorsOf(page: string): string[] {
   return [...page.matchAll(/^#{1,6} (.*)$/gm)].map(([, heading = ""]) =>
     heading

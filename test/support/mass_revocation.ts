@@ -1,9 +1,6 @@
 import type { Database } from "../../src/db/database.ts";
 
-/**
- * Adds `count` revoked certificates to a certificate's account. The certificates have no requests, and
- * foreign keys are not checked. For many rows, requests and checks would take most of the time.
- */
+/** Adds revoked certificates without requests and foreign-key checks, which would take most of the time. */
 export function addRevoked(db: Database, certId: string, count: number): Promise<void> {
   return db.transaction(async (trx) => {
     await trx.raw("set local session_replication_role = replica");

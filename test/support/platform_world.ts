@@ -22,32 +22,24 @@ import type { HttpAnswer, HttpClient } from "./http.ts";
 
 /** The API with platforms, delegations, audit and API keys. Development mode allows callbacks to loopback. */
 export type PlatformApi = TestApi & {
-  /** Clusters that the API reads. */
   clusters: FakeCluster;
-  /**
-   * Creates an account and returns its signed-in person. The account accepts the namespace `default` in the
-   * cluster `c1`.
-   */
+  /** Creates an account that accepts the namespace `default` in the cluster `c1`. */
   person(type?: { organization_name: string }): Promise<Person>;
   /**
-   * Makes a call as the operator of `cluster`. If a declaration has no `object`, it gets a separate object in
-   * the namespace `default`.
+   * Makes a call as the operator of `cluster`. A declaration without `object` gets a separate one in
+   * `default`.
    */
   operator(method: string, path: string, body?: unknown, options?: OperatorOptions): Promise<HttpAnswer>;
   /** Returns a connection's outbox events, in order. */
   events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
 };
 
-/**
- * Options of a call from an operator. The default `epoch` is that of the cluster's leader. If the cluster has
- * no leader, the call first claims leadership.
- */
+/** `epoch` defaults to the leader's epoch. If the cluster has no leader, the call first claims leadership. */
 export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
 
 /** A signed-in person with an onboarded account. */
 export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
 
-/** Dependencies that additional routes receive. */
 export type PlatformParts = TestParts & Pick<ApiKeyFinder, "find">;
 
 export type PlatformOptions = Omit<ApiOptions, "routes"> & {
@@ -127,9 +119,7 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
   };
 }
 
-/**
- * Adds the object's namespace and name to a declaration's body. The name is derived from the object's uid.
- */
+/** Adds an object's namespace and name to a declaration. The name is derived from the object's uid. */
 function withObject(method: string, path: string, body: unknown): unknown {
   if (method !== "PUT" || typeof body !== "object" || body === null) return body;
   const uid = decodeURIComponent(path.split("/").at(-1) ?? "").replace(/^[^.]*\./, "");
@@ -153,10 +143,8 @@ export function platformApi(options?: Parameters<typeof startPlatformApi>[0]): P
   return api;
 }
 
-/** A registered platform and the response to its registration. */
 export type TestPlatform = { platformId: string; connectionId: string; apiKey: string; answer: HttpAnswer };
 
-/** Registers a platform for a person. */
 export async function registerPlatform(
   { client }: Person,
   fields: Record<string, unknown> = {},
@@ -173,7 +161,6 @@ export async function registerPlatform(
   return { platformId: platform_id ?? "", connectionId: connection_id ?? "", apiKey: api_key ?? "", answer };
 }
 
-/** Creates an agent and returns its ID. */
 export async function createAgent(
   client: HttpClient,
   platform: Pick<TestPlatform, "connectionId" | "apiKey">,
@@ -188,7 +175,6 @@ export async function createAgent(
   return String(answer.body.agent_id);
 }
 
-/** Creates a delegation request by the person and returns its ID. */
 export async function selfRequest(
   { client }: Person,
   connectionId: string,
@@ -207,7 +193,6 @@ export function errorCode({ body }: Pick<HttpAnswer, "body">): unknown {
   return (body.error as { code?: unknown } | undefined)?.code;
 }
 
-/** Approves a delegation request and returns the response. */
 export function approve(
   { client }: Person,
   requestId: string,
@@ -218,10 +203,7 @@ export function approve(
   return client.post(path, { approved_scope: scope, ...fields });
 }
 
-/**
- * Creates a platform with an agent and a pending delegation request. Creates a new person and platform unless
- * they are given.
- */
+/** Creates an agent with a pending delegation request, and a person and a platform unless they are given. */
 export async function requested(
   api: PlatformApi,
   fields: Record<string, unknown> = {},

@@ -4,16 +4,10 @@ import { runPart } from "./run_parts.ts";
 
 /** A test's separate database, on the Postgres server of this test run. */
 export type TestDatabase = {
-  /** Connection string of the database's owner. */
   url: string;
-  /**
-   * Connection string of the guest role, which may connect but owns nothing. Without a guest, it is the
-   * owner's connection string.
-   */
+  /** The guest may connect but owns nothing. Without a guest, this is the owner's connection string. */
   guestUrl: string;
-  /**
-   * Closes all connections to the database, then removes the database and the roles that were created for it.
-   */
+  /** Drops the database with its connections and with the roles that were created for it. */
   drop(): Promise<void>;
 };
 
@@ -26,7 +20,6 @@ export type TestDatabaseOptions = {
   template?: string;
 };
 
-/** Creates an empty database, or a copy of `template`. */
 export async function testDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const suffix = randomBytes(6).toString("hex");
   const name = `test_${suffix}`;
@@ -54,10 +47,7 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
   };
 }
 
-/**
- * Creates a login role and returns its connection string. Without a role, returns the superuser's connection
- * string.
- */
+/** Returns the connection string of a new login role. Without a role, returns the superuser's. */
 async function enter(client: Client, name: string, role: string | undefined): Promise<string> {
   const url = databaseUrl(name);
   if (role === undefined) return url.href;
@@ -71,7 +61,7 @@ async function enter(client: Client, name: string, role: string | undefined): Pr
 const MIGRATED = "template_migrated";
 const MIGRATED_LOCK = 7_233_001;
 
-/** Returns a copy of a database with the API's schema. The migrations run once per test run. */
+/** Returns a copy of a migrated database. The migrations run once per test run. */
 export async function migratedDatabase(): Promise<TestDatabase> {
   await asSuperuser(async (client) => {
     await client.query("select pg_advisory_lock($1)", [MIGRATED_LOCK]);

@@ -4,16 +4,12 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
-/** A script that runs with the same Node binary as this process, and has printed its first line. */
 export type RunningScript = {
   child: ChildProcess;
   firstLine: string;
 };
 
-/**
- * Runs a TypeScript file and waits for its first line of output. The script writes to this process's standard
- * error.
- */
+/** Runs a TypeScript file and waits for its first line of output. */
 export async function runScript(path: string, args: string[]): Promise<RunningScript> {
   const child = spawn(process.execPath, [path, ...args], { stdio: ["ignore", "pipe", "inherit"] });
   const lines = createInterface({ input: child.stdout });
@@ -24,7 +20,6 @@ export async function runScript(path: string, args: string[]): Promise<RunningSc
   return { child, firstLine };
 }
 
-/** Kills a child with SIGKILL and waits until it has exited. */
 export async function killHard(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) {
     const exit = once(child, "exit");
@@ -33,15 +28,12 @@ export async function killHard(child: ChildProcess): Promise<void> {
   }
 }
 
-/** Checks whether a process with that ID runs. A zombie does not count. */
+/** Returns whether a process runs. A zombie does not count. */
 export function isRunning(pid: number): boolean {
   return processBirth(pid) !== undefined;
 }
 
-/**
- * Resolves as soon as `condition` returns true. Rejects with `what` if that does not happen within `ms`
- * milliseconds.
- */
+/** Resolves when `condition` returns true, or rejects with `what` after `ms` milliseconds. */
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,

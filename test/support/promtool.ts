@@ -11,13 +11,11 @@ const PACKAGE = "prometheus";
 const PROGRAM = "usr/bin/promtool";
 const FETCH_MS = 120_000;
 
-/** The path of promtool, or what is missing to download it. */
 export type Promtool = { path: string; missing?: never } | { path?: never; missing: string };
 
 /**
- * Finds Prometheus's promtool in the PATH, or unpacks it from Debian's package to `~/.cache/deputize`. It
- * does not install the package, since that would start a server. If the package lists do not contain
- * promtool, it updates the lists. If that fails too, it uses a copy from an earlier run.
+ * Finds promtool in the PATH, or unpacks it from Debian's package, whose installation would start a server.
+ * Updates the package lists if they do not contain promtool. If that fails, uses an earlier run's copy.
  */
 export async function promtool(): Promise<Promtool> {
   const installed = await run("promtool", ["--version"]).catch(() => undefined);

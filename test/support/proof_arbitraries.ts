@@ -63,8 +63,8 @@ const scope = fc.oneof(
 );
 
 /**
- * Generates changes for a certificate that may be issued and whose constraints hold at {@link NOW} in {@link
- * CONTEXT}. Each certificate may delegate.
+ * Generates fields of a certificate that may be issued and may delegate. Its constraints hold at {@link NOW}
+ * in {@link CONTEXT}.
  */
 export const certificates: fc.Arbitrary<Partial<DelegationFields>> = fc.record({
   cert_id: text,
@@ -78,7 +78,7 @@ const bytes = fc
   .uint8Array({ minLength: 32, maxLength: 32 })
   .map((content) => Buffer.from(content).toString("base64"));
 
-/** Generates a binding to a challenge that is fresh at {@link NOW}. A stream is at its first turn. */
+/** Generates a binding to a challenge that is fresh at {@link NOW}, at the first turn of a stream. */
 export const bindings: fc.Arbitrary<Partial<ChallengeBinding>> = fc
   .record(
     {

@@ -19,10 +19,7 @@ import {
 import type { SecretBox } from "../../src/secret_box.ts";
 import { insertAccount, insertApproval } from "./account_rows.ts";
 
-/**
- * An account with a platform, an API key, an agent and a certificate. All keys are real, and the test knows
- * their private halves.
- */
+/** An account with a platform, an API key, an agent and a certificate. The test knows all private keys. */
 export type ProofWorld = {
   accountId: string;
   connectionId: string;
@@ -48,12 +45,11 @@ export type WorldOptions = {
   balanceMicroUsd?: number;
   scope?: string[];
   constraints?: Constraint[];
-  /** Expiry of the certificate. By default it does not expire. */
   expiresAt?: Date;
   now?: Date;
 };
 
-/** Inserts the account into a migrated database. The rows are the same as those that the service writes. */
+/** Inserts the same rows that the service writes into a migrated database. */
 export async function createProofWorld(
   db: Database,
   secretBox: SecretBox,

@@ -7,14 +7,11 @@ const PHRASES = /\b(no\s+more|at\s+once|by\s+itself|held\s+against|(is|are|was|w
 const TEST_NAME = /^(is|are|was|who|what|whose|of|about|that|those)\b/i;
 const RELATIVE_CLAUSE = /^(who|what|whose|whom|which|where|those|that)\b/i;
 const TEST_FUNCTIONS = new Set(["test", "it", "describe"]);
-/**
- * Matches the space between two sentences. The second begins with a capital, a name in code, a bracket or a
- * quote.
- */
+/** Matches the space between two sentences. The second begins with a capital, code, a bracket or a quote. */
 const END_OF_SENTENCE = /(?<=[.?!]["”')\]*_]*)\s+(?=["“'([*_]*[A-Z`\d])/;
 const ABBREVIATION = /\b(e\.g|i\.e|etc|vs|cf|No)\.$/;
 
-/** Returns the violations of those English style rules that a program can check. */
+/** Returns violations of the English style rules that a program can check. */
 export function proseViolations(path: string, text: string): string[] {
   if (path.endsWith(".md")) return markdownFaults(text).map((fault) => `${path}:${fault}`);
   if (/\.(ts|mjs)$/.test(path)) return sourceFaults(path, text).map((fault) => `${path}:${fault}`);
@@ -47,11 +44,11 @@ function sourceFaults(path: string, text: string): string[] {
   return faults;
 }
 
-/** A comment: its words without comment marks, and the line on which it begins. */
+/** `words` omits comment marks. `line` is the comment's first line. */
 export type CommentBlock = { words: string; line: number; isDocstring: boolean };
 type Comment = ReturnType<typeof parseSync>["comments"][number];
 
-/** Returns the comments of a source file. Consecutive `//` lines form one comment. */
+/** Returns the comments of a file. Consecutive `//` lines form one comment. */
 export function commentBlocks(text: string, comments: Comment[]): CommentBlock[] {
   const blocks: CommentBlock[] = [];
   let end = 0;

@@ -45,10 +45,7 @@ import {
   witnessEntrySignBytes,
 } from "../conformance/extensions/witness_entry.ts";
 
-/**
- * Options of a question about a bundle. `invocations` is the verifier's counter. `revoked` is the verifier's
- * list of revoked certificates.
- */
+/** `invocations` is the verifier's counter, and `revoked` its list of revoked certificates. */
 export type BundleOptions = Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream"> & {
   context?: Omit<ConstraintContext, "invocations"> & { invocations?: number };
   revoked?: string[];
@@ -64,7 +61,7 @@ export type Question = { name: string; document: string } & (
   | { kind: "revocation_list" | "revocation_push" | "witness_entry"; key: HybridPublicKey }
 );
 
-/** Returns this implementation's answer, in the format of the reference implementation's answer. */
+/** Returns this implementation's answer in the format of the reference implementation. */
 export async function ownAnswer(question: Question): Promise<Record<string, unknown>> {
   try {
     return await answer(question, Buffer.from(question.document));

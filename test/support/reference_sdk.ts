@@ -10,7 +10,6 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const JUDGE = resolve(import.meta.dirname, "reference_judge.py");
 
-/** The published Python SDK and its dependencies. */
 const REQUIREMENTS = [
   "ratify-protocol==1.0.0a20",
   "cryptography==50.0.2",
@@ -20,13 +19,10 @@ const REQUIREMENTS = [
   "tzdata==2026.6",
 ];
 
-/** Asks the published Python SDK. Returns the answers in the order of the questions. */
+/** Returns the published Python SDK's answers in the order of the questions. */
 export type Reference = (questions: readonly object[]) => Promise<Record<string, unknown>[]>;
 
-/**
- * Installs the published SDK once per user under `~/.cache/deputize/`. Returns what is missing if the
- * installation is impossible.
- */
+/** Installs the published SDK under `~/.cache/deputize/`, or returns what is missing. */
 export async function findReference(): Promise<Reference | { missing: string }> {
   try {
     const { stdout: version } = await run("python3", [

@@ -17,7 +17,7 @@ import type { Question } from "./reference_answers.ts";
 /** A string that two implementations may encode differently. */
 export const AWKWARD = '\u2028\u2029\u0001"\\/<&>é\ue000😀\u007f';
 
-/** Returns the proof with a change in one half of every certificate's signature. */
+/** Changes one half of each certificate's signature in a proof. */
 export function broken(bundle: ProofBundle, half: "ed25519" | "ml_dsa_65"): ProofBundle {
   const delegations = bundle.delegations.map((each) => ({
     ...each,
@@ -26,7 +26,7 @@ export function broken(bundle: ProofBundle, half: "ed25519" | "ml_dsa_65"): Proo
   return { ...bundle, delegations };
 }
 
-/** Returns questions about all documents except bundles. Every run returns the same questions. */
+/** Returns questions about all documents except bundles. The questions are the same in every run. */
 export async function statementQuestions(): Promise<Question[]> {
   return [
     ...(await rotationQuestions()),

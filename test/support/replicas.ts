@@ -7,14 +7,12 @@ import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
 /**
- * `refusedPerMinute` limits refused proofs per connection and minute. Default: 100,000. `queue` is the
- * decision queue. Default: the production queue.
+ * `refusedPerMinute` limits refused proofs per connection. Default: 100,000. `queue` defaults to
+ * production's.
  */
 export type ReplicaOptions = PlatformOptions & { refusedPerMinute?: number; queue?: FairQueue };
 
-/**
- * Starts an API with all operations of the service and separate connection pools, like a production process.
- */
+/** Starts an API with all operations and separate connection pools, like a production process. */
 export async function startReplica(options: ReplicaOptions = {}): Promise<PlatformApi> {
   let pools: Pool[] = [];
   const api = await startPlatformApi({
@@ -49,7 +47,6 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Platfo
   };
 }
 
-/** Starts two such APIs on the same database. */
 export async function startReplicas(options: ReplicaOptions = {}): Promise<[PlatformApi, PlatformApi]> {
   const first = await startReplica(options);
   return [first, await startReplica({ ...options, shares: first })];

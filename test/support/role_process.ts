@@ -4,20 +4,15 @@ import { createInterface } from "node:readline";
 import { PROGRAM } from "./dev_stack.ts";
 import { killHard, until } from "./process.ts";
 
-/** A role that runs as a separate process, with all its log lines. */
 export type RoleProcess = {
   child: ChildProcess;
-  /** Log lines so far, parsed. */
   log: Record<string, unknown>[];
-  /** Returns the role's error output so far. */
   errors(): string;
-  /** Returns the HTTP status of a page on the role's health port, or 0 while the port does not answer. */
+  /** Returns the HTTP status of a health page, or 0 while the port does not answer. */
   health(page: "/livez" | "/readyz"): Promise<number>;
   /** Resolves when the role is ready. Rejects if the role exits first. */
   ready(): Promise<void>;
-  /** Sends a signal. Resolves to the exit status. */
   end(signal?: NodeJS.Signals): Promise<number | null>;
-  /** Resolves to the exit status. */
   exit: Promise<number | null>;
 };
 
@@ -74,7 +69,6 @@ export function startRole(
   };
 }
 
-/** Kills the roles that a test has not stopped. */
 export async function killRoles(roles: RoleProcess[]): Promise<void> {
   await Promise.all(roles.splice(0).map(({ child }) => killHard(child)));
 }

@@ -4,9 +4,8 @@ import { expect, inject } from "vitest";
 const ROOT = new URL("../..", import.meta.url).pathname;
 
 /**
- * Returns a value that `global_setup.ts` provides. This is the superuser's connection string for the test
- * run's Postgres, or the folder that the run's test files share. If Vitest runs without a configuration of
- * `test/`, throws one sentence that says how to run the test.
+ * Returns a value that `global_setup.ts` provides. Without a configuration of `test/`, throws one sentence
+ * that says how to run the test.
  */
 export function runPart(name: "postgresUrl" | "runFolder"): string {
   const part: string | undefined = inject(name);

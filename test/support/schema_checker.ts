@@ -5,20 +5,16 @@ import { publishedSchemas } from "./schema_files.ts";
 /** A record in the form in which a consumer reads it. */
 export type SeenRecord = { key: string; value: string; headers: Record<string, string | undefined> };
 
-/** Checks records with nothing but the schema files of `docs/events/`, as a program in any language can. */
+/** Checks records with only the schema files of `docs/events/`, as a program in any language can. */
 export type SchemaChecker = {
-  /**
-   * Returns the differences between a record and its event type's schema. The list is empty if the record is
-   * valid.
-   */
+  /** Returns the differences between a record and the schema of its event type. */
   faultsOf(record: SeenRecord): string[];
-  /** Returns the same differences for the body of a webhook. */
+  /** Returns the differences between the body of a webhook and the schema of its event type. */
   bodyFaultsOf(body: string): string[];
   /** Checks any value against a schema file, or against one definition in the file. */
   faultsBy(name: string, value: unknown, part?: string): string[];
 };
 
-/** Reads the schema files. */
 export async function schemaChecker(): Promise<SchemaChecker> {
   const ajv = addFormats.default(new Ajv2020({ allErrors: true, allowUnionTypes: true }));
   const files = await publishedSchemas();

@@ -3,7 +3,6 @@ import { schemaFiles } from "../../src/events/schemas/event_schemas.ts";
 
 const FOLDER = new URL("../../docs/events/", import.meta.url);
 
-/** Returns the text of each published schema file, by file name. */
 export async function publishedSchemas(): Promise<Record<string, string>> {
   const names = (await readdir(FOLDER)).sort();
   return Object.fromEntries(

@@ -9,17 +9,15 @@ import { installationRoutes } from "../../src/installation/routes.ts";
 import type { HttpAnswer } from "./http.ts";
 import { type Person, type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
-/** The API with the operations about its own installation. Every read returns fresh data, without a cache. */
+/** The API with the installation's operations. Every read returns fresh data, without a cache. */
 export type ServiceApi = PlatformApi & {
-  /** Creates an onboarded account whose email address is a service administrator's. */
+  /** Creates an onboarded account of a service administrator. */
   administrator(): Promise<Person>;
-  /** The installation, for access without HTTP. */
   installation: Installation;
-  /** Reads a part of the installation as an administrator. */
   look(part: string): Promise<Seen>;
 };
 
-/** The response about a part of the installation. Figures are by name, or by name and subject. */
+/** Figures of a part of the installation are by name, or by name and subject. */
 export type Seen = {
   answer: HttpAnswer;
   state: unknown;
@@ -30,7 +28,6 @@ export type SeenFigure = { value: unknown; state: unknown; at: unknown };
 
 export type ServiceOptions = Partial<Pick<OpenDeps, "vault" | "certificateFile">>;
 
-/** Creates a person whose email address is a service administrator's. */
 export async function administratorOf(api: PlatformApi): Promise<Person> {
   const client = api.client();
   const email = `administrator-${randomUUID()}@example.test`;
@@ -38,7 +35,7 @@ export async function administratorOf(api: PlatformApi): Promise<Person> {
   return { client, accountId: account_id, humanId: human_id, email };
 }
 
-/** Returns the options and the installation for a test API that has an administrator. */
+/** Returns options that make one address a service administrator's, and the installation. */
 export function administered(given: ServiceOptions = {}) {
   const { vault = { health: async () => {} }, certificateFile = "none" } = given;
   let installation: OpenInstallation | undefined;
@@ -62,7 +59,6 @@ export function administered(given: ServiceOptions = {}) {
   };
 }
 
-/** Starts this API. */
 export async function startServiceApi(
   options: ServiceOptions & { platform?: PlatformOptions } = {},
 ): Promise<ServiceApi> {

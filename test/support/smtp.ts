@@ -9,24 +9,21 @@ import { steeredClock } from "./clock.ts";
 export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
 
 /**
- * `take` accepts the message. `reject` refuses the recipient and quotes the address. `refuse` refuses the
- * content. `hang up` and `stall` accept the message, but then close the connection or delay the response.
+ * `reject` refuses the recipient and quotes the address. `refuse` refuses the content. `hang up` and `stall`
+ * accept the message, but then close the connection or delay the response.
  */
 type Behavior = "take" | "reject" | "refuse" | "hang up" | "stall";
 
-/** A real SMTP server on this machine. */
 export type SmtpReceiver = {
   url: string;
   mails: ReceivedMail[];
-  /** Sets how the server handles the next messages. */
   behave(how: Behavior): void;
   stop(): Promise<void>;
 };
 
 /**
- * Starts an SMTP server. It accepts non-ASCII addresses unless `ascii` is set. With a `password` it requires
- * STARTTLS and a login as `deputize`, and its URL contains user and password. Otherwise it has neither TLS
- * nor login.
+ * Starts an SMTP server that accepts non-ASCII addresses unless `ascii` is set. With `password`, it requires
+ * STARTTLS and a login as `deputize`. Otherwise it has neither TLS nor login.
  */
 export async function startSmtp({
   ascii = false,
@@ -82,7 +79,6 @@ export async function startSmtp({
   };
 }
 
-/** Creates a mailer like the API's. The mailer sends to this server. */
 export function mailerTo({ url }: Pick<SmtpReceiver, "url">): Mailer {
   const settings = { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" };
   return createMailer(settings, { log: pino({ level: "silent" }), clock: steeredClock() }).mailer;

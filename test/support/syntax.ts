@@ -1,4 +1,3 @@
-/** A node of a syntax tree. */
 export type Node = { type: string } & Record<string, unknown>;
 
 /** Visits every node of a tree, parents first. */

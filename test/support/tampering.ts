@@ -2,7 +2,7 @@ import { decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts"
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 
-/** Returns a copy of `document` with one bit changed. A position beyond the document's end wraps around. */
+/** Changes one bit of a copy. A position beyond the document's end wraps around. */
 export function flipBit(document: Uint8Array, bit: number): Uint8Array {
   const changed = Uint8Array.from(document);
   const at = (bit >> 3) % changed.length;
@@ -11,8 +11,7 @@ export function flipBit(document: Uint8Array, bit: number): Uint8Array {
 }
 
 /**
- * Returns the reason for which the decoder or the verification rejects a document, or `undefined` if they
- * accept it. Rethrows any other error.
+ * Returns why the decoder or the verification rejects a document, or `undefined`. Rethrows any other error.
  */
 export async function refusal(document: Uint8Array, options: VerifyOptions): Promise<string | undefined> {
   try {

@@ -1,13 +1,10 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A server behind the balancer: its port, and whether it should receive new connections. */
+/** `isReady` returns whether the server should receive new connections. */
 export type Backend = { port: number; isReady(): Promise<boolean> };
 
-/**
- * A load balancer that works like a Kubernetes Service. New connections go to ready backends. Open
- * connections remain.
- */
+/** Works like a Kubernetes Service: new connections go to ready backends, and open connections remain. */
 export type TcpBalancer = {
   url: string;
   /** Backends that receive connections while they are ready. */

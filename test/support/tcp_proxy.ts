@@ -1,9 +1,8 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A proxy in front of a server. A test can make it fail. */
 export type TcpProxy = {
-  /** The server's URL with the proxy's host and port. */
+  /** The server's URL, with the proxy's host and port. */
   url: string;
   /** Closes every connection, and closes new connections immediately. */
   cut(): void;
@@ -14,7 +13,6 @@ export type TcpProxy = {
   stop(): Promise<void>;
 };
 
-/** Starts a proxy to the host and port of `url`. */
 export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const target = new URL(url);
   const sockets = new Set<Socket>();

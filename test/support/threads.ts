@@ -3,7 +3,6 @@ import { readdirSync, readFileSync } from "node:fs";
 /** Name and niceness (0 to 19) of a thread. */
 export type ThreadSeen = { name: string; niceness: number };
 
-/** Returns the threads of a local process, as Linux reports them. */
 export function nicenessOfThreads(pid: number): ThreadSeen[] {
   return readdirSync(`/proc/${pid}/task`).map((id) => {
     const stat = readFileSync(`/proc/${pid}/task/${id}/stat`, "utf8");

@@ -17,7 +17,6 @@ const home = useDatabase();
 
 type Ended = { status: number | null; out: string; err: string };
 
-/** Runs the `deputize` program. */
 async function run(url: string | undefined, ...args: string[]): Promise<Ended> {
   const child = spawn(process.execPath, [MAIN, "credits", ...args], {
     env: { PATH: process.env.PATH, ...(url === undefined ? {} : { DATABASE_URL: url }) },
@@ -28,7 +27,6 @@ async function run(url: string | undefined, ...args: string[]): Promise<Ended> {
   return { status: await exit, out: out.join(""), err: err.join("") };
 }
 
-/** Runs a command in this process. */
 async function call(work: (commands: CreditsCommands) => Promise<number>, url = home.url): Promise<Ended> {
   const said = { out: "", err: "" };
   const stream = (name: keyof typeof said) => ({
@@ -47,7 +45,6 @@ const json = ({ out }: Ended) => JSON.parse(out);
 
 type Owner = Records & { email: string };
 
-/** Creates an account with ten dollars of credit. */
 async function owner(): Promise<Owner> {
   const records = await insertRecords(home.database, 0);
   const own = { account_id: records.accountId };

@@ -13,7 +13,7 @@ test("a person sees the balance, the price, the low mark, and every posting, new
   await grantCredits(api.db, grant, LATER);
   const { status, body } = await person.client.get(PATH);
   expect(status).toBe(200);
-  // The scene's clock is stopped, so the earlier postings all have the same time and are sorted by id.
+  // The clock is stopped, so the earlier postings all have the same time and are sorted by id.
   const earlier = (body.items as { kind: string; amount_micro_usd: number }[]).slice(1);
   expect(new Map(earlier.map((item) => [item.kind, item.amount_micro_usd]))).toEqual(
     new Map([

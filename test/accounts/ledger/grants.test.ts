@@ -43,7 +43,6 @@ const stateOf = async ({ accountId }: Records) => {
   };
 };
 
-/** Returns the differences that reconciliation finds in an account. */
 const differencesOf = async ({ accountId }: Records) =>
   (await reconcileLedger(world.db)).differences.filter(({ account_id }) => account_id === accountId);
 

@@ -50,7 +50,7 @@ async function account(db = world.db): Promise<Records> {
   return records;
 }
 
-/** Returns the differences of one account. Checks that they are the same for every page size. */
+/** Checks that an account's differences are the same for every page size, and returns them. */
 async function found({ accountId }: Records): Promise<Omit<LedgerDifference, "account_id">[]> {
   const [first = [], ...others] = await Promise.all(
     [100_000, 1, 2, 7].map(async (pageRows) => {

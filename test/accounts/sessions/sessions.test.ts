@@ -27,9 +27,7 @@ async function signedIn(email = `person${++count}@example.com`): Promise<HttpCli
   return client;
 }
 
-/**
- * Returns a client with the current cookies of `client`, as a copy of the same browser at this point in time.
- */
+/** Returns a client with a copy of the current cookies. */
 function copyOf(client: HttpClient, at: TestApi = api): HttpClient {
   const copy = at.client();
   for (const name of ["service_session", "service_refresh", "service_csrf"]) {

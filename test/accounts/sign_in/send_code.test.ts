@@ -11,7 +11,6 @@ const running: TestApi[] = [];
 /** The first API. All other APIs share its database. */
 let first: TestApi;
 
-/** Starts another replica. Its database contains no sign-in emails yet. */
 async function start(options?: ApiOptions): Promise<TestApi> {
   const api = await startApi({ shares: first, ...options });
   running.push(api);

@@ -19,7 +19,6 @@ afterAll(async () => {
 });
 
 let count = 0;
-/** Returns a new address with a valid code. */
 async function sent(): Promise<{ email: string; code: string; verify(code: string): Promise<HttpAnswer> }> {
   count += 1;
   const email = `person${count}@example.com`;

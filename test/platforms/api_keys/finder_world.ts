@@ -11,13 +11,9 @@ import {
 type Owner = Awaited<ReturnType<PlatformApi["person"]>>["client"];
 type OwnedPlatform = TestPlatform & { accountId: string; owner: Owner };
 
-/** A database that counts its key lookups. */
 type CountingDatabase = { db: Database; lookups: () => number };
 
-/**
- * A database that can hold back its key lookups. A held lookup reads immediately, but returns only when
- * released.
- */
+/** A database that can hold back a key lookup: it reads immediately, but returns only when released. */
 type HoldingDatabase = CountingDatabase & {
   hold(): void;
   /** Resolves when a held lookup has read its row. */
@@ -34,15 +30,11 @@ export type FinderWorld = {
   createFinder(db?: Database, url?: string): ApiKeyFinder;
   /** Creates a finder that listens and has cached `key`. */
   warmFinder(key: string): Promise<{ finder: ApiKeyFinder; lookups: () => number }>;
-  /**
-   * Creates a finder that listens and whose cache entry of `key` has expired. Returns it together with its
-   * database.
-   */
+  /** Creates a finder that listens, whose cache entry of `key` has expired. */
   finderThatForgot(key: string): Promise<{ finder: ApiKeyFinder; held: HoldingDatabase }>;
   newPlatform(): Promise<OwnedPlatform>;
 };
 
-/** Starts this world before the tests of a file, and stops it after them. */
 export function useFinderWorld(): FinderWorld {
   let api: PlatformApi;
   const finders: ApiKeyFinder[] = [];
@@ -88,12 +80,10 @@ export function useFinderWorld(): FinderWorld {
   };
 }
 
-/** Waits until the cache answers a lookup. */
 export async function remembers(finder: ApiKeyFinder, lookups: () => number, key: string): Promise<void> {
   await expect.poll(() => remembersNow(finder, lookups, key), { timeout: 20_000, interval: 20 }).toBe(true);
 }
 
-/** Returns whether the cache answers a lookup. */
 export async function remembersNow(
   finder: ApiKeyFinder,
   lookups: () => number,
@@ -104,7 +94,6 @@ export async function remembersNow(
   return lookups() === before;
 }
 
-/** Rotates a platform's key. The previous key stays valid for `graceSeconds`. */
 export async function rotate(platform: OwnedPlatform, graceSeconds: number): Promise<string> {
   const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
   const answer = await platform.owner.post(path, { grace_seconds: graceSeconds });
@@ -114,7 +103,6 @@ export async function rotate(platform: OwnedPlatform, graceSeconds: number): Pro
 
 const KEYS = "api_keys as k";
 
-/** Counts the key lookups of a database. */
 export function countLookups(real: Database): CountingDatabase {
   let lookups = 0;
   const db = new Proxy(real, {

@@ -127,7 +127,7 @@ test("the key finder closes even while it cannot reach the database", async () =
   await finder.close();
 });
 
-/** Returns whether the finder queries the database for a key. Does not wait for the result of the query. */
+/** Returns whether `find` queries the database, without waiting for the query's result. */
 function looksUp(finder: ApiKeyFinder, lookups: () => number, key: string): boolean {
   const before = lookups();
   void finder.find(key);

@@ -9,8 +9,7 @@ const NEEDED = ["etcd", "kube-apiserver", "kubectl"];
 
 /**
  * Returns a binary with the API server, etcd, the controllers and kubectl. The first build takes about 4
- * minutes on two cores. If KUBEBUILDER_ASSETS is set, uses the programs in that folder, whatever their
- * version.
+ * minutes on two cores. If KUBEBUILDER_ASSETS is set, uses the programs in that folder.
  */
 export async function kubernetesBinary(): Promise<GoProgram> {
   const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
@@ -33,7 +32,7 @@ async function builtBinary(): Promise<GoProgram> {
   });
 }
 
-/** Wraps a folder's programs as one binary whose first argument selects the program. */
+/** Wraps a folder's programs as one binary. Its first argument selects the program. */
 export async function assetsProgram(assets: string): Promise<GoProgram> {
   for (const name of NEEDED) {
     const isThere = await access(join(assets, name)).then(
@@ -49,10 +48,7 @@ export async function assetsProgram(assets: string): Promise<GoProgram> {
   return { path };
 }
 
-/**
- * Returns why the controllers cannot run, or `undefined` if they can. envtest's folder contains no
- * controllers.
- */
+/** Returns why the controllers cannot run, or `undefined`. envtest's folder contains no controllers. */
 export async function missingControllers(): Promise<string | undefined> {
   const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
   if (assets === "") return undefined;

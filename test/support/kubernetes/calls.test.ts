@@ -10,10 +10,7 @@ const done = { status: 201, body: { kind: "Platform" } };
 let stop = (): void => undefined;
 afterEach(() => stop());
 
-/**
- * Starts a server that sends these responses in order. Returns a client of the server and the requests that
- * the server received.
- */
+/** Starts a server that sends these responses in order. Returns its client and the received requests. */
 async function serving(...answers: { status: number; body: object }[]) {
   const sent: string[] = [];
   const server = createServer(async (request, response) => {

@@ -2,20 +2,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import type { Kubernetes, KubernetesObject, KubernetesUser } from "./server.ts";
 
-/** URL and certificate of an API server, and its administrator's token. */
 export type Address = Pick<Kubernetes, "url" | "ca" | "adminToken">;
 
 /**
- * Error message of an API server that briefly rejects calls after a custom resource definition changed, while
- * it reloads its objects. The call had no effect, and clients are expected to repeat it.
+ * An API server rejects calls with this message while it reloads objects after a definition changed. The call
+ * had no effect, and clients are expected to repeat it.
  */
 const PUT_OFF = "storage is (re)initializing";
 const COME_BACK_MS = 50;
 
-/**
- * Returns functions that call an API server as administrator, as an impersonated user, or with another token.
- * They repeat a call that was rejected because a custom resource definition changed.
- */
+/** Returns functions that repeat a call that was rejected because a custom resource definition changed. */
 export function callsOf({ url, ca, adminToken }: Address): Pick<Kubernetes, "call" | "as" | "withToken"> {
   const dispatcher = new Agent({ connect: { ca }, keepAliveTimeout: 1000 });
   const withToken: Kubernetes["withToken"] =

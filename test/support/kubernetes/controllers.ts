@@ -15,12 +15,11 @@ const CONTROLLERS = [
   "serviceaccount-controller",
 ];
 
-/** A cluster's running controllers. */
 export type Controllers = { stop(): Promise<void> };
 
 /**
  * Starts the controllers that delete namespaces, collect objects without an owner, and count quotas. Resolves
- * when all three work. The controllers stop when this process exits.
+ * when all three work. They stop when this process exits.
  */
 export async function startControllers(
   binary: string,

@@ -3,13 +3,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Kubernetes } from "./server.ts";
 
-/** Resources that the custom resource definitions in `crds/` define. */
 export const definitions = ["platforms", "agents", "delegations"];
 
-/**
- * Applies all custom resource definitions with strict validation. Resolves when the API server serves their
- * objects.
- */
+/** Applies the custom resource definitions. Resolves when the API server serves their objects. */
 export async function installDefinitions(kubernetes: Kubernetes): Promise<void> {
   for (const resource of definitions) {
     const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${resource}.deputize.io`;

@@ -13,9 +13,8 @@ const LEASES = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%
 const ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const LIVE_MS = 60_000;
 
-/** The cluster of a test: a new cluster, or the cluster in KUBECONFIG_TEST. */
 export type TestCluster = {
-  /** True if others may use the cluster too. Tests then delete nothing that belongs to the whole cluster. */
+  /** Others may use a shared cluster too. Tests then delete nothing that belongs to the whole cluster. */
   isShared: boolean;
   missing?: GoProgram["missing"];
   open(): Promise<Kubernetes>;
@@ -31,8 +30,8 @@ export async function testCluster(): Promise<TestCluster> {
 
 /**
  * Opens a running cluster with an administrator's kubeconfig. `stop` deletes what `call` created, including
- * complete namespaces. Applied definitions and policies remain. Throws if an operator leads in the cluster,
- * since that operator would also process the tests' objects.
+ * complete namespaces, but not definitions and policies. Throws if an operator leads in the cluster, since it
+ * would also process the tests' objects.
  */
 export async function openExisting(kubeconfig: string): Promise<Kubernetes> {
   const access = await openAccess({ file: kubeconfig, clock: systemClock });
@@ -71,10 +70,7 @@ export async function openExisting(kubeconfig: string): Promise<Kubernetes> {
 
 type Call = (method: string, path: string, body?: unknown) => Promise<KubernetesObject>;
 
-/**
- * Returns a function that makes calls with the kubeconfig's credentials. The function throws if a call is
- * refused.
- */
+/** The returned function throws if a call is refused. */
 function callerOf(access: ClusterAccess): Call {
   return async (method, path, body) => {
     const { headers, tls } = await access.credentials();
@@ -106,7 +102,7 @@ async function requireNoOperator(leases: KubernetesObject): Promise<void> {
   throw new Error(`KUBECONFIG_TEST names a cluster where an operator leads, in namespace ${namespace}`);
 }
 
-/** Creates a service account for the tests with all rights, and returns its token. */
+/** Returns the token of a new service account with all rights. */
 async function ownAdministrator(first: Call, name: string): Promise<string> {
   const accounts = `/api/v1/namespaces/${name}/serviceaccounts`;
   await first("POST", "/api/v1/namespaces", { metadata: { name } });
@@ -120,10 +116,7 @@ async function ownAdministrator(first: Call, name: string): Promise<string> {
   return String((status as { token?: string }).token);
 }
 
-/**
- * Removes the finalizers from our objects in a namespace. Normally the operator does this, but none is
- * running.
- */
+/** Removes our objects' finalizers, since no operator is running that would do it. */
 async function letGo({ call, as }: Pick<Kubernetes, "call" | "as">, namespace: string): Promise<void> {
   const asOperator = as({ ...OPERATOR, group: "system:masters" });
   for (const resource of definitions) {

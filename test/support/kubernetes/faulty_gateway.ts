@@ -8,9 +8,8 @@ import { createAuthority, issueCertificate } from "../../../keyvault/tls/authori
 import type { Kubernetes } from "./server.ts";
 
 /**
- * A fault of a call. The gateway can send another response instead of forwarding the call, break the
- * connection, or send no response. It can also delay the response, break it after some bytes or before the
- * first byte, or change or drop each line.
+ * A fault can replace the response, break the connection, or suppress the response. It can also delay the
+ * response, break it before the first or after some bytes, or change or drop each line.
  */
 export type GatewayFault =
   | { status: number; body?: object; headers?: Record<string, string> }
@@ -26,16 +25,13 @@ type AnswerFault = Exclude<GatewayFault, "reset" | "silence" | { status: number 
 /** A proxy to an API server, with administrator rights, that a test can make faulty. */
 export type FaultyGateway = {
   url: string;
-  /** Certificate for verification of the gateway's TLS. */
   ca: string;
   /** Sets the faults for calls that begin from now on. Without a rule, calls have no faults. */
   setRule(rule?: (method: string, url: URL) => GatewayFault | undefined): void;
-  /** Breaks every connection. */
   breakAll(): void;
   stop(): Promise<void>;
 };
 
-/** Starts a gateway on a free loopback port. */
 export async function startFaultyGateway({ url, ca, adminToken }: Kubernetes): Promise<FaultyGateway> {
   const validity = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) };
   const authority = await createAuthority(validity);

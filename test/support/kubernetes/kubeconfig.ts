@@ -1,6 +1,5 @@
 import type { Kubernetes } from "./server.ts";
 
-/** The caller's token, the user to impersonate, and the default namespace. */
 type Caller = { token: string; as?: string | undefined; namespace?: string };
 
 /** Returns a kubeconfig with one context as JSON. JSON is valid YAML. */

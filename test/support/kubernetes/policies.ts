@@ -11,19 +11,17 @@ const KINDS: Record<string, string> = {
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 };
 
-/** The user name by which the policies identify the operator. */
 export const OPERATOR = {
   name: DEFAULT_OPERATOR,
 };
 
-/** Returns the path of a policy or a binding. */
 export function policyPath(kind: keyof typeof KINDS, name: string): string {
   return `${GROUP}/${KINDS[kind]}/${name}`;
 }
 
 /**
- * Applies `crds/policies.yaml` with strict validation, optionally for another operator. Resolves when the API
- * server rejects probe requests, which shows that it enforces all policies.
+ * Applies `crds/policies.yaml`. Resolves when the API server rejects probe requests, which shows that it
+ * enforces all policies.
  */
 export async function installPolicies(kubernetes: Kubernetes, operator = DEFAULT_OPERATOR): Promise<void> {
   const file = await readFile(join(import.meta.dirname, "../../../crds/policies.yaml"), "utf8");

@@ -10,9 +10,8 @@ import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
 import { freePort } from "../../../src/dev/process/ports.ts";
 import { callsOf } from "./calls.ts";
 
-/** The API server's response: HTTP status and decoded body. A refusal has a `Status` object as body. */
+/** The body of a refusal is a `Status` object. */
 export type KubernetesAnswer = { status: number; body: KubernetesObject };
-/** A JSON object of the Kubernetes API. */
 export type KubernetesObject = { [field: string]: unknown };
 
 /** A user of the cluster. Every user is also a member of the group `system:authenticated`. */
@@ -21,13 +20,11 @@ export type KubernetesUser = { name: string; group?: string; uid?: string };
 /** A running API server with real RBAC and admission. Neither a scheduler nor a controller runs. */
 export type Kubernetes = {
   url: string;
-  /** Certificate for verification of the server's TLS. */
   ca: string;
   /** Token of a user in the group `system:masters`. */
   adminToken: string;
-  /** Calls the server as administrator. By default the body is sent as JSON. */
+  /** Calls the server as administrator. `contentType` defaults to JSON. */
   call(method: string, path: string, body?: unknown, contentType?: string): Promise<KubernetesAnswer>;
-  /** Returns a function that makes calls as another user, by impersonation. */
   as(user: KubernetesUser): Kubernetes["call"];
   /** Returns a function that makes calls with another token, and optionally impersonates a user. */
   withToken(token: string, as?: KubernetesUser): Kubernetes["call"];
@@ -36,7 +33,6 @@ export type Kubernetes = {
   stop(): Promise<void>;
 };
 
-/** Additional users, by token. */
 export type KubernetesTokens = Record<string, KubernetesUser>;
 
 /** Audits writes of our kinds, with the user and the policies' annotations. */
@@ -54,10 +50,7 @@ const AUDIT_POLICY = {
   ],
 };
 
-/**
- * Starts etcd and the API server in a temporary folder on free loopback ports. Both stop when this process
- * exits.
- */
+/** Starts etcd and the API server on free loopback ports. Both stop when this process exits. */
 export async function startKubernetes(binary: string, tokens: KubernetesTokens = {}): Promise<Kubernetes> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubernetes-"));
   const children: ChildProcess[] = [];
@@ -146,7 +139,6 @@ async function writeServiceAccountKeys(folder: string): Promise<void> {
   await writeFile(join(folder, "accounts.pub"), publicKey.export({ type: "spki", format: "pem" }));
 }
 
-/** Waits until the server is ready and returns its certificate. */
 async function whenReady(url: string, certificate: string, token: string): Promise<string> {
   for (let tries = 0; tries < 600; tries += 1) {
     const ca = await readFile(certificate, "utf8").catch(() => undefined);

@@ -15,8 +15,8 @@ const FLAGS = [
 export type LongLived = { heap: number; buffers: number };
 
 /**
- * Returns the bytes that each call of a module's function leaves allocated, as an average over `times` calls.
- * `module` is a URL. The module's default export does the work once. It runs in a separate process.
+ * Returns the bytes that each call of the module's default export leaves allocated, averaged over `times`
+ * calls in a separate process.
  */
 export async function longLived(module: URL, times: number): Promise<LongLived> {
   const args = [...FLAGS, CHILD, module.href, String(times)];
