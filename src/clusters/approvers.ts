@@ -32,7 +32,7 @@ async function linkApprover(
   { clusterId, username }: ClusterUser,
 ): Promise<ClusterApproverRow> {
   if (!isPerson(username)) {
-    throw new ApiError("invalid_request", "username: a person decides; service accounts and nodes do not");
+    throw new ApiError("invalid_request", "username: must be a person, not a service account or a node");
   }
   return db.transaction(async (tx) => {
     await tx("accounts").select("account_id").where({ account_id: accountId }).forNoKeyUpdate();

@@ -47,7 +47,7 @@ export function createIdentifyOperator({ db, clock, clusters, sharedToken }: Opt
     if ((await clusterOfSharedToken(clusterId)) === clusterId) return { clusterId };
     throw new ApiError(
       "operator_unauthorized",
-      "OPERATOR_TOKEN is valid for one cluster only, and another cluster has used it: add this one to CLUSTERS_FILE",
+      "OPERATOR_TOKEN is valid for one cluster only, and another cluster has used it: add this cluster to CLUSTERS_FILE",
     );
   };
 }

@@ -72,7 +72,7 @@ describe("canonicalEmail", () => {
     expect(canonicalEmail(text)).toBeUndefined();
   });
 
-  test("finds the same account for every spelling, and shows the canonical form", async () => {
+  test("gives every spelling of an address the same account, which shows the canonical form", async () => {
     const api = await startApi();
     try {
       const [one, two] = [api.client(), api.client()];
@@ -121,7 +121,7 @@ describe("an email to a non-ASCII address", () => {
   });
 
   test.each([false, true])(
-    "needs SMTPUTF8 after STARTTLS and login, or remains unsent: ASCII-only server %s",
+    "goes out after STARTTLS and login only if the server supports SMTPUTF8 (ASCII-only server: %s)",
     async (ascii) => {
       const secured = await startSmtp({ ascii, password: "pass-word" });
       try {

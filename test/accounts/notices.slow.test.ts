@@ -133,16 +133,16 @@ describe("a notice", () => {
         joined_at: addSeconds(clock.now(), n === 1 ? 0 : n + 1),
       });
     }
-    const told = async () => {
+    const recipients = async () => {
       await home.database("notices").delete();
       await take(busEvent(accountId));
       return (await claimNotices(home.database, 8, clock.now())).map((notice) => notice.email);
     };
-    expect(await told()).toEqual([email]);
+    expect(await recipients()).toEqual([email]);
     await home.database("accounts").where({ account_id: accountId }).update({ own_role: null });
-    expect(await told()).toEqual([longest?.email]);
+    expect(await recipients()).toEqual([longest?.email]);
     await home.database("accounts").where({ account_id: accountId }).update({ own_role: "auditor" });
-    expect(await told()).toEqual([longest?.email]);
+    expect(await recipients()).toEqual([longest?.email]);
   });
 
   test("does not go out again if its event arrives again after the inbox forgot the event", async () => {
@@ -254,7 +254,7 @@ describe("a notice", () => {
     expect(await registry.metrics()).toContain('deputize_notice_attempts_total{outcome="failed"} 1');
   });
 
-  test("goes out from another process if the claiming process dies, but not without end", async () => {
+  test("goes out from another process if the claiming process dies, unless it already had twelve attempts", async () => {
     const { event } = await notified();
     const { step } = sender();
     const claimed = { attempts: 1, next_attempt_at: new Date(clock.now().getTime() + 60_000) };
@@ -332,17 +332,20 @@ test("noticeText states what happened, its consequences and what to do, with exa
 test.each([
   ["gone" as const, "it answered 410"],
   ["failing" as const, "it has accepted nothing for 120 hours"],
-])("noticeText states about a suspended callback that %s, the consequences and what to do", (reason, why) => {
-  const connectionId = randomUUID();
-  const fields = { account_id: randomUUID(), connection_id: connectionId, reason, occurred_at: AT };
-  const { subject, text } = noticeText({ type: "webhook.suspended", ...fields }, place);
-  expect(subject).toBe("Webhooks of a connection are suspended");
-  expect(text).toContain("Since 2026-05-01 10:20 UTC https://api.example.com sends nothing more");
-  expect(text).toContain(why);
-  const connection = `https://api.example.com/v1/service/connections/${connectionId}`;
-  expect(text).toContain(`POST ${connection}/callback/resume`);
-  for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(150);
-});
+])(
+  "noticeText for a callback that was suspended as %s states the cause, the consequences and what to do",
+  (reason, why) => {
+    const connectionId = randomUUID();
+    const fields = { account_id: randomUUID(), connection_id: connectionId, reason, occurred_at: AT };
+    const { subject, text } = noticeText({ type: "webhook.suspended", ...fields }, place);
+    expect(subject).toBe("Webhooks of a connection are suspended");
+    expect(text).toContain("Since 2026-05-01 10:20 UTC https://api.example.com sends nothing more");
+    expect(text).toContain(why);
+    const connection = `https://api.example.com/v1/service/connections/${connectionId}`;
+    expect(text).toContain(`POST ${connection}/callback/resume`);
+    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(150);
+  },
+);
 
 test("a notice about a callback that answered 410 passes from the attempt through outbox and worker to the mail server", async () => {
   const receiver = await startReceiver();

@@ -105,16 +105,17 @@ async function look(
   after: (statement: number) => Promise<unknown>,
 ): Promise<{ seen: Reconciliation; statements: number }> {
   let statements = 0;
-  const told = async <T>(answer: Promise<T>): Promise<T> => {
+  const countStatement = async <T>(answer: Promise<T>): Promise<T> => {
     await answer;
     statements += 1;
     await after(statements);
     return answer;
   };
   const database = {
-    raw: (sql: string, values: Record<string, string>) => told(Promise.resolve(world.db.raw(sql, values))),
+    raw: (sql: string, values: Record<string, string>) =>
+      countStatement(Promise.resolve(world.db.raw(sql, values))),
     transaction: (work: (tx: Transaction) => Promise<unknown>, options: object) =>
-      told(world.db.transaction(work, options)),
+      countStatement(world.db.transaction(work, options)),
   };
   return {
     seen: await reconcileLedger(database as unknown as Database, { pageRows }),
@@ -132,7 +133,7 @@ const sound = (moments: Date[]): Rows => ({
 const seconds = (count: number) => Array.from({ length: count }, (_, n) => addSeconds(old, n));
 
 describe("ledger reconciliation in pages", () => {
-  test("finds the same differences as one large read, and exactly the existing ones", async () => {
+  test("finds exactly the existing differences, as one large read does", async () => {
     await fc.assert(
       fc
         .asyncProperty(ledgers, async (drawn) => {

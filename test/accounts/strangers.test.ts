@@ -187,7 +187,7 @@ describe("the link code", () => {
     expect((await verify(api.client(), two.email, two.code)).status).toBe(400);
   });
 
-  test("prevents further emails for half an hour with the same answer, but not once it was used", async () => {
+  test("prevents further emails for half an hour unless it is used, and requests get the same answer meanwhile", async () => {
     const { email, code } = await underAttack();
     const mails = (await mailsTo(email)).length;
     const answer = await send(api.client(), email);
@@ -222,14 +222,14 @@ describe("the link code", () => {
     expect(await mailsTo(email)).toHaveLength(length + 1);
   });
 
-  test("makes way for six digits again when the attack is over", async () => {
+  test("stops being sent after the attack, and the next code has six digits", async () => {
     const { email } = await underAttack();
     api.clock.advance(86_401);
     await send(api.client(), email);
     expect(await newestCode(email)).toMatch(/^\d{6}$/);
   });
 
-  test("comes in a link after # if a page is configured, otherwise as a code alone", async () => {
+  test("arrives in a link, after #, if a sign-in page is configured, and otherwise without a link", async () => {
     const { email, code } = await underAttack();
     expect((await mailsTo(email))[0]?.text).not.toContain("http");
     const linked = await startApi({ perAddress: 0, signInUrl: "https://console.example.com/sign-in" });
@@ -356,37 +356,40 @@ describe("the rate limit of tries", () => {
   test.each([
     ["203.0.113.1", "203.0.113.2"],
     ["2001:db8:1::7", "2001:db8:2::7"],
-  ])("limits %s across all addresses and replicas, and does not count right codes", async (ip, stranger) => {
-    const one = await startApi({ triesPerIp: 3, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
-    const other = await startApi({
-      shares: one,
-      triesPerIp: 3,
-      config: { TRUSTED_PROXIES: ["127.0.0.0/8"] },
-    });
-    const from = (ip: string) => ({ headers: { "x-forwarded-for": ip } });
-    const guess = (at: TestApi, ip: string) =>
-      at.client().post(VERIFY, { email: fresh(), code: "000000" }, from(ip));
-    try {
-      for (let n = 0; n < 5; n += 1) {
-        const client = one.client();
-        expect((await client.post(SEND, { email: `n${n}@example.com` }, from(ip))).status).toBe(200);
-        const code = await client.codeFor(`n${n}@example.com`);
-        expect((await one.client().post(VERIFY, { email: `n${n}@example.com`, code }, from(ip))).status).toBe(
-          200,
-        );
+  ])(
+    "limits the client %s across all addresses and replicas, and does not count right codes",
+    async (ip, stranger) => {
+      const one = await startApi({ triesPerIp: 3, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
+      const other = await startApi({
+        shares: one,
+        triesPerIp: 3,
+        config: { TRUSTED_PROXIES: ["127.0.0.0/8"] },
+      });
+      const from = (ip: string) => ({ headers: { "x-forwarded-for": ip } });
+      const guess = (at: TestApi, ip: string) =>
+        at.client().post(VERIFY, { email: fresh(), code: "000000" }, from(ip));
+      try {
+        for (let n = 0; n < 5; n += 1) {
+          const client = one.client();
+          expect((await client.post(SEND, { email: `n${n}@example.com` }, from(ip))).status).toBe(200);
+          const code = await client.codeFor(`n${n}@example.com`);
+          expect(
+            (await one.client().post(VERIFY, { email: `n${n}@example.com`, code }, from(ip))).status,
+          ).toBe(200);
+        }
+        const statuses = [];
+        for (const at of [one, other, one, other]) statuses.push((await guess(at, ip)).status);
+        expect(statuses).toEqual([400, 400, 400, 429]);
+        const refused = await guess(one, ip);
+        expect(refused).toMatchObject({ status: 429, body: { error: { code: "rate_limited" } } });
+        expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(800);
+        expect((await guess(one, stranger)).status).toBe(400);
+      } finally {
+        await other.stop();
+        await one.stop();
       }
-      const statuses = [];
-      for (const at of [one, other, one, other]) statuses.push((await guess(at, ip)).status);
-      expect(statuses).toEqual([400, 400, 400, 429]);
-      const refused = await guess(one, ip);
-      expect(refused).toMatchObject({ status: 429, body: { error: { code: "rate_limited" } } });
-      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(800);
-      expect((await guess(one, stranger)).status).toBe(400);
-    } finally {
-      await other.stop();
-      await one.stop();
-    }
-  });
+    },
+  );
 
   describe("for a browser with its own code", () => {
     let api: TestApi;

@@ -44,7 +44,7 @@ describe.skipIf(program === undefined)("two tabs of one browser (needs Debian's 
     return rows[0].n;
   }
 
-  test("both keep working after a simultaneous refresh, with the session and CSRF cookies that the browser keeps", async () => {
+  test("keep working after a simultaneous refresh, with the session and CSRF cookies that the browser keeps", async () => {
     const context = await browser.newContext();
     const [one, two] = [await context.newPage(), await context.newPage()];
     for (const tab of [one, two]) await tab.goto(`${api.url}/blank`);

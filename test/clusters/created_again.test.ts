@@ -76,7 +76,7 @@ describe("a Platform that is recreated after its deletion", () => {
   });
 
   test.each(["the operator", "its owner"])(
-    "cannot have a wider ceiling than the owner narrowed it to, even if %s removed the platform",
+    "cannot exceed the ceiling that its owner narrowed, even if %s removed the platform",
     async (who) => {
       const id = newId();
       const { platform_id, connection_id } = (await declare("shop", { id, ...before })).body;

@@ -29,7 +29,7 @@ describe("the activity list", () => {
     ]);
   });
 
-  test("names nobody for an id that an owner merely tried", async () => {
+  test("shows no email address for the id of a person who is not a member", async () => {
     const [owner, stranger] = [await organization(), await api.person()];
     await owner.client.call("DELETE", `${MEMBERS}/${stranger.accountId}`);
     const activity = await activityOf(owner);

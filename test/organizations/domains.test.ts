@@ -106,7 +106,7 @@ describe("a domain", () => {
   });
 
   test.each([2, 5, "nothing"] as const)(
-    "stays unverified and returns 503 if DNS answers %s",
+    "stays unverified, and the call returns 503, if DNS fails (response code: %s)",
     async (fault) => {
       const [owner, domain] = [await organization(), fresh()];
       publishRecord(await add(owner, domain));
@@ -156,9 +156,9 @@ describe("two organizations with the same domain", () => {
     const { owner, domain, record } = await verified();
     const other = await organization();
     const added = await add(other, domain);
-    const own = [...(dns.records.get(record.name) ?? [])];
+    const records = [...(dns.records.get(record.name) ?? [])];
     publishRecord(added);
-    dns.records.get(record.name)?.push(...own);
+    dns.records.get(record.name)?.push(...records);
     expect(errorCode(await verify(other, domain))).toBe("domain_taken");
     dns.records.set(record.name, [[String((added.body.record as { value: string }).value)]]);
     expect((await verify(other, domain)).status).toBe(200);
@@ -166,7 +166,7 @@ describe("two organizations with the same domain", () => {
     expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
   });
 
-  test("cannot both verify it at the same time", async () => {
+  test("cannot both verify the domain at the same time", async () => {
     const domain = fresh();
     const owners = await Promise.all([organization(), organization(), organization()]);
     const added = await Promise.all(owners.map((owner) => add(owner, domain)));
@@ -287,7 +287,7 @@ describe("a platform", () => {
     expect(errorCode(await publish(owner, platform.platformId))).toBe("domain_not_verified");
   });
 
-  test("belonging to a personal account cannot be published, and another account's is not found", async () => {
+  test("belonging to a personal account cannot be published, and another account's platform is not found", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person);
     expect(errorCode(await publish(person, platformId))).toBe("not_available");

@@ -22,7 +22,7 @@ async function withMember(role: MemberRole) {
 }
 
 describe("the header X-Service-Account", () => {
-  test("names the account of a call, by default the caller's own account", async () => {
+  test("selects the account of a call, by default the caller's own account", async () => {
     const { owner, id, member, acting } = await withMember("developer");
     await registerPlatform(owner, { name: "Theirs" }, "/v1/service/platforms");
     const names = async (of: { get(path: string): Promise<{ body: Record<string, unknown> }> }) =>

@@ -182,7 +182,7 @@ describe("the routes for accepted principals", () => {
       { scopes: ["custom:orders:*"] },
       "400 invalid_scopes",
     ],
-    ["everything", { scopes: ["*"] }, "400 invalid_scopes"],
+    ["the wildcard for all scopes", { scopes: ["*"] }, "400 invalid_scopes"],
     ["no scope", { scopes: [] }, "400 invalid_request"],
     ["an unknown scope", { scopes: ["data:reed"] }, "400 invalid_scopes"],
     [

@@ -116,7 +116,7 @@ describe("creating an agent", () => {
     expect(new Set([first, ...others].map(({ body }) => body.agent_id)).size).toBe(3);
   });
 
-  test("finds the key again after a crash between vault and database, or after both", async () => {
+  test("uses the first attempt's key after a crash that followed the vault's or the database's change", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const order = {
@@ -199,13 +199,13 @@ describe("an API key", () => {
       const answer = await call(crossed, method, path, body);
       expect([method, answer.status, errorCode(answer)]).toEqual([method, 404, "not_found"]);
     }
-    const own = await call(mine, "GET", `/${agentId}`);
-    expect(errorCode(own)).toBe("not_found");
+    const answer = await call(mine, "GET", `/${agentId}`);
+    expect(errorCode(answer)).toBe("not_found");
     expect(errorCode(await call(mine, "DELETE", `/${agentId}`))).toBe("not_found");
     expect((await call(theirs, "GET", `/${agentId}`)).body.disabled_at).toBeNull();
   });
 
-  test("cannot be replaced by a session to create an agent", async () => {
+  test("must be sent to create an agent, so the API refuses a session", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const path = `/v1/service/connections/${connectionId}/agents`;

@@ -202,8 +202,11 @@ function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<st
     if (depth === -1 || ours.length === depth + 1 || theirs.length === depth + 1) continue;
     const parent = ours.slice(0, depth).join("/");
     const between = found.get(parent) ?? new Map<string, string[]>();
-    const own = ours.slice(0, depth + 1).join("/");
-    found.set(parent, between.set(own, [...(between.get(own) ?? []), theirs.slice(0, depth + 1).join("/")]));
+    const folder = ours.slice(0, depth + 1).join("/");
+    found.set(
+      parent,
+      between.set(folder, [...(between.get(folder) ?? []), theirs.slice(0, depth + 1).join("/")]),
+    );
   }
   return found;
 }

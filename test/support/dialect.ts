@@ -51,9 +51,9 @@ function bodiesOf(node: Node): Node[] {
 }
 
 function isUpperCaseSql(node: Node): boolean {
-  const said =
+  const sql =
     node.type === "TemplateElement"
       ? (node.value as { raw: string }).raw
       : node.type === "Literal" && node.value;
-  return typeof said === "string" && UPPER_CASE_SQL.test(said.replace(QUOTED, ""));
+  return typeof sql === "string" && UPPER_CASE_SQL.test(sql.replace(QUOTED, ""));
 }

@@ -56,14 +56,14 @@ export function createFakeVault(): FakeVault {
     if (vault.failure !== undefined) throw vault.failure;
   }
 
-  function own({ tenant, keyId: id }: KeyReference): FakeKey {
+  function keyOfTenant({ tenant, keyId: id }: KeyReference): FakeKey {
     const key = vault.keys.get(id);
     if (key === undefined || key.tenant !== tenant) throw refused("key_not_found");
     return key;
   }
 
   function signing(reference: KeyReference, purpose: string): FakeKey {
-    const key = own(reference);
+    const key = keyOfTenant(reference);
     if (key.purpose !== purpose) throw refused("purpose_mismatch");
     if (key.disabled) throw refused("key_disabled");
     return key;
@@ -133,11 +133,11 @@ export function createFakeVault(): FakeVault {
     },
     async disableKey(reference) {
       await enter("disableKey");
-      own(reference).disabled = true;
+      keyOfTenant(reference).disabled = true;
     },
     async shrinkCeiling(reference, ceiling) {
       await enter("shrinkCeiling");
-      const key = own(reference);
+      const key = keyOfTenant(reference);
       if (key.ceiling && coversScopes(key.ceiling, ceiling).length > 0) throw refused("policy_violation");
       key.ceiling = ceiling;
     },

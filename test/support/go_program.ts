@@ -36,8 +36,8 @@ export async function goProgram({
   what,
   linkerFlags = [],
 }: Options): Promise<GoProgram> {
-  const own = module === undefined ? ["main.go"] : [];
-  const files = [...own, "go.mod", "go.sum"].map((file) => readFile(join(sources, file)));
+  const mainFile = module === undefined ? ["main.go"] : [];
+  const files = [...mainFile, "go.mod", "go.sum"].map((file) => readFile(join(sources, file)));
   const digest = createHash("sha256")
     .update(Buffer.concat(await Promise.all(files)))
     .digest("hex")

@@ -14,7 +14,7 @@ export async function portsAfterSigusr1(pid: number): Promise<number[]> {
 }
 
 export function listeningPorts(pid: number): number[] {
-  const own = new Set(
+  const sockets = new Set(
     readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
       try {
         return [/^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${name}`))?.[1]];
@@ -26,6 +26,6 @@ export function listeningPorts(pid: number): number[] {
   return ["tcp", "tcp6"]
     .flatMap((table) => readFileSync(`/proc/${pid}/net/${table}`, "utf8").trim().split("\n").slice(1))
     .map((line) => line.trim().split(/\s+/))
-    .filter(([, , , state, , , , , , inode]) => state === LISTENING && own.has(inode))
+    .filter(([, , , state, , , , , , inode]) => state === LISTENING && sockets.has(inode))
     .map(([, local]) => Number.parseInt(local?.split(":")[1] ?? "", 16));
 }

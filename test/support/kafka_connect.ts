@@ -23,7 +23,7 @@ export function connectJars() {
 export async function startConnect(
   jars: string,
   folder: string,
-  { connector, worker }: { connector: string; worker: (own: Record<string, string>) => string },
+  { connector, worker }: { connector: string; worker: (settings: Record<string, string>) => string },
 ): Promise<RunningGateway> {
   const port = await freePort();
   const plugins = join(folder, "plugins");

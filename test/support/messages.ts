@@ -27,8 +27,8 @@ export function messagesOf(path: string, text: string): Message[] {
   const found = new Map<number, string>();
   const take = (node: unknown): void =>
     walk(node, (inner) => {
-      const said = textOf(inner, text);
-      if (said !== undefined && isSentence(said)) found.set(inner.start as number, said);
+      const message = textOf(inner, text);
+      if (message !== undefined && isSentence(message)) found.set(inner.start as number, message);
     });
   walk(program, (node) => {
     if (node.type === "NewExpression" || node.type === "CallExpression") {
@@ -38,7 +38,7 @@ export function messagesOf(path: string, text: string): Message[] {
   const lineAt = (place: number) => text.slice(0, place).split("\n").length;
   return [...found]
     .sort(([a], [b]) => a - b)
-    .map(([place, said]) => ({ path, line: lineAt(place), text: said }));
+    .map(([place, message]) => ({ path, line: lineAt(place), text: message }));
 }
 
 export async function printMessages(root: string): Promise<void> {

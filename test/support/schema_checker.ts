@@ -45,8 +45,8 @@ export async function schemaChecker(): Promise<SchemaChecker> {
     },
     bodyFaultsOf(body) {
       const value = JSON.parse(body);
-      const own = `${value.event}.webhook.schema.json`;
-      return faultsBy(ids.has(own) ? own : `${value.event}.schema.json`, value);
+      const webhookSchema = `${value.event}.webhook.schema.json`;
+      return faultsBy(ids.has(webhookSchema) ? webhookSchema : `${value.event}.schema.json`, value);
     },
   };
 }

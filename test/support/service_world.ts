@@ -62,8 +62,8 @@ export function administered(given: ServiceOptions = {}) {
 export async function startServiceApi(
   options: ServiceOptions & { platform?: PlatformOptions } = {},
 ): Promise<ServiceApi> {
-  const { installation, options: own, close } = administered(options);
-  const api = await startPlatformApi({ ...options.platform, ...own });
+  const { installation, options: administration, close } = administered(options);
+  const api = await startPlatformApi({ ...options.platform, ...administration });
   let looker: Promise<Person> | undefined;
 
   return {

@@ -40,15 +40,15 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const own = new URL(url);
-  own.hostname = "127.0.0.1";
-  own.port = String((server.address() as AddressInfo).port);
+  const proxyUrl = new URL(url);
+  proxyUrl.hostname = "127.0.0.1";
+  proxyUrl.port = String((server.address() as AddressInfo).port);
   const cut = () => {
     state = "cut";
     for (const socket of sockets) socket.destroy();
   };
   return {
-    url: own.href,
+    url: proxyUrl.href,
     cut,
     stall() {
       state = "stalled";

@@ -100,7 +100,9 @@ async function readRepeated(tx: Transaction, { accountId, amount, reference }: G
       posted.account_id === accountId
         ? `${formatUsd(posted.amount_micro_usd)} USD to this account`
         : "credit to another account";
-    throw new GrantError(`The reference ${reference} was used before, to grant ${other}; use a new one`);
+    throw new GrantError(
+      `The reference ${reference} was used before, to grant ${other}; use a new reference`,
+    );
   }
   return {
     accountId,

@@ -61,7 +61,7 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
     throw new ApiError("external_conflict", "agent_type cannot change");
   }
   if (declared.adopt !== undefined && declared.adopt !== known.agent_id) {
-    throw new ApiError("external_conflict", `Registered as agent ${known.agent_id} already`);
+    throw new ApiError("external_conflict", `The object is already registered as agent ${known.agent_id}`);
   }
   const { clusterId, object, name } = declared;
   // Agents from before object names were stored get the name of the next object that declares them.

@@ -114,7 +114,10 @@ async function changeDeclared(
   }
   if (!isLive(known)) throw new ApiError("external_conflict", "The platform was removed");
   if (declared.adopt !== undefined && declared.adopt !== known.platform_id) {
-    throw new ApiError("external_conflict", `Registered as platform ${known.platform_id} already`);
+    throw new ApiError(
+      "external_conflict",
+      `The object is already registered as platform ${known.platform_id}`,
+    );
   }
   const { object } = declared;
   await checkPlace(deps.db, known, object);

@@ -28,17 +28,17 @@ async function run(url: string | undefined, ...args: string[]): Promise<Ended> {
 }
 
 async function call(work: (commands: CreditsCommands) => Promise<number>, url = home.url): Promise<Ended> {
-  const said = { out: "", err: "" };
-  const stream = (name: keyof typeof said) => ({
+  const output = { out: "", err: "" };
+  const stream = (name: keyof typeof output) => ({
     write: (text: string) => {
-      said[name] += text;
+      output[name] += text;
     },
   });
   const commands = createCreditsCommands({
     ...{ url, clock: systemClock, out: stream("out"), err: stream("err") },
   });
   const status = await work(commands);
-  return { status, ...said };
+  return { status, ...output };
 }
 
 const json = ({ out }: Ended) => JSON.parse(out);
@@ -47,11 +47,11 @@ type Owner = Records & { email: string };
 
 async function owner(): Promise<Owner> {
   const records = await insertRecords(home.database, 0);
-  const own = { account_id: records.accountId };
-  await home.database("balances").where(own).delete();
+  const byAccount = { account_id: records.accountId };
+  await home.database("balances").where(byAccount).delete();
   const given = { accountId: records.accountId, amount: 10_000_000 };
   await home.database.transaction((tx) => grantAlphaCredits(tx, given, new Date("2026-01-01T00:00:00Z")));
-  const account = await home.database("accounts").where(own).first("email");
+  const account = await home.database("accounts").where(byAccount).first("email");
   return { ...records, email: account?.email ?? "" };
 }
 
@@ -83,7 +83,7 @@ describe("deputize credits", () => {
     expect(await grant({ account: accountId, reference: "inv-7", amount: "2" })).toEqual({
       status: 1,
       out: "",
-      err: "deputize credits: The reference inv-7 was used before, to grant 2.50 USD to this account; use a new one\n",
+      err: "deputize credits: The reference inv-7 was used before, to grant 2.50 USD to this account; use a new reference\n",
     });
   });
 

@@ -126,8 +126,8 @@ test("a grant whose reference was used for another amount or account is refused 
   );
   const start = `The reference ${grant.reference} was used before, to grant`;
   expect(messages).toEqual([
-    `${start} 0.01 USD to this account; use a new one`,
-    `${start} credit to another account; use a new one`,
+    `${start} 0.01 USD to this account; use a new reference`,
+    `${start} credit to another account; use a new reference`,
   ]);
   expect(await stateOf(records)).toMatchObject({ balance: CREDIT + 5 * price, granted: [5 * price] });
   expect(await stateOf(other)).toMatchObject({ balance: CREDIT, granted: [] });
@@ -135,13 +135,13 @@ test("a grant whose reference was used for another amount or account is refused 
 
 test("a grant to an account without a balance, or above the highest balance, is refused and leaves its reference unused", async () => {
   const records = await account();
-  const own = { account_id: records.accountId };
+  const byAccount = { account_id: records.accountId };
   const grant = grantOf(records);
-  await world.db("balances").where(own).update({ balance_micro_usd: 1e15 });
+  await world.db("balances").where(byAccount).update({ balance_micro_usd: 1e15 });
   await expect(grantCredits(world.db, grant, now)).rejects.toThrow("more than 1000000000.00 USD");
-  await world.db("balances").where(own).delete();
+  await world.db("balances").where(byAccount).delete();
   await expect(grantCredits(world.db, grant, now)).rejects.toThrow("has not completed its onboarding");
-  await world.db("balances").insert({ ...own, balance_micro_usd: CREDIT });
+  await world.db("balances").insert({ ...byAccount, balance_micro_usd: CREDIT });
   expect(await grantCredits(world.db, grant, now)).toMatchObject({ repeated: false });
 });
 

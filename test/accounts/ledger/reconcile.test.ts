@@ -101,8 +101,8 @@ describe("ledger reconciliation", () => {
     const [owner, verifier] = [await account(), await account()];
     const { accountId, connectionId } = verifier;
     await decideBatch(world.pool, [itemFor(owner, { accountId, connectionId })]);
-    const told = { account_id: owner.accountId, verifier_account_id: accountId };
-    expect(await world.db("audit_events").where(told)).toHaveLength(1);
+    const paidByVerifier = { account_id: owner.accountId, verifier_account_id: accountId };
+    expect(await world.db("audit_events").where(paidByVerifier)).toHaveLength(1);
     expect([await found(owner), await found(verifier)]).toEqual([[], []]);
   });
 

@@ -238,7 +238,7 @@ describe("sending a code over SMTP", () => {
   });
 
   test.each(["reject", "refuse"] as const)(
-    "keeps the earlier code valid if the server does %s",
+    "keeps the earlier code valid if the server decides to %s the email",
     async (how) => {
       const api = await start({ mailer: mailerTo(smtp.url), perAddress: 2 });
       const client = api.client();

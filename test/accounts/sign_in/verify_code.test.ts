@@ -59,7 +59,7 @@ describe("a sign-in code", () => {
     expect(wrongCode.headers.getSetCookie()).toEqual([]);
   });
 
-  test("fails the second time", async () => {
+  test("fails at its second use", async () => {
     const { code, verify } = await sent();
     expect((await verify(code)).status).toBe(200);
     expect(await verify(code)).toMatchObject(refused);

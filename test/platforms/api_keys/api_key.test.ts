@@ -36,7 +36,7 @@ describe("an API key", () => {
     );
   });
 
-  test("has a form that no other text has", () => {
+  test("has a form that distinguishes it from any other text", () => {
     const { apiKey } = newApiKey();
     for (const text of [
       "",

@@ -41,12 +41,12 @@ export async function openExisting(kubeconfig: string): Promise<Kubernetes> {
   await requireNoOperator(await first("GET", LEASES));
   const name = `deputize-test-${randomUUID().slice(0, 8)}`;
   const created: string[] = [];
-  const own = await ownAdministrator(first, name);
-  const calls = callsOf({ url: access.server, ca: String(tls.ca), adminToken: own });
+  const adminToken = await ownAdministrator(first, name);
+  const calls = callsOf({ url: access.server, ca: String(tls.ca), adminToken });
   return {
     url: access.server,
     ca: String(tls.ca),
-    adminToken: own,
+    adminToken,
     ...calls,
     async call(method, path, body, contentType) {
       const answer = await calls.call(method, path, body, contentType);
