@@ -5,8 +5,7 @@ import type { MemberRole, SessionCaller } from "../route.ts";
 
 /** Throws `not_available` for a call that is not made for an organization. */
 export function requireOrganization({ organization }: SessionCaller): void {
-  if (!organization)
-    throw new ApiError("not_available", "This operation is only for accounts of type organization");
+  if (!organization) throw new ApiError("not_available", "Only accounts of type organization can do this");
 }
 
 /** Maximum number of an organization's members and open invitations together. */

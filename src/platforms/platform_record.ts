@@ -106,7 +106,6 @@ export const surfaceTypes = {
 /** Throws `surface_not_available` for a surface type that is unknown or not open yet. */
 export function checkSurface(surfaceType: string): void {
   const known = Object.entries(surfaceTypes).find(([identifier]) => identifier === surfaceType)?.[1];
-  if (known === undefined)
-    throw new ApiError("surface_not_available", "surface_type: must be a known surface type");
+  if (known === undefined) throw new ApiError("surface_not_available", "surface_type: must be a known type");
   if (!known.open) throw new ApiError("surface_not_available", `${known.title} is not available yet`);
 }

@@ -67,7 +67,7 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
     async handle({ caller, body }) {
       const owner = await findOwner(deps.db, caller.accountId);
       if (owner.accountType !== accountType) {
-        throw new ApiError("not_available", `This operation is only for accounts of type ${accountType}`);
+        throw new ApiError("not_available", `Only accounts of type ${accountType} can do this`);
       }
       return register(deps, owner, body);
     },
