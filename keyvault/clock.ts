@@ -1,9 +1,5 @@
-/**
- * The only source of the current time in this process. Functions that decide take the time as `now`.
- * Long-lived objects keep a `Clock`.
- */
+/** The only source of the current time in this process. A function that decides takes the time as `now`. */
 export type Clock = {
-  /** Returns the current time. */
   now(): Date;
 };
 

@@ -6,10 +6,7 @@ import { UserError } from "./errors.ts";
 import type { Rate } from "./rates.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
-/**
- * A setting is missing or invalid, so the program does not start. The message names the setting, never its
- * value.
- */
+/** A setting is missing or invalid. The message names the setting, never its value. */
 export class ConfigError extends UserError {
   override readonly name = "ConfigError";
 }
@@ -74,12 +71,12 @@ const schema = z.object({
   KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
 });
 
-/** Limits on concurrent connections, and on handshakes per second from one address. 0 means no limit. */
+/** Maximum of concurrent connections, and of handshakes per second from one address. 0 means no limit. */
 export type ConnectionLimits = { most: number; handshakeRate: number };
 
 /** Limits that the vault's operator sets. Callers cannot change them. */
 export type DelegationPolicy = {
-  /** Scopes that may be delegated at all. `undefined` means no limit. */
+  /** Scopes that may be delegated. `undefined` means no limit. */
   ceiling: readonly string[] | undefined;
   /** True if the vault may delegate to a key that it does not store. */
   externalSubjects: boolean;
@@ -89,8 +86,8 @@ export type DelegationPolicy = {
 export type SigningRates = { perKey: Rate; perTenant: Rate };
 
 /**
- * Location of the token and options of its PKCS#11 module. A `managed` token is a SoftHSM token that the
- * vault itself creates and stores in `dir`.
+ * Location of the token, and options of its PKCS#11 module. The vault itself creates a `managed` token, with
+ * SoftHSM, and stores it in `dir`.
  */
 export type TokenConfig = {
   module: string;
@@ -100,7 +97,7 @@ export type TokenConfig = {
   pinFile: string;
   dir: string;
   managed: boolean;
-  /** Environment variables that a vendor's module needs. The child process gets only these variables. */
+  /** Environment variables of the child process, which gets no others. A vendor's module may need some. */
   environment: Readonly<Record<string, string>>;
 };
 
@@ -112,8 +109,7 @@ export type Config = {
   dataDir: string;
   databaseUrl: string;
   /**
-   * URL of the same database for the role that owns the tables. Equal to `databaseUrl` if one role runs the
-   * vault and owns the tables.
+   * URL of the same database for the role that owns the tables. Equals `databaseUrl` if only one role exists.
    */
   migrationDatabaseUrl: string;
   token: TokenConfig;
@@ -123,11 +119,11 @@ export type Config = {
   listen: { host: string; port: number };
   /** Plain HTTP listener for probes. `undefined` unless a port is set. */
   health: { host: string; port: number } | undefined;
-  /** Public half of the key that backups are encrypted to. */
+  /** Public key that backups are encrypted to. */
   recoveryKeyFile: string;
   /** File that receives heads of the audit chain in addition to the log. */
   auditHeadsFile: string | undefined;
-  /** Interval at which the log gets the head of the audit chain. */
+  /** Interval at which the audit chain's head is written to the log. */
   auditHeadsLogSeconds: number;
   delegations: DelegationPolicy;
   signingRates: SigningRates;
@@ -151,9 +147,8 @@ type Environment = Record<string, string | undefined>;
 const URLS = ["KEYVAULT_DATABASE_URL", "KEYVAULT_MIGRATION_DATABASE_URL"] as const;
 
 /**
- * Reads the settings from the environment. `KEYVAULT_DATABASE_URL_FILE` and
- * `KEYVAULT_MIGRATION_DATABASE_URL_FILE` may name files that contain the URLs. Throws `ConfigError` with the
- * names of all missing or invalid settings.
+ * Reads the settings from the environment. For a name in {@link URLS}, `<name>_FILE` may name a file with the
+ * URL. Throws `ConfigError` with the names of all missing or invalid settings.
  */
 export function loadConfig(environment: Environment = process.env): Config {
   const settings = parse(schema, URLS.reduce(withFile, environment));
@@ -216,9 +211,8 @@ export function loadConfig(environment: Environment = process.env): Config {
 }
 
 /**
- * Reads the settings for issuing and revoking certificates. These commands need only the authority's folder:
- * `tlsDir`, or its default inside `KEYVAULT_DATA_DIR`. Throws `ConfigError` with the names of all missing or
- * invalid settings.
+ * Reads the settings for issuing and revoking certificates. `tlsDir` defaults to a folder in
+ * `KEYVAULT_DATA_DIR`. Throws `ConfigError` like {@link loadConfig}.
  */
 export function loadCertificateConfig(
   tlsDir: string | undefined,

@@ -28,7 +28,7 @@ export const errorCodes = {
 /** A stable error code of the vault. */
 export type ErrorCode = keyof typeof errorCodes;
 
-/** Codes of refusals. A refusal is a decision by a rule and not a fault. */
+/** Codes of refusals. In a refusal, a rule decided against the call. Nothing failed. */
 export type RefusalCode = Extract<
   ErrorCode,
   | "invalid_request"
@@ -44,12 +44,12 @@ export type RefusalCode = Extract<
 >;
 
 /**
- * A refused call. It is a value and not an exception, because the vault works correctly and has decided
- * against the call. `message` never contains a secret.
+ * A refused call. It is a value and not an exception, because the vault works correctly. `message` never
+ * contains a secret.
  */
 export type Refusal = { refused: RefusalCode; message: string; retryAfterSeconds?: number };
 
-/** Returns a refusal. Uses the code's default message unless `message` is given. */
+/** Returns a refusal. `message` defaults to the code's default message. */
 export function refuse(code: RefusalCode, message: string = errorCodes[code][1]): Refusal {
   return { refused: code, message };
 }
@@ -59,10 +59,7 @@ export function isRefusal(value: object): value is Refusal {
   return "refused" in value;
 }
 
-/**
- * The error for a malformed call, or for a part of the vault that does not work. `message` never contains a
- * secret.
- */
+/** A malformed call, or a part of the vault that does not work. `message` never contains a secret. */
 export class VaultError extends Error {
   readonly code: ErrorCode;
 
@@ -92,8 +89,8 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
 }
 
 /**
- * A problem that the user can correct. The command line shows its message and no stack trace. The message
- * never contains a secret.
+ * A problem that the user can correct. The command line shows its message, which never contains a secret,
+ * without a stack trace.
  */
 export class UserError extends Error {
   override readonly name: string = "UserError";

@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /**
- * Writes a file completely or not at all and waits until it is on disk. Only its owner can read it unless
- * `mode` allows more. If a file already exists at the temporary path, for example after a crash, it is
- * removed and never written to. In a folder that other users can write to, the file may belong to one of
- * them. Rejects with the file system's error, whose `path` names the file, and then leaves nothing behind.
+ * Writes a file completely or not at all, and waits until it is on disk. Only its owner can read it unless
+ * `mode` allows more. Removes an existing file at the temporary path. Never writes to that file, because in a
+ * shared folder it may belong to another user. Rejects with the file system's error, whose `path` names the
+ * file, and then leaves nothing behind.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;
@@ -32,11 +32,10 @@ async function writeThrough(path: string, content: string, mode: number): Promis
 }
 
 /**
- * Creates a folder completely or not at all. `fill` receives a new temporary folder in the same parent
- * folder, readable by the owner only. That folder is moved into place when its content is on disk. Leftovers
- * of earlier runs are removed first, even if another process still writes to them, so `fill` must not
- * recreate its folder. Rejects if `fill` rejects or if a non-empty folder exists by then, and then leaves
- * nothing behind.
+ * Creates a folder completely or not at all. `fill` receives a temporary folder, readable by the owner only.
+ * That folder is moved to `path` when its content is on disk. First removes leftovers of earlier runs, even
+ * if another process still writes to them. `fill` must therefore not create its folder again. Rejects if
+ * `fill` rejects or if `path` is a non-empty folder by then, and then leaves nothing behind.
  */
 export async function makeFolderDurably<T>(path: string, fill: (aside: string) => Promise<T>): Promise<T> {
   const folder = dirname(path);
@@ -58,8 +57,8 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
 }
 
 /**
- * Removes a folder that other processes may still write to. First moves the whole folder away, so that those
- * processes find it missing and never see only half of their files.
+ * Moves the whole folder away before it removes the files, so that a process that still writes to the folder
+ * never finds only half of them.
  */
 async function removeAtOnce(leftover: string, path: string): Promise<void> {
   const away = await mkdtemp(`${path}.unfinished-`);
@@ -80,7 +79,7 @@ export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
 }
 
-/** Waits until a file, or the list of names in a folder, is on disk. */
+/** Waits until a file is on disk. For a folder, waits for its list of names. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {

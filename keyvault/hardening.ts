@@ -4,15 +4,13 @@ import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
 
 /**
- * Prevents SIGUSR1 from opening Node's inspector, which would let every local user read the process's
- * secrets.
+ * Prevents SIGUSR1 from opening Node's inspector. With it, every local user can read the process's secrets.
  */
 export const NO_INSPECTOR = "--disable-sigusr1";
 
 /**
  * Node options of the vault's processes. They disable the inspector and keep little garbage in memory. By
- * default, many dead objects remain until a collection. Their memory outside the heap is several times
- * larger, and Node does not count it. The heap may also grow to four times what is in use.
+ * default, dead objects keep several times their size outside the heap, which Node does not count.
  */
 export const NODE_OPTIONS: readonly string[] = [
   NO_INSPECTOR,
@@ -24,10 +22,9 @@ const SHELL = "/bin/sh";
 const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot be set; start it with ulimit -c 0 and node ${NO_INSPECTOR}" >&2; exit 1; }; exec "$@"`;
 
 /**
- * Restarts this program in place, with the same process id, arguments and open streams, unless it already
- * runs hardened. Hardened means: no inspector, little garbage, and a core file limit of 0, which child
- * processes inherit. Call it before the process reads any secret. If the system has no shell, it only
- * disables the inspector, and {@link warnOfExposure} reports the other weaknesses.
+ * Restarts this program in place, with the same process id, arguments and open streams, unless it is already
+ * hardened: no inspector, little garbage, and a core file limit of 0, which child processes inherit. Call it
+ * before the process reads any secret. On a system without a shell, only disables the inspector.
  */
 export function hardenProcess(): void {
   process.on("SIGUSR1", () => {});
@@ -48,8 +45,7 @@ const OTHERS_WRITE = 0o002;
 
 /**
  * Returns the vault's folders in which another user can replace files: folders that another user owns, and
- * folders that everybody may write to. Does not return folders that root owns, because mounted volumes belong
- * to root.
+ * folders that everybody may write to. Omits folders of root, because mounted volumes belong to root.
  */
 export function exposedFolders({ dataDir, tlsDir, token }: Folders): string[] {
   const own = [0, process.getuid?.()];
@@ -111,10 +107,7 @@ export function warnOfExposure(config: Exposed, log: Logger): void {
   }
 }
 
-/**
- * Returns the hard limit for core files in bytes, or `Infinity` if there is no limit. Returns `undefined` if
- * the system does not report the limit.
- */
+/** Returns the hard limit for core files in bytes: `Infinity` for no limit, `undefined` if unknown. */
 function coreLimit(): number | undefined {
   try {
     const limits = readFileSync("/proc/self/limits", "utf8");

@@ -17,16 +17,15 @@ export type InitStep = {
   step: "database" | "token" | "service key" | "certificates";
   created: string[];
   /**
-   * Things that do not exist because an admin removed them, or because they cannot be created without
-   * something that was removed. For the token, this is its `pin`. For certificates, the authority's key is
-   * stored elsewhere.
+   * Things that an admin removed, or that cannot be created without a removed thing. For the token, this is
+   * its `pin`. For certificates, it is the authority's key, which belongs elsewhere.
    */
   absent?: string[];
 };
 
 /**
- * Options of {@link initialise}. `report` is called after each step. `makesPin` is false if a new vault's PIN
- * comes from elsewhere. `makesCertificates` is false if the certificates do.
+ * Options of {@link initialize}. Calls `report` after each step. Set `makesPin` to false if a new vault's PIN
+ * comes from elsewhere, and `makesCertificates` to false if the certificates do.
  */
 export type InitOptions = {
   report?: (step: InitStep) => void;
@@ -36,15 +35,12 @@ export type InitOptions = {
 
 /**
  * Creates everything that a vault needs and does not have yet: tables, token with its PIN and keys, service
- * key, TLS authority and first certificates. Each step completes or leaves nothing behind, so another run can
- * complete an interrupted one. On a complete vault it changes nothing, even if the authority's key or the PIN
- * file was removed. Without the PIN file, the token is not opened. Conflicts between existing parts are
- * detected before anything is created.
- *
- * Throws `UserError` if existing parts do not belong together, for example a database without its token. Also
- * throws it if a new vault needs a PIN and `makesPin` is false.
+ * key, TLS authority and first certificates. Each step completes or leaves nothing behind, so a second run
+ * can complete an interrupted one. Does not change a complete vault, even if the authority's key or the PIN
+ * file was removed. Detects conflicts between existing parts before it creates anything. Throws `UserError`
+ * if existing parts do not belong together, or if a new vault needs a PIN and `makesPin` is false.
  */
-export async function initialise(
+export async function initialize(
   config: Config,
   clock: Clock,
   log: Logger,
@@ -90,7 +86,6 @@ async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[
   }
 }
 
-/** Returns whether `keyvault init` has already completed on this database. */
 async function hasServiceKey(url: string, log: Logger): Promise<boolean> {
   const database = openDatabase(url, log, 1);
   try {

@@ -5,10 +5,7 @@ export type { Logger };
 /** Value of `part` in every line of the vault's log. */
 export const PART = "keyvault";
 
-/**
- * Returns a log that writes one JSON line per event to standard output. The vault logs identifiers, codes and
- * counts, never key material.
- */
+/** Returns a log that writes one JSON line per event to standard output. Never log key material. */
 export function createLog(level: string): Logger {
   return pino({ level, base: { part: PART }, timestamp: pino.stdTimeFunctions.isoTime });
 }

@@ -5,23 +5,17 @@ import type { Readiness } from "./status.ts";
 import type { TlsMaterial } from "./tls/material.ts";
 
 /**
- * Outcome of a request for a key: `answered` with a new or an existing key, or refused by the limit per
- * tenant or by the limit on all keys of the caller.
+ * Outcome of a request for a key: `answered` with a new or an existing key, or refused by the limit of the
+ * tenant or by the limit of the caller for all tenants.
  */
 export type CreationOutcome = "answered" | "tenant_limited" | "caller_limited";
 
-/**
- * Metrics of one vault. Labels are certificate names and fixed kinds. Tenants, keys and addresses are never
- * labels.
- */
+/** Metrics of one vault. Labels are certificate names and fixed kinds, never tenants, keys or addresses. */
 export type Metrics = {
   registry: Registry;
   keyCreations: Counter<"caller" | "outcome">;
   lastBackup: Gauge;
-  /**
-   * Seconds between a call's headers and its response. Labels are the call and its result: `answered` or the
-   * error code.
-   */
+  /** Seconds from a call's headers to its response. The label `result` is `answered` or the error code. */
   calls: Histogram<"call" | "result">;
 };
 
@@ -56,7 +50,7 @@ export function createMetrics(): Metrics {
   };
 }
 
-/** Exports whether this vault can sign and when its certificates expire. Both are measured at each scrape. */
+/** Exports whether this vault can sign and when its certificates expire. Measures both at each scrape. */
 export function showState(
   { registry }: Pick<Metrics, "registry">,
   { readiness, material }: { readiness: Readiness; material(): Pick<TlsMaterial, "cert" | "authorities"> },
@@ -87,8 +81,8 @@ export function showState(
 }
 
 /**
- * Returns the reason why the vault cannot sign, or `undefined` if it can. A part that does not answer in time
- * counts as `unavailable`.
+ * Returns the reason why the vault cannot sign, or `undefined` if it can. `unavailable` also means that a
+ * part did not answer in time.
  */
 async function whyNotReady(readiness: Readiness): Promise<(typeof REASONS)[number] | undefined> {
   let timer: NodeJS.Timeout | undefined;

@@ -24,7 +24,6 @@ import { createListSigning } from "./sign/revocation_list.ts";
 import type { AcceptsCertificate } from "./tls/trust.ts";
 import { openVault, type Vault, type VaultParts } from "./vault.ts";
 
-/** An open vault and its operations. */
 type Opened = {
   vault: Vault;
   operations: Operations;
@@ -32,15 +31,9 @@ type Opened = {
   retirement: Pick<Retirement, "progress">;
 };
 
-/**
- * Opens the vault when its token is opened for the first time. If the token is later sealed and unsealed, the
- * same open vault continues.
- */
+/** Opens the vault when its token is first opened. The open vault remains when the token is sealed. */
 export type Opening = {
-  /**
-   * Opens the vault unless it is already open. Rejects with a `UserError` if its parts do not belong
-   * together.
-   */
+  /** Opens the vault unless it is open. Rejects with a `UserError` if its parts do not belong together. */
   open(): Promise<Opened>;
   /** Returns the opened vault, even if its token has been sealed since. */
   opened(): Opened | undefined;
@@ -78,7 +71,6 @@ export function createOpening(parts: Parts): Opening {
   };
 }
 
-/** Operations of an open vault. Its background work runs until `stop`. */
 type OpenOperations = {
   operations: Operations;
   rewrapping: Rewrapping;
@@ -86,10 +78,7 @@ type OpenOperations = {
   stop(): Promise<void>;
 };
 
-/**
- * Returns the operations of an open vault and starts its background work: erasing and rewrapping. `stop`
- * stops that work.
- */
+/** Returns the operations of an open vault. Also starts the background work: erasing and rewrapping. */
 function openOperations(vault: Vault, { clock, config, log, accepts, metrics }: Parts): OpenOperations {
   const parts = { ...vault, clock, config, log, accepts, metrics };
   const erasing = keepErasing(createErasing(parts), log);

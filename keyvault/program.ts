@@ -12,7 +12,7 @@ import { statusCommand } from "./commands/status.ts";
 import { adoptCommand, tenantsCommand } from "./commands/tenants.ts";
 import { ConfigError } from "./config.ts";
 
-/** Exit code for a configuration error (EX_CONFIG in sysexits.h). */
+/** EX_CONFIG in sysexits.h. */
 const CONFIG_EXIT_CODE = 78;
 
 const ABOUT =
@@ -48,10 +48,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
   }
 }
 
-/**
- * Builds the command line. A command loads its modules only when it runs, so help texts and usage errors load
- * none of them.
- */
+/** A command loads its modules only when it runs, so help texts and usage errors load none of them. */
 function createProgram(): Command {
   const program = new Command("keyvault")
     .description(ABOUT)
@@ -74,8 +71,8 @@ function createProgram(): Command {
 }
 
 /**
- * Makes a command and its subcommands report wrong usage like every other failure. The report is one line on
- * standard error that begins with the program's name and refers to the command's help.
+ * Reports wrong usage like every other failure: in one line on standard error that begins with the program's
+ * name and refers to the command's help.
  */
 function complainInOneLine(command: Command, above = ""): void {
   const name = `${above}${command.name()}`;

@@ -1,19 +1,18 @@
 import { LRUCache } from "lru-cache";
 
 /**
- * Calls per second, averaged over time. After a pause, a burst of twice that number is allowed. 0 means no
- * limit.
+ * Calls per second, averaged over time. A burst after a pause may have twice that number. 0 means no limit.
  */
 export type Rate = number;
 
-/** A named bucket to take from. `burst` is the largest burst after a pause. The default is twice the rate. */
+/** A named bucket to take from. `burst` is the largest burst after a pause, by default twice the rate. */
 export type Wanted = { name: string; rate: Rate; burst?: number };
 
 /** Limits on how often something may happen, by name. */
 export type Rates = {
   /**
    * Takes one token from every named bucket, or none if a bucket is empty. Returns the seconds until every
-   * bucket would have one, or `undefined` if the call may proceed.
+   * bucket has one, or `undefined` if the call may proceed.
    */
   take(wanted: readonly Wanted[]): number | undefined;
 };
@@ -25,8 +24,7 @@ const BUCKETS = 200_000;
 
 /** Returns an empty set of token buckets. `elapsed` is a monotonic clock in milliseconds. */
 export function createRates(elapsed: () => number): Rates {
-  // Uses `maxSize` instead of `max`. With `max`, the cache allocates all its memory, 5.6 MB, before it stores
-  // anything.
+  // Uses `maxSize`, because with `max` the cache allocates all its memory, 5.6 MB, at its creation.
   const buckets = new LRUCache<string, Bucket>({ maxSize: BUCKETS, sizeCalculation: () => 1 });
 
   function fill({ name, rate, burst = rate * BURST }: Wanted, now: number): Bucket {

@@ -30,9 +30,9 @@ export type Serving = {
 };
 
 /**
- * Checks the vault's tables, opens the vault and starts to listen. If there is no PIN file or the audit chain
- * is broken, leaves the vault sealed. Rejects with a `UserError` if a part is missing or does not belong to
- * the others, or with the error of the listening port. Then closes everything that it opened.
+ * Checks the vault's tables, opens the vault and starts to listen. Leaves the vault sealed if there is no PIN
+ * file or the audit chain is broken. Rejects with a `UserError` if a part is missing or does not belong to
+ * the others, or with the error of the listening port, and then closes everything that it opened.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await requireTables(config.databaseUrl, log);
@@ -58,8 +58,7 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
 }
 
 /**
- * Opens the vault. If its audit chain is broken, seals the vault instead. A sealed vault can report the
- * broken chain, but it trusts nothing in it.
+ * Seals the vault if its audit chain is broken, so that it can report the broken chain but trusts none of it.
  */
 async function openOrSeal(opening: Opening, token: Token, log: Logger): Promise<void> {
   try {

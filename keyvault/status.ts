@@ -12,18 +12,12 @@ export type Status = {
   sealed: SealState | null;
   token: (TokenInfo & { answers: boolean }) | null;
   kek: RewrapProgress | null;
-  /** Progress of the proof that an older version may be destroyed. Null while no proof runs. */
+  /** Progress of `kek retire`. Null if none runs. */
   retiring: RetireProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
-  /**
-   * Id of the key that attests all other keys and signs backups. Null until the vault is opened for the first
-   * time.
-   */
+  /** Id of the key that attests all other keys and signs backups. Null until the vault is first opened. */
   service_key: string | null;
-  /**
-   * `head` is null until the vault is opened for the first time, because the vault has not verified the chain
-   * before then.
-   */
+  /** `head` is null until the vault is first opened, because no earlier head is verified. */
   audit: { records: number; head: string | null };
 };
 
@@ -40,8 +34,8 @@ export type StatusParts = {
 };
 
 /**
- * Returns a reader of the status. `opened` returns `undefined` until the vault is opened for the first time.
- * The audit's `head` is the last record's code in hexadecimal, which administrators can note elsewhere.
+ * Returns a reader of the status. `opened` returns `undefined` until the vault is first opened. The audit's
+ * `head` is the last record's code in hexadecimal, which administrators can note elsewhere.
  */
 export function createStatusReading(parts: {
   database: Database;
@@ -107,8 +101,8 @@ export type Readiness = {
 const FRESH_MS = 1_000;
 
 /**
- * Returns the readiness of the vault. `opened` returns the open parts, or `undefined` while the vault is
- * sealed. `elapsed` is a monotonic clock in milliseconds.
+ * Returns the readiness of the vault. `opened` returns `undefined` while the vault is sealed. `elapsed` is a
+ * monotonic clock in milliseconds.
  */
 export function createReadiness(
   opened: () => { token: Token; journal: Journal } | undefined,

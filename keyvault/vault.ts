@@ -40,10 +40,7 @@ export type Vault = {
   service: { keyId: string; read(): Promise<Key> };
   rates: Rates;
   signingRates: SigningRates;
-  /**
-   * Writes the token's files to disk. Does nothing if the token does not consist of files in the vault's
-   * folder.
-   */
+  /** Writes the token's files to disk, if the token consists of files in the vault's folder. */
   flush(): Promise<void>;
   /** True if opening the vault created the service key. */
   serviceKeyMade: boolean;
@@ -60,11 +57,10 @@ export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Tok
 export type ServiceKeyRule = "create" | "require";
 
 /**
- * Opens database, audit chain and service key with an open token. The service key attests all other keys.
- * Opening checks that the service key's seeds match its public half. Rejects with a `UserError` if a part is
- * missing or the parts do not belong together, and then closes everything that it opened. The caller remains
- * responsible for closing the token. When the token is sealed, the vault immediately forgets all keys in
- * memory.
+ * Opens database, audit chain and service key with an open token. Checks that the service key's seeds match
+ * its public half. Rejects with a `UserError` if a part is missing or the parts do not belong together, and
+ * then closes everything that it opened. The caller closes the token. When the token is sealed, the vault
+ * immediately forgets all keys in memory.
  */
 export async function openVault(
   { config, clock, log, token }: VaultParts,
@@ -121,10 +117,7 @@ export async function openVault(
   }
 }
 
-/**
- * Opens the chain from the stored snapshot. If the snapshot does not belong to this chain, verifies the chain
- * from the first record.
- */
+/** If the stored snapshot does not belong to this chain, verifies the chain from the first record. */
 async function openChain(
   parts: Omit<JournalParts, "taken">,
   snapshots: Snapshots,
@@ -178,8 +171,8 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
 
 /**
  * Returns the service key if its seeds can be unwrapped and match the vault's own service key, otherwise
- * `undefined`. A service key of a version without codes waits for adoption like all other keys. Until then
- * the vault accepts its public half, because it also accepts the key's earlier attestations. The key attests
+ * `undefined`. If an earlier version stored the service key without a code, the key waits for adoption like
+ * all other keys. Until then the vault accepts its public half and its earlier attestations. The key attests
  * nothing new.
  */
 async function verifyServiceKey(

@@ -7,8 +7,8 @@ import { createRowCodes, type RowCodes } from "./row_codes.ts";
 
 /**
  * Ids of damaged keys and names of damaged tenants. A row is damaged if it is missing, altered, or not the
- * last state that the audit records. `waiting` counts rows that an older version wrote without a code. These
- * rows wait for adoption and are not damaged.
+ * last state that the audit records. `waiting` counts rows that an earlier version stored without a code.
+ * They wait for adoption and are not damaged.
  */
 export type DamagedRows = { keys: string[]; tenants: string[]; waiting: number };
 
@@ -16,8 +16,8 @@ const PAGE = 500;
 const ROUNDS = 5;
 
 /**
- * Compares all rows of keys and tenants with the register. A running vault may change rows during the
- * comparison. If rows differ, `catchUp` brings the register up to date, and all rows are read again.
+ * Compares all rows of keys and tenants with the register. A running vault may change rows meanwhile. If rows
+ * differ, `catchUp` brings the register up to date, and all rows are read again.
  */
 export async function compareRows(parts: {
   database: Database;

@@ -1,8 +1,6 @@
 import type { AuditRow } from "../db/rows.ts";
 
-/**
- * A record that the vault would never have written after the earlier records. `seq` is the record's number.
- */
+/** A record that the vault would never have written after the earlier records. `seq` is its number. */
 export type Contradiction = { seq: number; what: string };
 
 /** Checks the meaning of records whose codes are already verified. Records must arrive in order. */
@@ -27,9 +25,9 @@ const ENDED = "after its destruction was granted";
 const DISABLED = "after it was disabled";
 
 /**
- * Returns a replay that finds contradictions between records whose codes are all valid. They occur only if
- * the vault that wrote the chain was deceived. Finds uses of a key after it was disabled or destroyed, and
- * two statements with the same sequence number. Also finds rows that an earlier version adopted, without two
+ * Returns a replay that finds contradictions between records with valid codes. They occur only if the vault
+ * that wrote the chain was deceived. Finds uses of a key after it was disabled or destroyed, and two
+ * statements with the same sequence number. Also finds rows that an earlier version adopted, without two
  * admins, after its adoption had finished.
  */
 export function createReplay(): Replay {

@@ -20,9 +20,9 @@ const headLine = z.object({
 });
 
 /**
- * Appends `<time> <number>:<code>` as a new line to a head file and waits until it is on disk. If an
- * interrupted write left the last line incomplete, first completes that line with ` # unfinished`. Rejects
- * with the file system's error.
+ * Appends the line `<time> <number>:<code>` to a head file and waits until it is on disk. If an interrupted
+ * write left the last line incomplete, first marks that line with ` # unfinished`. Rejects with the file
+ * system's error.
  */
 export async function appendHead(file: string, { seq, mac }: Head, now: Date): Promise<void> {
   const handle = await open(file, "a+", 0o600);
@@ -39,9 +39,9 @@ export async function appendHead(file: string, { seq, mac }: Head, now: Date): P
 export type NotedHeads = { heads: Head[]; unfinished: number[] };
 
 /**
- * Reads the heads from a file. Each line was written by {@link appendHead} or is a line of the vault's log.
- * Skips other log events. A log line may have a prefix, as log collectors and `kubectl logs` add one. Throws
- * a `UserError` that names the first line that is neither, unless that line is only incomplete.
+ * Reads the heads from a file of {@link appendHead} or from a copy of the vault's log. Skips other log
+ * events, and any prefix of a log line, such as that of `kubectl logs`. Throws a `UserError` that names the
+ * first line of another kind, unless that line is only incomplete.
  */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
@@ -71,10 +71,7 @@ function headOf(line: string): Head | undefined {
     : { seq: Number(seq), mac: Buffer.from(mac, "hex") };
 }
 
-/**
- * Returns the head in a line of the vault's log, or `undefined` if the line is damaged or is not of the
- * vault's log.
- */
+/** Returns the head in a line of the vault's log, or `undefined` if the line is damaged or of another log. */
 function loggedHeadOf(line: string): Head | "another event" | undefined {
   const event = logLine.and(z.looseObject({})).safeParse(parseLog(line));
   if (!event.success) return undefined;
@@ -91,7 +88,7 @@ function parseLog(line: string): unknown {
   }
 }
 
-/** Reads the end of a file, far enough back to contain the whole last line if that line is a head. */
+/** Reads enough of a file's end to contain the whole last line, if that line is a head. */
 async function readTail(handle: FileHandle): Promise<string> {
   const { size } = await handle.stat();
   const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
@@ -100,8 +97,8 @@ async function readTail(handle: FileHandle): Promise<string> {
 }
 
 /**
- * Returns the text that completes the file's last line. This is a newline if the line lacks one, preceded by
- * ` # unfinished` if the line is incomplete.
+ * Returns the text that completes the file's last line: a newline if the line lacks one, preceded by ` #
+ * unfinished` if the line is incomplete.
  */
 function missingEndOf(tail: string): string {
   const last = tail.slice(tail.lastIndexOf("\n") + 1);
@@ -119,17 +116,15 @@ export type HeadKeepingParts = {
   clock: Clock;
   log: Logger;
   file: string | undefined;
-  /** How often the log gets the head, whether or not it changed. */
+  /** How often the head is written to the log, even if it has not changed. */
   logEveryMs: number;
 };
 
 /**
- * Writes the chain's head to the log: at startup, at a fixed interval, at each sealing and at shutdown. If a
- * file is configured, also writes the head there: every minute if the head changed, and at shutdown.
- *
- * An attacker who takes over the vault cannot reach log lines that a collector has already copied. Missing
- * lines are a sign of trouble too. These heads reveal that the newest records of a chain were cut off. The
- * file must therefore be in a place that the database's owner cannot write to.
+ * Writes the chain's head to the log: at startup, at a fixed interval, at each sealing and at shutdown. If
+ * `file` is given, also writes the head there: every minute if the head changed, and at shutdown. The heads
+ * reveal that the newest records of a chain were cut off. So a collector must copy the log, or the file must
+ * be in a place that the database's owner cannot write to. Missing heads are a sign of trouble too.
  */
 export function keepHeads(
   { journal, token, clock, log, file, logEveryMs }: HeadKeepingParts,

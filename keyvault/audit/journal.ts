@@ -28,12 +28,10 @@ export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void }
 /**
  * The only writer of the audit chain, and therefore the only way to change the vault's state. Runs one
  * transaction at a time. Each promise resolves when its transaction is on disk. Concurrent records share a
- * transaction. Records and changes are each processed in order and alternate when both wait, so no signature
- * waits for more than one change.
- *
- * Calls reject with `VaultError audit_unavailable` if the database does not store the record, and with
- * `token_unavailable` if the token does not chain or note it. In these cases the record may still appear in
- * the audit, but no signature or change that it describes was released.
+ * transaction. Records and changes are each processed in order. If both wait, they alternate, so no signature
+ * waits for more than one change. Calls reject with `VaultError audit_unavailable` if the database does not
+ * store the record, and with `token_unavailable` if the token does not chain or note it. The record may then
+ * still appear in the audit, but no signature or change that it describes was released.
  */
 export type Journal = {
   /**
@@ -42,7 +40,7 @@ export type Journal = {
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**
-   * Runs `apply` and writes the returned audit record, which gets the number `seq`, in one transaction.
+   * Runs `apply` and writes the audit record that it returns, with the number `seq`, in one transaction.
    * Resolves after the token has noted the record. If `apply` throws, rolls everything back and rejects with
    * the same error.
    */
@@ -50,7 +48,7 @@ export type Journal = {
   /** Returns the last record known to be durable. */
   head(): Head;
   /**
-   * Checks that records can be written and reconnects if needed. Rejects with `VaultError audit_unavailable`.
+   * Checks that records can be written. Reconnects if needed. Rejects with `VaultError audit_unavailable`.
    */
   probe(): Promise<void>;
   /** Waits for all calls so far, then closes the database connection. */
@@ -72,7 +70,7 @@ type PendingChange = {
 
 /**
  * Dependencies of the journal. The journal keeps `register` up to date with the chain. It calls `reopened`
- * after each reconnect, because other processes may have changed earlier data in the meantime.
+ * after each reconnect, because other processes may have changed data meanwhile.
  */
 export type JournalParts = {
   databaseUrl: string;
@@ -87,7 +85,7 @@ export type JournalParts = {
 
 /**
  * Opens the chain and verifies the records after the register's head. Rejects with `LedgerHeld` if another
- * process writes the chain, with `LedgerMismatch` if a record is not one that this token chained, or with the
+ * process writes the chain, with `LedgerMismatch` if this token did not chain one of the records, or with the
  * database's error. If the connection is lost later, the next call reopens it.
  */
 export async function openJournal({
@@ -202,9 +200,9 @@ export async function openJournal({
   }
 
   /**
-   * Runs a query and drops the connection if it fails. After a failed statement, the state of the connection
-   * and its writes is uncertain, so the next batch opens a new connection. Also clears the register's
-   * uncommitted records, even if the connection had already ended.
+   * Drops the connection if the query fails. After a failed statement, the state of the connection and its
+   * writes is uncertain, so the next batch opens a new connection. Also clears the register's uncommitted
+   * records, even if the connection had already ended.
    */
   async function onClient<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
     try {
@@ -251,8 +249,8 @@ export async function openJournal({
 }
 
 /**
- * Records a refusal before the caller receives it, so that every attempt is in the audit. Rejects in the same
- * way as {@link Journal.record}.
+ * Records a refusal before the caller receives it, so that every attempt is in the audit. Rejects like {@link
+ * Journal.record}.
  */
 export async function recordRefusal(
   journal: Pick<Journal, "record">,

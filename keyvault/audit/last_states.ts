@@ -15,25 +15,23 @@ import type { Head } from "./writer_connection.ts";
 export type StateKind = "key" | "tenant";
 
 /**
- * The last revocation list of a root key: SHA-256 of its signed bytes, its `updated_at`, and the digest of
- * its stored certificates. All three come from the audit record.
+ * The last revocation list of a root key, from its audit record: SHA-256 of its signed bytes, its
+ * `updated_at`, and the digest of its stored certificates.
  */
 export type LastList = { digest: Buffer; updatedAt: number; listed: string | null };
 
 /**
  * The state of the vault according to its audit, kept in memory: the last state of every key and tenant, the
- * tenants' root keys, the last revocation lists, and adoption. It contains only records whose codes were
- * verified, and records that this process wrote durably. A change of database rows therefore never changes
- * the register.
+ * tenants' root keys, the last revocation lists, and adoption. It contains only records with verified codes,
+ * and records that this process wrote durably. So nobody can change the register through the database.
  */
 export type Register = {
-  /** Returns the last record in the register. */
   head(): Head;
   /** Adds records that are verified or durable. They must be in order and follow the head. */
   apply(records: readonly AuditRow[]): void;
   /**
-   * Adds records whose transaction is being committed. Until the next call of `apply` or `awaiting`, {@link
-   * Register.isLast} accepts the states of these records too.
+   * Adds records whose transaction is being committed. {@link Register.isLast} accepts their states too,
+   * until the next call of `apply` or `awaiting`.
    */
   awaiting(records: readonly AuditRow[]): void;
   /** Returns whether record `seq` set the object's last state and `digest` is the SHA-256 of that state. */
@@ -46,24 +44,20 @@ export type Register = {
   tenants(): Iterable<string>;
   /** Ids of all root keys that a tenant ever received. */
   rootsOf(tenant: string): readonly string[];
-  /** Returns the last granted revocation list of a root key. */
   lastList(keyId: string): LastList | undefined;
   /**
-   * Returns whether the object may be adopted. An older version without codes created it, and it has never
+   * Returns whether the object may be adopted: an earlier version stored it without a code, and it has never
    * had a code since.
    */
   isAdoptable(kind: StateKind, name: string): boolean;
   /** Returns the latest adoption request that waits for a second admin. */
   adoptionWish(): Pending | null;
-  /**
-   * Returns the content of the part at this index, and how often it has changed. The content is as of {@link
-   * head}.
-   */
+  /** Returns the content of the part at this index as of {@link head}, and how often it has changed. */
   part(index: number): { content: RegisterPart; changes: number };
   rest(): RegisterRest;
   /**
-   * Resets the register to parts that were saved at `head` or later. Records after `head` are applied again,
-   * which gives the same result. Without an argument, the register becomes empty.
+   * Resets the register to parts that were saved at `head` or later. Adding the records after `head` again
+   * gives the same result. Without an argument, the register becomes empty.
    */
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
 };
@@ -97,7 +91,6 @@ export function createRegister(): Register {
     return parts[index] ?? emptyPart();
   }
 
-  /** Returns the states that a record sets. */
   function statesOf(record: AuditRow): NamedState[] {
     const { seq, statement, key_id: keyId, detail } = record;
     if (record.outcome !== "granted") return [];
@@ -219,15 +212,11 @@ export function createRegister(): Register {
   };
 }
 
-/**
- * Returns whether the record creates a new key. A repeated request that returns an existing key is not a
- * creation.
- */
+/** Returns whether the record creates a key. A repeated request that returns an existing key does not. */
 function isCreation({ statement, outcome, detail }: AuditRow): boolean {
   return statement === "key_create" && outcome === "granted" && detail.repeated !== "true";
 }
 
-/** Returns the states of the rows that an adoption record names. */
 function adopted(detail: AuditRow["detail"], last: (digest: string) => Last): NamedState[] {
   const named = (kind: StateKind, list = ""): NamedState[] =>
     readNamed(list).map(([name, digest]) => ({ kind, name, last: last(textOf(digest)) }));

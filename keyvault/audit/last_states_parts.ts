@@ -7,7 +7,7 @@ import type { Pending } from "../db/rows.ts";
  */
 export type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
 
-/** One part of the register. It contains the keys, tenants and root keys whose names hash to it. */
+/** One part of the register: the keys, tenants and root keys whose names hash to it. */
 export type RegisterPart = {
   key: Map<string, Last>;
   tenant: Map<string, Last>;
@@ -24,7 +24,7 @@ export type RegisterRest = {
   wish: Pending | null;
 };
 
-/** Number of parts of the register. {@link RegisterRest} is not counted. */
+/** Number of parts of the register, without {@link RegisterRest}. */
 export const PARTS = 256;
 
 /** Returns the part that a name belongs to, by its FNV-1a hash. */

@@ -3,8 +3,8 @@ import type { AuditRow } from "../db/rows.ts";
 import type { Journal } from "./journal.ts";
 
 /**
- * A record as auditors see it. Times are ISO 8601 and bytes are hexadecimal. `mac` is the record's code in
- * the chain.
+ * A record as auditors see it. Times are ISO 8601, bytes hexadecimal. `mac` is the record's code in the
+ * chain.
  */
 export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
   recorded_at: string;
@@ -18,19 +18,13 @@ export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
  */
 export type AuditPage = { records: AuditView[]; next: number | null; head: { seq: number; mac: string } };
 
-/**
- * Range of records: up to `limit` records after the number `after`, or the newest `limit` records without
- * `after`.
- */
+/** Up to `limit` records after the number `after`. Without `after`, the newest `limit` records. */
 export type AuditRange = { after?: number; limit: number };
 
 /** Reads the audit. Rejects with `VaultError unavailable` if the database does not answer. */
 export type ListAudit = (range: AuditRange) => Promise<AuditPage>;
 
-/**
- * Returns a reader of the audit that `journal` writes. Without `after`, the reader returns the newest `limit`
- * records.
- */
+/** Returns a reader of the audit that `journal` writes. */
 export function createAuditListing(parts: { database: Database; journal: Pick<Journal, "head"> }): ListAudit {
   return async ({ after, limit }) => {
     const head = parts.journal.head();

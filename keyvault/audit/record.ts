@@ -9,15 +9,12 @@ export const REMOTE_ROLES = ["api", "admin", "auditor", "backup"] as const;
 /** One of the {@link REMOTE_ROLES}. */
 export type RemoteRole = (typeof REMOTE_ROLES)[number];
 
-/**
- * Role of a caller, taken from the client certificate. `local` is the command line on the vault's own
- * machine.
- */
+/** Role of a caller, from the client certificate. `local` is the command line on the vault's own machine. */
 export type Role = RemoteRole | "local";
 
 /**
- * A caller: role and name from the certificate's `deputize://role/<role>/<name>`. `certificate` is the
- * caller's certificate, base64 of its DER, if the caller presented one.
+ * A caller: role and name from the certificate's `deputize://role/<role>/<name>`. `certificate` is base64 of
+ * the certificate's DER.
  */
 export type Caller = { role: Role; name: string; certificate?: string };
 
@@ -68,7 +65,7 @@ export type AuditEntry = {
   detail?: Readonly<Record<string, string>>;
 };
 
-/** The value that stands in for a previous code at the first record. */
+/** Stands in for the previous record's code at the first record. */
 export const GENESIS = Buffer.alloc(32);
 
 /** Returns the record for an entry, with its number and time but without its code. */
@@ -88,8 +85,8 @@ export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): 
 }
 
 /**
- * Returns the {@link recordBytes} of a stored record, or `undefined` if the record has no canonical form.
- * Every record that the vault wrote has a canonical form.
+ * Returns the {@link recordBytes} of a stored record, or `undefined` if the record has no canonical form. The
+ * vault never writes such a record.
  */
 export function storedBytes(record: AuditRow): Uint8Array | undefined {
   try {

@@ -7,18 +7,15 @@ import type { Token } from "../token/client.ts";
 import type { Register } from "./last_states.ts";
 
 const NOTHING = new Uint8Array(0);
-/**
- * Maximum bytes of a state. The vault never writes a longer state, because request bodies and ceilings are
- * shorter.
- */
+/** The vault never writes a longer state, because request bodies and ceilings are shorter. */
 const MAX_STATE_BYTES = 524_288;
 
 type KeyState = Omit<KeyRow, "state_mac">;
 type TenantState = Omit<TenantRow, "state_mac">;
 
 /**
- * Codes (HMACs by the token) over the state and ceiling of each key or tenant. Nobody can change these
- * through the database alone without being detected. A key's code also covers its purpose, label and request.
+ * Codes (HMACs by the token) over the state and ceiling of each key or tenant. They reveal every change that
+ * was made only in the database. A key's code also covers its purpose, label and request.
  */
 export type RowCodes = {
   /** Returns the rows with their codes. Makes one call to the token. */
@@ -39,8 +36,8 @@ export type RowCodes = {
   now(): number;
   /**
    * Returns whether a row changed after the audit position `readAt`, which must be from before the rows were
-   * read. Only rows that were read outside the journal's transactions can be outdated. Read such rows again
-   * before you report them as damaged.
+   * read. Rows that were read outside the journal's transactions can be outdated. Read such rows again before
+   * you report them as damaged.
    */
   overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
 };
@@ -125,10 +122,7 @@ export function isCodable(row: KeyState | TenantState): boolean {
   return text !== undefined;
 }
 
-/**
- * Wraps `bytesOf` so that it returns `undefined` if a row has no canonical form or is too long. The vault
- * never writes such a row.
- */
+/** Returns `undefined` for a row without a canonical form or that is too long. The vault never writes one. */
 function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
   return (row) => {
     try {

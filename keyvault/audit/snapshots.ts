@@ -17,8 +17,8 @@ import {
 import type { Head } from "./writer_connection.ts";
 
 /**
- * The register's parts, cached in the database to shorten startup. Each part carries the token's code over
- * its content, its number and the record at which it was saved. Altering, mixing or deleting parts only makes
+ * The register's parts, cached in the database to shorten startup. The token's code of each part covers its
+ * content, its number and the record at which it was saved. Altered, exchanged or missing parts only make
  * startup slower.
  */
 export type Snapshots = {
@@ -34,11 +34,8 @@ export type Snapshots = {
 type StoredPart = { part: number; seq: number; head: Buffer; content: Buffer; mac: Buffer };
 type Taken = Omit<StoredPart, "mac"> & { digest: Buffer };
 
-/** Part number of the register's rest. It follows the numbers of the parts. */
 const REST = PARTS;
-/**
- * Number of parts that get their codes and are stored together. The token needs a few milliseconds per batch.
- */
+/** Number of parts in one batch. The token needs a few milliseconds per batch. */
 const TOGETHER = 16;
 
 /** Returns the snapshots of a register. */
@@ -56,10 +53,7 @@ export function createSnapshots(parts: {
     return rows.every(({ mac }, index) => mac.equals(codes[index] ?? Buffer.alloc(0)));
   }
 
-  /**
-   * Returns the current content of one part. If the part has not changed since it was stored, reuses the
-   * stored content, and only its code is new.
-   */
+  /** Returns the current content of one part. Reuses the stored content if the part has not changed since. */
   function take(part: number): Taken & { changes: number } {
     const { seq, mac } = register.head();
     const { content, changes } = part === REST ? { content: undefined, changes: seq } : register.part(part);
@@ -121,10 +115,7 @@ export function createSnapshots(parts: {
   };
 }
 
-/**
- * Parses the parts. Returns `undefined` if a part has another format. Parts of another vault version have
- * valid codes, but their format may differ.
- */
+/** Returns `undefined` if a part has another format. Parts of another vault version have valid codes. */
 function readContents(
   parts: readonly StoredPart[],
   rest: StoredPart,
@@ -137,7 +128,6 @@ function readContents(
   }
 }
 
-/** Returns the bytes that the code of a part covers. */
 function codedBytes({ part, seq, head, digest }: Omit<Taken, "content">): Uint8Array {
   return canonicalBytes({
     type: "audit_register_part",
@@ -159,8 +149,8 @@ const MOST_BEHIND = 20_000;
 const BEHIND_AT_STOP = 1_000;
 
 /**
- * Saves the register whenever the chain has grown by {@link MOST_BEHIND} records since `savedAt`. Also saves
- * it at shutdown if there are {@link BEHIND_AT_STOP} new records. Logs a failure and tries again later.
+ * Saves the register whenever the chain has grown by {@link MOST_BEHIND} records since `savedAt`, and at
+ * shutdown if it has grown by {@link BEHIND_AT_STOP}. After a failure, logs it and tries again later.
  */
 export function keepSnapshots(
   { snapshots, register, log }: { snapshots: Snapshots; register: Pick<Register, "head">; log: Logger },

@@ -21,7 +21,7 @@ export type ReadRecords = (after: number, limit: number) => PromiseLike<readonly
 const PAGE = 500;
 
 /**
- * Walks the chain from the record after `from` to its end, page by page. Recomputes every code with the
+ * Reads the chain from the record after `from` to its end, page by page. Recomputes every code with the
  * token's audit key. Stops after the first page with a fault.
  */
 export async function* walkChain(
@@ -54,10 +54,8 @@ function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
 }
 
 /**
- * Verifies the chain from its first record on. Reports the first record that was altered, removed or
- * inserted. Only a head noted earlier can reveal that the end of the chain was cut off. Pass such heads as
- * `expected`.
- *
+ * Verifies the chain from its first record. Reports the first record that was altered, removed or inserted.
+ * Only a head in `expected`, noted earlier, can reveal that the chain's end was cut off.
  * @param onRecords called with valid records, in order
  */
 export async function verifyChain(
@@ -87,9 +85,7 @@ export function readFrom(database: Database): ReadRecords {
     database<AuditRow>("audit").where("seq", ">", after).orderBy("seq").limit(limit).then();
 }
 
-/**
- * Returns the canonical bytes of a page's records. Stops before the first record that has no canonical form.
- */
+/** Returns the canonical bytes of a page's records, up to the first record without a canonical form. */
 function readable(page: readonly AuditRow[]): Uint8Array[] {
   const texts: Uint8Array[] = [];
   for (const row of page) {
@@ -123,10 +119,9 @@ function headBreak(
 }
 
 /**
- * Brings the register up to date with the chain. Verifies and adds all records after the register's head,
- * even if another process wrote them. Throws `LedgerMismatch` if the register's head is no longer in the
- * chain or a later record is not valid. Also throws it if the chain lacks the head that the token has noted
- * or one of `taken`. `taken` contains the heads at which the snapshot's parts were saved.
+ * Verifies and adds to the register all records after its head, even if another process wrote them. `taken`
+ * contains the heads at which the snapshot's parts were saved. Throws `LedgerMismatch` if a later record is
+ * not valid, or if the chain lacks the register's head, the head that the token has noted, or one of `taken`.
  */
 export async function catchUp(
   client: pg.Client,

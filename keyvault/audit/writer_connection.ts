@@ -29,19 +29,15 @@ export class LedgerHeld extends UserError {
 /** The only database connection that may write the audit chain. */
 export type Ledger = { client: pg.Client };
 
-/**
- * Advisory lock that makes this session the only writer. Postgres releases it when the session ends for any
- * reason.
- */
+/** Advisory lock of the only writer. Postgres releases it when the session ends for any reason. */
 const LEDGER_LOCK = 7_233_101;
 const LOCK_WAIT_MS = 3_000;
 const LOCK_NOT_AVAILABLE = "55P03";
 const CLOSE_DEADLINE_MS = 1_000;
 
 /**
- * Connects as the only writer of this database's audit chain. Runs `prepare` on the connection first.
- *
- * Throws `LedgerHeld`, an error of `prepare`, or the database's own error.
+ * Connects as the only writer of this database's audit chain. Runs `prepare` on the connection first. Throws
+ * `LedgerHeld`, an error of `prepare`, or the database's own error.
  */
 export async function openLedger(
   url: string,
@@ -67,7 +63,7 @@ export async function closeLedger(client: pg.Client): Promise<void> {
   await Promise.race([ended, sleep(CLOSE_DEADLINE_MS, undefined, { ref: false })]);
 }
 
-/** Acquires the lock. Waits up to 3 s for another writer whose connection is being closed. */
+/** Waits up to 3 s for another writer whose connection is being closed. */
 async function acquireLock(client: pg.Client): Promise<void> {
   try {
     await client.query(`set lock_timeout = '${LOCK_WAIT_MS}ms'`);
@@ -79,12 +75,10 @@ async function acquireLock(client: pg.Client): Promise<void> {
 }
 
 /**
- * Appends records in one statement, and so with one wait for the disk. The primary key rejects a number that
- * is already in use, so two writers can never fork the chain. Writes nothing unless the record before the
- * first one exists. The rows are passed as one JSON parameter, which takes 0.31 ms for one record. Eleven
- * arrays take 0.37 ms.
- *
- * Throws `LedgerMismatch` if the previous record was removed, or the database's own error.
+ * Appends records in one statement, with one wait for the disk. Writes nothing unless the record before the
+ * first one exists. The primary key rejects a used number, so two writers never fork the chain. One JSON
+ * parameter with all rows takes 0.31 ms for one record, and eleven arrays take 0.37 ms. Throws
+ * `LedgerMismatch` if the previous record was removed, or the database's own error.
  */
 export async function appendRecords(client: pg.Client, records: readonly AuditRow[]): Promise<void> {
   const before = (records[0]?.seq ?? 1) - 1;
@@ -112,7 +106,6 @@ function hexOf(bytes: Buffer): string {
   return `\\x${bytes.toString("hex")}`;
 }
 
-/** Periodically notes the chain's head in the token. */
 type HeadNoting = {
   /** Notes the head now. Rejects with `VaultError token_unavailable` or `sealed`. */
   note(): Promise<void>;
@@ -123,8 +116,8 @@ type HeadNoting = {
 const EVERY_MS = 1_000;
 
 /**
- * Notes the head in the token every `everyMs` if it changed, and on request. If the database's owner later
- * removes records or resets the chain to an earlier state, the next startup detects it.
+ * Notes the head in the token every `everyMs` if it changed, and on request. The next startup then detects
+ * that somebody removed records from the database or reset it to an earlier state.
  */
 export function createHeadNoting(
   head: () => Head,

@@ -25,9 +25,9 @@ export function initCommand(): Command {
     .action(async ({ json, pin, certificates }: Options) => {
       const config = loadConfig();
       const report = (step: InitStep): void => print({ json }, step, describe(step));
-      const { initialise } = await import("../init.ts");
+      const { initialize } = await import("../init.ts");
       const initOptions = { report, makesPin: pin, makesCertificates: certificates };
-      await initialise(config, systemClock, createLog("error"), initOptions);
+      await initialize(config, systemClock, createLog("error"), initOptions);
       for (const folder of exposedFolders(config)) process.stderr.write(`${folder}: ${EXPOSED_REMEDY}\n`);
       if (json) return;
       process.stdout.write(

@@ -25,7 +25,7 @@ const LAST_RESTART_DELAY_MS = 5_000;
 /**
  * The PKCS#11 token as the rest of the vault uses it. Every call rejects with `VaultError token_unavailable`
  * if the child that owns the token is not running, was killed, or does not answer within 5 s. The child is
- * then restarted. A late answer, or the answer to another call, is never returned. While the token is sealed,
+ * then restarted. Never returns a late answer, or the answer to another call. While the token is sealed,
  * every call rejects with `VaultError sealed`.
  */
 export type Token = {
@@ -37,7 +37,7 @@ export type Token = {
    */
   unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
   /**
-   * Returns chained HMAC-SHA256 codes under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]). mac[−1] is
+   * Returns HMAC-SHA256 codes under the audit key: `mac[i]` = HMAC(`mac[i−1]` ‖ `texts[i]`). `mac[−1]` is
    * `previous`.
    */
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
@@ -47,24 +47,20 @@ export type Token = {
    */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * Wraps the boxes again under the newest key-encryption key. Returns null for a box that {@link
-   * Token.unwrap} would report as damaged. The plaintext never leaves the child.
+   * Wraps the boxes again under the newest key-encryption key. Returns null for a damaged box, as in {@link
+   * Token.unwrap}. The plaintext never leaves the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
   /**
-   * Returns for each box the version of the key-encryption key that opens it, whatever version the box names,
-   * or null if none does. The plaintext never leaves the child.
+   * Returns for each box the version of the key-encryption key that opens it, whatever version the box names.
+   * Null means that no version opens the box. The plaintext never leaves the child.
    */
   findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
-  /**
-   * Generates the next version of the key-encryption key, which wraps new data from then on. Returns all
-   * versions.
-   */
+  /** Generates the next version of the key-encryption key. It wraps new data. Returns all versions. */
   rotate(): Promise<{ keks: string[] }>;
   /**
-   * Destroys an older version of the key-encryption key in the token permanently and returns the remaining
-   * ones. Anything still wrapped under it never opens again, so use this call only for a version that wraps
-   * nothing.
+   * Permanently destroys an older version of the key-encryption key in the token. Returns the remaining
+   * versions. Data that the destroyed version wraps never opens again.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
   /** Returns the head of the audit chain with the highest number that the token has noted, or null. */
@@ -74,7 +70,7 @@ export type Token = {
   /** Checks the token by encrypting and decrypting under its newest key-encryption key. */
   health(): Promise<{ keks: string[] }>;
   /**
-   * Returns the token's description as of its last opening. Throws `VaultError sealed` if the token was never
+   * Returns the token's description as of its last opening. Throws `VaultError sealed` if it was never
    * opened.
    */
   info(): TokenInfo;
@@ -87,10 +83,7 @@ export type Token = {
   seal(reason: SealReason): void;
   /** Calls `listener` immediately each time the token is sealed, for any reason. */
   whenSealed(listener: (reason: SealReason) => void): void;
-  /**
-   * Returns the one-time key of the child that waits for the PIN. Throws `token_unavailable` if no such child
-   * runs.
-   */
+  /** Returns the one-time key of the child that waits for the PIN. Throws `token_unavailable` without one. */
   offer(): Uint8Array;
   /**
    * Opens a sealed token with a PIN encrypted to the offer. This process passes the PIN on and cannot read

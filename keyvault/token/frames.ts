@@ -20,9 +20,8 @@ export function encodeFrame(message: unknown): Buffer {
 
 /**
  * Collects the pipe's chunks and returns complete messages, in order. A message's byte arrays are views of
- * the only stored copy, so overwriting them leaves no other copy. The caller overwrites the chunks.
- *
- * Throws if the other process announces a frame that is too large.
+ * the only stored copy, so overwriting them leaves no other copy. The caller overwrites the chunks. Throws if
+ * the other process announces a frame that is too large.
  */
 export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
   let rest: Buffer = Buffer.alloc(0);
@@ -44,15 +43,11 @@ export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
   };
 }
 
-/**
- * Maximum bytes of text in one message to the child. This is well below the maximum frame size, and short
- * enough not to delay other calls.
- */
+/** Maximum bytes of text in one message to the child. It is short enough not to delay other calls. */
 const CHUNK_BYTES = 262_144;
 
 /**
- * Splits the texts, in order, into chunks that fit in one message each. A text longer than a chunk becomes a
- * chunk of its own.
+ * Splits the texts, in order, into chunks that fit in one message each. A longer text is a chunk of its own.
  */
 export function chunksOf(texts: readonly Uint8Array[]): Uint8Array[][] {
   const chunks: Uint8Array[][] = [];

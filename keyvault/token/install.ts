@@ -13,8 +13,7 @@ const PIN_BYTES = 32;
 const PROVISION_DEADLINE_MS = 60_000;
 
 /**
- * Returns the child's start options for an existing token. Throws a `TokenError` if a SoftHSM token is
- * missing.
+ * Returns the child's start options for an existing token. Throws `TokenError` if a SoftHSM token is missing.
  */
 export async function tokenSettings(config: TokenConfig): Promise<TokenSettings> {
   if (config.managed && !existsSync(config.dir)) {
@@ -33,11 +32,9 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
 }
 
 /**
- * Prepares the token and returns the labels of the keys that it generated. Returns an empty array if the
- * token was already prepared. Creates a SoftHSM token in a temporary folder and moves it into place when it
- * is complete. An interrupted run therefore leaves nothing that a later run could mistake for a token.
- *
- * Throws `TokenError` if a token exists without its PIN, or if the module refuses.
+ * Prepares the token and returns the labels of the keys that it generated, none if the token was prepared. An
+ * interrupted run leaves nothing that a later run could mistake for a token. Throws `TokenError` if a token
+ * exists without its PIN, or if the module refuses.
  */
 export async function installToken(config: TokenConfig, log: Logger): Promise<string[]> {
   if (!config.managed) return provision(await tokenSettings(config), false, log);
@@ -56,10 +53,10 @@ export function requirePin({ managed, dir, pinFile }: TokenConfig): void {
   }
 }
 
-async function provision(settings: TokenSettings, initialise: boolean, log: Logger): Promise<string[]> {
+async function provision(settings: TokenSettings, initialize: boolean, log: Logger): Promise<string[]> {
   const link = openTokenLink(settings.environment, log);
   try {
-    const request = { kind: "provision", initialise, ...settings.place } as const;
+    const request = { kind: "provision", initialize, ...settings.place } as const;
     return (await link.request(request, PROVISION_DEADLINE_MS)).created;
   } finally {
     link.kill();

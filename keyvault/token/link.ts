@@ -29,7 +29,6 @@ export type TokenLink = {
     message: Extract<TokenRequest, { kind: K }>,
     deadlineMs: number,
   ): Promise<TokenAnswers[K]>;
-  /** Kills the child immediately. */
   kill(): void;
   /** Resolves when the child has exited and every running call was rejected. */
   ended: Promise<void>;

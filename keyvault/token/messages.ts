@@ -4,8 +4,8 @@ import { UserError } from "../errors.ts";
 export type Wrapped = { kek: string; box: Uint8Array };
 
 /**
- * Location of the token and its PIN file. Only the child reads the PIN from `pinFile`. `parameters` are
- * passed to the module when it is loaded, because some modules such as NSS need them.
+ * Location of the token and its PIN file. Only the child reads the PIN from `pinFile`. Some modules, such as
+ * NSS, need `parameters` when they are loaded.
  */
 export type TokenPlace = { module: string; label: string; pinFile: string; parameters?: string };
 
@@ -13,13 +13,13 @@ export type TokenPlace = { module: string; label: string; pinFile: string; param
 export type NotedHead = { seq: number; mac: Uint8Array };
 
 /**
- * Requests that the child accepts. It accepts no other requests, so no other PKCS#11 function can be reached.
- * Unwrapped bytes are returned XORed with `mask`, which has the same length, because the runtime leaves
- * copies of pipe data in freed memory.
+ * Requests that the child accepts. It accepts no others, so no other PKCS#11 function can be reached.
+ * Unwrapped bytes are returned XORed with `mask`, because the runtime leaves copies of pipe data in freed
+ * memory.
  */
 export type TokenRequest =
   | ({ kind: "open" } & TokenPlace)
-  | ({ kind: "provision"; initialise: boolean } & TokenPlace)
+  | ({ kind: "provision"; initialize: boolean } & TokenPlace)
   | { kind: "wrap"; plain: Uint8Array; context: Uint8Array }
   | { kind: "unwrap"; wrapped: Wrapped; context: Uint8Array; mask: Uint8Array }
   | { kind: "chain"; previous: Uint8Array; texts: Uint8Array[] }
@@ -62,9 +62,9 @@ export type TokenAnswers = {
 };
 
 /**
- * Why a request failed. `damaged` means that the text does not belong to the context and key that it names,
- * while the token works. `pin` means that the token does not accept the PIN of an unsealing. `offer` means
- * that the PIN was not encrypted for this child. `token` means that the token cannot be used. The child exits
+ * Why a request failed. `damaged` means that the token works, but the text does not belong to the context and
+ * key that it names. `pin` means that the token does not accept the PIN of an unsealing. `offer` means that
+ * the PIN was not encrypted for this child. `token` means that the token cannot be used. The child exits
  * after all of these failures except `damaged`.
  */
 export type TokenRefusal = { reason: "damaged" | "pin" | "offer" | "token"; message: string };
@@ -77,8 +77,7 @@ export type ReplyFrame = { id: number } & (
 );
 
 /**
- * The token or its module cannot be used. The child reports this error and exits. The parent starts another
- * child.
+ * The token or its module cannot be used. The child reports this error and exits. The parent starts another.
  */
 export class TokenError extends UserError {
   override readonly name = "TokenError";

@@ -11,8 +11,7 @@ import {
 const POINT_BYTES = 32;
 const TAG_BYTES = 16;
 /**
- * Size of the plaintext: one byte for the length, the PIN, and zeros. The size of the box therefore does not
- * reveal the length of the PIN.
+ * Plaintext: one byte for the length, the PIN, and zeros. So the box's size does not reveal the PIN's length.
  */
 const PADDED_BYTES = 256;
 const PURPOSE = "deputize keyvault unseal 1";
@@ -22,10 +21,7 @@ const NONCE = Buffer.alloc(12);
 /** Maximum bytes of a PIN. */
 export const MAX_PIN_BYTES = PADDED_BYTES - 1;
 
-/**
- * A child's one-time X25519 key, for one PIN. The private half never leaves the child and is lost when the
- * child exits.
- */
+/** A child's one-time X25519 key, for one PIN. The private half never leaves the child and ends with it. */
 export type PinOffer = { publicKey: Buffer; privateKey: KeyObject };
 
 /** Creates a fresh offer. */
@@ -36,10 +32,9 @@ export function createOffer(): PinOffer {
 
 /**
  * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16).
- * HKDF-SHA256 derives the AES key from the shared secret and both public keys. Does not change the PIN. The
- * caller must overwrite it.
- *
- * Throws `RangeError` if the PIN is empty or longer than {@link MAX_PIN_BYTES}, or if the offer is not a key.
+ * HKDF-SHA256 derives the AES key from the shared secret and both public keys. The caller must overwrite the
+ * PIN. Throws `RangeError` if the PIN is empty or longer than {@link MAX_PIN_BYTES}, or if the offer is not a
+ * key.
  */
 export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
   if (pin.length === 0 || pin.length > MAX_PIN_BYTES) {
@@ -60,8 +55,7 @@ export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
 }
 
 /**
- * Decrypts a PIN that {@link encryptPin} encrypted to this offer. Returns `undefined` if the box was altered
- * or is for another offer.
+ * Decrypts a PIN of {@link encryptPin}. Returns `undefined` if the box was altered or is for another offer.
  */
 export function decryptPin({ publicKey, privateKey }: PinOffer, box: Uint8Array): Buffer | undefined {
   if (box.length !== POINT_BYTES + PADDED_BYTES + TAG_BYTES) return undefined;

@@ -20,8 +20,8 @@ export function findSoftHsm(): string | undefined {
 
 /**
  * Prepares `dir` (mode 0700) as SoftHSM's folder, with its own configuration. Returns the environment
- * variables that point the module to it. Call it at every startup, because the configuration contains the
- * folder's absolute path, and folders get moved and restored.
+ * variables that point the module to it. Call it at every startup: the configuration contains the folder's
+ * absolute path, and folders get moved and restored.
  */
 export async function prepareSoftHsm(dir: string): Promise<Record<string, string>> {
   const objects = join(dir, "objects");

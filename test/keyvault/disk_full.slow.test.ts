@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { initialise } from "../../keyvault/init.ts";
+import { initialize } from "../../keyvault/init.ts";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import { type HybridPublicKey, type HybridSignature, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
@@ -145,7 +145,7 @@ test.skipIf(!mayMount)(
     const home = await createHome({ made: "empty" });
     const url = postgres.superuserUrl("postgres");
     home.config = { ...home.config, databaseUrl: url, migrationDatabaseUrl: url };
-    await initialise(home.config, { now: () => new Date() }, SILENT);
+    await initialize(home.config, { now: () => new Date() }, SILENT);
     const vault = await startVault(home);
     try {
       const { key_id } = await vault.makeAgent("acc-1");

@@ -8,7 +8,7 @@ import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify_chai
 import { type Clock, unixSeconds } from "../../keyvault/clock.ts";
 import { type Config, loadConfig } from "../../keyvault/config.ts";
 import { isRefusal } from "../../keyvault/errors.ts";
-import { initialise } from "../../keyvault/init.ts";
+import { initialize } from "../../keyvault/init.ts";
 import { createCeilingShrinking, createKeyDisabling } from "../../keyvault/keys/change.ts";
 import type { CreatedKey } from "../../keyvault/keys/create.ts";
 import type { KeyRequest } from "../../keyvault/keys/new_key.ts";
@@ -76,7 +76,7 @@ export async function createHome({ made = "copied" }: HomeOptions = {}): Promise
     NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(runPart("runFolder"), "compile_cache"),
   };
   const config = loadConfig(environment);
-  if (made === "by init") await initialise(config, { now: () => new Date() }, SILENT);
+  if (made === "by init") await initialize(config, { now: () => new Date() }, SILENT);
   const pool = new pg.Pool({ connectionString: database.url, max: 2 });
   pool.on("error", () => {});
   return {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
 import { migrate, migrationNames } from "../../keyvault/db/migrate.ts";
-import { type InitOptions, type InitStep, initialise } from "../../keyvault/init.ts";
+import { type InitOptions, type InitStep, initialize } from "../../keyvault/init.ts";
 import { serve } from "../../keyvault/serve.ts";
 import { installToken } from "../../keyvault/token/install.ts";
 import { createHome, SILENT, startVault, testClock, unfinishedTokens, type VaultHome } from "./fixture.ts";
@@ -18,7 +18,7 @@ afterEach(() => home.remove());
 async function init(options: InitOptions = {}): Promise<InitStep[]> {
   const steps: InitStep[] = [];
   const report = (step: InitStep) => void steps.push(step);
-  await initialise(home.config, testClock(), SILENT, { report, ...options });
+  await initialize(home.config, testClock(), SILENT, { report, ...options });
   return steps;
 }
 
@@ -193,7 +193,7 @@ test("keyvault init rejects the token of another vault", async () => {
   const serving = await serve(mixed, testClock(), SILENT);
   expect(serving.sealing.state()).toMatchObject({ reason: "chain_broken" });
   await serving.stop();
-  await expect(initialise(mixed, testClock(), SILENT)).rejects.toThrow(/belongs to another token/);
+  await expect(initialize(mixed, testClock(), SILENT)).rejects.toThrow(/belongs to another token/);
   await other.remove();
 });
 

@@ -4,7 +4,7 @@ import pg from "pg";
 import { loadConfig } from "../../keyvault/config.ts";
 import { openDatabase } from "../../keyvault/db/database.ts";
 import { grantPrivileges } from "../../keyvault/db/migrate.ts";
-import { initialise } from "../../keyvault/init.ts";
+import { initialize } from "../../keyvault/init.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { runPart } from "../support/run_parts.ts";
@@ -47,7 +47,7 @@ async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });
   const { url } = await testDatabase({ role: NAME });
   const environment = { KEYVAULT_DATA_DIR: dataDir, KEYVAULT_DATABASE_URL: url };
-  await initialise(loadConfig(environment), { now: () => new Date() }, createLog("silent"));
+  await initialize(loadConfig(environment), { now: () => new Date() }, createLog("silent"));
   const { pathname, username } = new URL(url);
   const database = pg.escapeIdentifier(pathname.slice(1));
   await client.query(`alter role ${pg.escapeIdentifier(username)} rename to ${NAME}`);

@@ -21,7 +21,6 @@ const DIGITS = 8;
  * module supports data objects.
  */
 export type HeadNote = {
-  /** Returns the noted head with the highest number, or null if there is none. */
   read(): NotedHead | null;
   /** Notes a head, unless a head with a higher number is noted. With `anew`, replaces any noted head. */
   write(head: NotedHead, anew: boolean): void;
@@ -52,10 +51,7 @@ export function createHeadNote(session: Session): HeadNote {
     ]);
   }
 
-  /**
-   * Replaces the label of `slot`. If the module cannot change labels, creates a new object with the label and
-   * destroys the old one.
-   */
+  /** If the module cannot change labels, creates a new object with the label and destroys the old one. */
   function replace({ object }: Slot, label: string): void {
     try {
       library.C_SetAttributeValue(handle, object, [{ type: pkcs11.CKA_LABEL, value: label }]);

@@ -22,15 +22,14 @@ import { findKeys, provision } from "./token_keys.ts";
 /** File descriptor of the pipe to the parent. */
 const PIPE = 3;
 
-/** An open token and its description. */
 type Opened = { operations: TokenOperations; headNote: HeadNote; info: TokenInfo };
 
 /**
  * Runs the only program that loads PKCS#11: one thread, one request after another, blocking reads from the
  * parent's pipe. It exits when the pipe closes, so it cannot outlive its parent. It also exits after any
  * fault of the token, so that no call uses an unreliable token. For a sealed token it offers a one-time key,
- * waits for the encrypted PIN and allows one attempt. After a wrong PIN it exits too, which removes its
- * one-time key and everything that it received from memory.
+ * waits for the encrypted PIN and allows one attempt. After a wrong PIN it exits too, so that its one-time
+ * key and everything that it received leave memory.
  */
 function serve(): void {
   const frames = createFrameReader();
@@ -46,7 +45,7 @@ function serve(): void {
   }
 }
 
-/** Handles one request after another. Returns `ends` after a request that makes this process unusable. */
+/** Returns `ends` after a request that makes this process unusable. */
 function createRequestHandler(): (frame: RequestFrame) => "ends" | undefined {
   const offer = createOffer();
   let opened: Opened | undefined;
@@ -101,7 +100,7 @@ function answer(
   request: Exclude<TokenRequest, { kind: "offer" }>,
   opened: Opened | undefined,
 ): TokenAnswers[TokenRequest["kind"]] {
-  if (request.kind === "provision") return { created: provision(request, request.initialise) };
+  if (request.kind === "provision") return { created: provision(request, request.initialize) };
   if (opened === undefined) throw new Error("The token is not open");
   const { operations, headNote, info } = opened;
   switch (request.kind) {
@@ -137,7 +136,6 @@ function answer(
   }
 }
 
-/** Overwrites the plaintext of a wrap request and the result of an unwrap request. */
 function erase(request: TokenRequest, given: unknown): void {
   if (request.kind === "wrap") request.plain.fill(0);
   if (request.kind === "unwrap" && given instanceof Uint8Array) given.fill(0);

@@ -10,8 +10,7 @@ const TAG_BYTES = 16;
 const MAC_BYTES = 32;
 const MAX_PLAIN_BYTES = 4096;
 /**
- * Prefix for codes of states, in place of the previous record's code. A state's code therefore never equals a
- * record's code.
+ * Replaces the previous record's code in the code of a state, so a state's code never equals a record's code.
  */
 const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
 const PROBE = Buffer.from("deputize keyvault probe");

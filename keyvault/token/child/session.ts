@@ -37,9 +37,7 @@ export type Session = {
   handle: pkcs11.Handle;
 };
 
-/**
- * Loads the module and initializes it with its parameters, if any. Throws a `TokenError` that names its path.
- */
+/** Loads the module and initializes it with its parameters. Throws a `TokenError` that names its path. */
 export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "parameters">): pkcs11.PKCS11 {
   const library = new pkcs11.PKCS11();
   try {
@@ -54,10 +52,7 @@ export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "
   return library;
 }
 
-/**
- * Returns the initialized slot whose token has this label, or `undefined`. Refuses two tokens with the same
- * label.
- */
+/** Returns the initialized slot whose token has this label, or `undefined`. Throws if two tokens have it. */
 export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle | undefined {
   const found = library.C_GetSlotList(true).filter((slot) => {
     const info = library.C_GetTokenInfo(slot);

@@ -13,7 +13,6 @@ import {
   type Session,
 } from "./session.ts";
 
-/** Label of the key that chains the audit records. */
 const AUDIT_KEY_LABEL = "audit-1";
 
 /** Label of the first key-encryption key. The number increases with each version. */
@@ -22,7 +21,7 @@ const FIRST_KEK_LABEL = "kek-1";
 const KEK_LABEL = /^kek-([1-9]\d{0,8})$/;
 
 /**
- * Handles of the vault's keys in the token. They are looked up once, because searching by label slows down as
+ * Handles of the vault's keys in the token. They are looked up once, because a search by label slows down as
  * a token fills.
  */
 export type TokenKeys = {
@@ -43,10 +42,7 @@ export function findKeys(session: Session): TokenKeys {
   return { keks: new Map(keks), audit };
 }
 
-/**
- * Generates the first key-encryption key and the audit key inside the token, if they are missing. These keys
- * never leave the token. Returns the labels of the new keys.
- */
+/** Generates missing keys inside the token, which they never leave. Returns the labels of the new keys. */
 function createMissingKeys(session: Session): string[] {
   const present = secretKeys(session);
   const missing = [FIRST_KEK_LABEL, AUDIT_KEY_LABEL].filter((label) => !present.has(label));
@@ -135,16 +131,14 @@ function version(label: string): number {
 const LABEL_BYTES = 32;
 
 /**
- * Prepares the token. With `initialise`, turns the module's free slot into a token with this label and the
- * PIN in the file. Then generates the first key-encryption key and the audit key inside the token unless they
- * exist. Returns the labels of the new keys.
- *
- * The security officer's PIN is random and not stored: it could only reset the user's PIN, which the vault
- * never needs.
+ * Prepares the token. With `initialize`, turns the module's free slot into a token with this label and the
+ * PIN in the file. Generates the first key-encryption key and the audit key inside the token unless they
+ * exist. Returns the labels of the new keys. The security officer's PIN is random and not stored: it could
+ * only reset the user's PIN, which the vault never needs.
  */
-export function provision(place: TokenPlace, initialise: boolean): string[] {
+export function provision(place: TokenPlace, initialize: boolean): string[] {
   const library = loadModule(place);
-  if (initialise && findSlot(library, place.label) === undefined) initialiseToken(library, place);
+  if (initialize && findSlot(library, place.label) === undefined) initializeToken(library, place);
   const slot = findSlot(library, place.label);
   if (slot === undefined) throw new TokenError(`The module has no token labelled ${place.label}`);
   requireMechanisms(library, slot);
@@ -154,7 +148,7 @@ export function provision(place: TokenPlace, initialise: boolean): string[] {
   return created;
 }
 
-function initialiseToken(library: pkcs11.PKCS11, place: TokenPlace): void {
+function initializeToken(library: pkcs11.PKCS11, place: TokenPlace): void {
   const free = library
     .C_GetSlotList(true)
     .find((slot) => (library.C_GetTokenInfo(slot).flags & pkcs11.CKF_TOKEN_INITIALIZED) === 0);

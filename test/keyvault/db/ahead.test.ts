@@ -6,7 +6,7 @@ import { openLines, parseLine } from "../../../keyvault/backup/format.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import { requireTables } from "../../../keyvault/db/tables.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
-import { initialise } from "../../../keyvault/init.ts";
+import { initialize } from "../../../keyvault/init.ts";
 import { createLog } from "../../../keyvault/log.ts";
 import { createMetrics } from "../../../keyvault/metrics.ts";
 import { ADMIN, createHome, SILENT, startVault, type VaultHome } from "../fixture.ts";
@@ -55,7 +55,7 @@ test("a vault whose database is one migration ahead starts with a warning, works
 
 test("init and migrate do not change a database one migration ahead or its rights", async () => {
   expect(await migrate(home.config, SILENT)).toEqual([]);
-  await initialise(home.config, { now: () => new Date() }, SILENT);
+  await initialize(home.config, { now: () => new Date() }, SILENT);
   const { username } = new URL(home.config.databaseUrl);
   const [rights] = await home.sql(
     "select has_table_privilege($1, 'keys', 'delete') as deletes, has_table_privilege($1, 'notes', 'insert') as notes",
@@ -72,7 +72,7 @@ test("every command rejects a database that is two migrations ahead, with one se
   await expect(startVault(home)).rejects.toThrow(TWO_AHEAD);
   await expect(requireTables(migrationDatabaseUrl, SILENT)).rejects.toThrow(TWO_AHEAD);
   await expect(migrate({ databaseUrl, migrationDatabaseUrl }, SILENT)).rejects.toThrow(TWO_AHEAD);
-  await expect(initialise(home.config, { now: () => new Date() }, SILENT)).rejects.toThrow(TWO_AHEAD);
+  await expect(initialize(home.config, { now: () => new Date() }, SILENT)).rejects.toThrow(TWO_AHEAD);
   await home.sql("delete from schema_migrations where name = '0902_latest'");
 });
 

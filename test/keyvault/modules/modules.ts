@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { loadConfig } from "../../../keyvault/config.ts";
-import { initialise } from "../../../keyvault/init.ts";
+import { initialize } from "../../../keyvault/init.ts";
 import { findSoftHsm } from "../../../keyvault/token/softhsm.ts";
 import { debianProgram } from "../../support/debian.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
@@ -58,7 +58,7 @@ export async function createModuleHome({ name, path, prepare }: Module): Promise
   const home = await createHome({ made: "empty" });
   Object.assign(home.environment, { KEYVAULT_PKCS11_MODULE: path }, await prepare(home, path));
   home.config = loadConfig(home.environment);
-  await initialise(home.config, { now: () => new Date() }, SILENT);
+  await initialize(home.config, { now: () => new Date() }, SILENT);
   return home;
 }
 
