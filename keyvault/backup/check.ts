@@ -14,26 +14,21 @@ import {
   UNSIGNED_VERSION,
 } from "./format.ts";
 
-/** First line of a backup that a later version wrote. This version cannot read the remaining lines. */
+/** First line of a backup of a later version. This version cannot read the remaining lines. */
 const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().gt(SIGNED_VERSION) });
 
 /**
- * Accepted origin of a backup to restore: signed by this service key, or written by a version that did not
- * sign backups. `undefined` accepts no backup.
+ * Accepted origin of a backup: signed by this service key, or written by a version that did not sign backups.
+ * `undefined` accepts no backup.
  */
 export type Origin = { serviceKey: string } | "unsigned" | undefined;
 
-/**
- * Result of reading a backup to its end: its signer, its manifest, and SHA-256 of all lines except the
- * signature line.
- */
+/** Result of reading a backup to its end. `digest` is SHA-256 of all lines except the signature line. */
 export type Checked = { signedBy: string | null; manifest: Manifest; digest: Buffer };
 
 /**
- * Reads a backup to its end and writes nothing.
- *
- * Throws `UserError` if the backup has a different origin, was altered, is damaged, is cut off, or is for
- * another recovery key.
+ * Reads a backup to its end and writes nothing. Throws `UserError` if the backup has a different origin, was
+ * altered, is damaged, is cut off, or is for another recovery key.
  */
 export async function checkBackup(
   backup: BackupSource,
@@ -65,7 +60,7 @@ export async function checkBackup(
   return { signedBy, manifest, digest: whole };
 }
 
-/** Throws `UserError` if a later version wrote the rows. This version cannot restore such rows. */
+/** Throws `UserError` if a later version wrote the rows, because this version cannot restore them. */
 export function requireKnownTables({ migrations }: Manifest): void {
   const known = migrationNames();
   const newest = migrations.at(-1);

@@ -38,10 +38,10 @@ export type BackupParts = {
 
 /**
  * Returns a function that creates backups while the vault keeps signing. A backup contains the token's folder
- * and every row, as of one moment between two records of the journal. It therefore contains the
- * key-encryption key of every stored data key. The service key signs the backup at its end, after an audit
- * record of that signature. The backup is encrypted to the recovery key, whose private half the vault does
- * not have. If the signature fails, the backup stream is aborted.
+ * and every row, as of one moment between two records of the journal. So it contains the key-encryption key
+ * of every stored data key. The service key signs the backup at its end, after an audit record of that
+ * signature. The backup is encrypted to the recovery key, whose private half the vault does not have. If the
+ * signature fails, the backup stream is aborted.
  */
 export function createBackups(parts: BackupParts): CreateBackup {
   const { config, journal, clock, custody, service, metrics } = parts;
@@ -121,8 +121,7 @@ const RECORDS = 1_000_000;
 
 /**
  * Sets the metric to the time of the last signed backup in the audit, unless a newer backup finished in the
- * meantime. Never rejects. If the audit cannot be read, logs the failure and leaves the metric at "no backup
- * known".
+ * meantime. Never rejects. If the audit cannot be read, logs the failure and leaves the metric unchanged.
  */
 export async function measureLastBackup(
   database: Database,

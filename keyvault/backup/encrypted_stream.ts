@@ -30,8 +30,8 @@ export function createRecoveryKey(): { publicKey: string; privateKey: string } {
 /**
  * Encrypts text to a recovery key. The format is magic ‖ one-time X25519 key (32 bytes) ‖ frames. A frame is
  * a u32be length and an AES-256-GCM ciphertext with its tag. HKDF-SHA256 derives the AES key from the shared
- * secret and both public keys. A frame's nonce contains its number and whether it is the last. Frames
- * therefore cannot be moved or omitted, and the end cannot be cut off.
+ * secret and both public keys. A frame's nonce contains its number and whether it is the last. So nobody can
+ * move or omit frames, or cut off the end.
  */
 export async function* encryptStream(
   texts: AsyncIterable<string>,
@@ -122,8 +122,7 @@ function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Buffer, re
 }
 
 /**
- * Derives a stream's AES key from its one-time key. Throws a `UserError` for a point that gives no shared
- * secret.
+ * Derives a stream's AES key from its one-time key. Throws a `UserError` for a point without a shared secret.
  */
 function openKey(own: KeyObject, point: Buffer): Buffer {
   const recipient = pointOf(createPublicKey(own));

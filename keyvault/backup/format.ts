@@ -52,13 +52,11 @@ export type RowsLine = z.infer<typeof rows>;
 /** Line after all rows, with the number of rows of each table. */
 export type EndLine = z.infer<typeof end>;
 
-/** Schemas of the lines before the signature. */
 const contentLines = [manifest, rows, end] as const;
 
 /**
  * Yields the lines of a backup before its signature, from the rows that `client`'s open transaction sees. The
- * transaction must be a snapshot. Closes the connection after the last line or when the caller stops the
- * iteration early.
+ * transaction must be a snapshot. Closes the connection at the end of the iteration, even if it ends early.
  */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
   try {
@@ -118,7 +116,6 @@ const statement = z.strictObject({
   digest: z.string(),
   signed_by: z.string(),
 });
-/** Schema of the last line of a backup. */
 const signatureLine = z.strictObject({
   kind: z.literal("signature"),
   statement,
@@ -142,12 +139,11 @@ export type BackupSource = () => AsyncIterable<Buffer>;
 
 const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]);
 
-/** One line of any kind. */
 type BackupLine = z.infer<typeof backupLine>;
 
 /**
- * Yields the lines of an encrypted backup, each with its newline. Throws a `UserError` in the same cases as
- * {@link decryptStream}, and if the last line has no newline.
+ * Yields the lines of an encrypted backup, each with its newline. Throws a `UserError` like {@link
+ * decryptStream}, or if the last line has no newline.
  */
 export async function* openLines(
   bytes: AsyncIterable<Buffer>,
@@ -198,8 +194,7 @@ export function backupSignBytes({
 }
 
 /**
- * Yields the lines of a backup, then the signature line that `sign` creates from their SHA-256. Rejects if
- * `sign` rejects.
+ * Yields the lines of a backup, then the line that `sign` creates from their SHA-256. Rejects if `sign` does.
  */
 export async function* signLines(
   lines: AsyncIterable<string>,
@@ -213,10 +208,7 @@ export async function* signLines(
   yield `${JSON.stringify(await sign(digest.digest()))}\n`;
 }
 
-/**
- * Returns the id of the service key that signed exactly this manifest and digest, or `undefined` if no stored
- * service key did.
- */
+/** Returns the id of the stored service key that signed exactly this manifest and digest, or `undefined`. */
 export async function signerOf(
   line: unknown,
   manifest: Pick<Manifest, "created_at" | "head">,

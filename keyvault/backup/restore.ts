@@ -33,13 +33,15 @@ const UNFIT = /^2[23][0-9A-Z]{3}$/;
 /** File system error codes that occur if another process removes a folder or creates files in it. */
 const TAKEN_AWAY = new Set(["ENOENT", "ENOTEMPTY", "EEXIST"]);
 
-/** Table of an earlier version, which kept some keys in the token. Backups of that version count its rows. */
+/**
+ * Table of an earlier version, which stored some keys in the token. Backups of that version count its rows.
+ */
 const RESIDENTS = "residents";
 
 /**
- * Result of a restore. `head` is the last record of the audit chain at the time of the backup. `upgraded`
- * names the migrations that were applied to the restored rows. It is empty if the backup already had the
- * newest schema. `signed_by` is the id of the service key, or null for an unsigned backup.
+ * Result of a restore. `head` is the last record of the audit chain in the backup. `upgraded` names the
+ * migrations that were applied to the restored rows. `signed_by` is the id of the service key, or null for an
+ * unsigned backup.
  */
 export type Restored = {
   created_at: string;
@@ -53,12 +55,10 @@ export type Restored = {
  * Restores a backup of this origin on a machine without a vault: the database is empty and there is no token.
  * Reads the backup to its end and checks its signature before it writes anything. Then reads the backup again
  * to store it. One transaction creates the tables for the backup's rows, stores the rows, and migrates them
- * to the newest schema, like an upgrade in place. The token is moved into place when it is complete. A failed
- * restore therefore leaves nothing behind. The only exception is a connection that fails during the commit:
- * the token then exists, and the rows may exist.
- *
- * Throws `UserError` if a vault already exists. Also throws it if the backup has a different origin, was
- * altered, is damaged, is cut off, comes from a newer version, or is for another recovery key.
+ * to the newest schema, like an upgrade in place. A failed restore leaves nothing behind, with one exception:
+ * if the connection fails during the commit, the token exists, and the rows may exist. Throws `UserError` if
+ * a vault already exists. Also throws it if the backup has a different origin, was altered, is damaged, is
+ * cut off, comes from a newer version, or is for another recovery key.
  */
 export async function restoreBackup(
   config: Config,
@@ -101,7 +101,7 @@ function isRolledBack(error: unknown): boolean {
   return /^(?!08|57)[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? "");
 }
 
-/** Fills a new token folder. The folder appears in its place only if `fill` succeeds. */
+/** The folder appears in its place only if `fill` succeeds. */
 async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>): Promise<T> {
   try {
     return await makeFolderDurably(folder, fill);
@@ -173,7 +173,6 @@ async function storeLines(
   return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
 }
 
-/** Prepares the tables and the token folder for the restore. */
 async function prepare(
   transaction: Knex.Transaction,
   manifest: Manifest,

@@ -8,10 +8,7 @@ import { readCertificates, writeCertificates } from "../tls/material.ts";
 /** Command-line options with the address of a running vault and the caller's credentials. */
 export type AccessOptions = { url?: string; ca?: string; cert?: string; key?: string };
 
-/**
- * Address of a running vault and the caller's credentials: the contents of the PEM files, and the parsed
- * certificate.
- */
+/** Address of a running vault and the caller's credentials, as contents of the PEM files. */
 export type Access = {
   url: URL;
   ca: Buffer;
@@ -24,9 +21,9 @@ export type Access = {
 
 /**
  * Reads address, authority, certificate and key from the options. Environment settings replace missing
- * options. A certificate's key is expected in the same folder. `-` reads certificate and key from standard
- * input. Throws a `UserError` for an unreadable file, a key that does not match the certificate, or an
- * invalid address.
+ * options. The key of `<name>.pem` defaults to `<name>.key` in the same folder. `-` reads certificate and key
+ * from standard input. Throws a `UserError` for an unreadable file, a key that does not match the
+ * certificate, or an invalid address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const config = url && ca && cert ? undefined : loadConfig();
@@ -107,10 +104,7 @@ function read(): { cert: Buffer; key: Buffer } {
   throw new UserError("Standard input does not begin with a certificate and its key, both PEM");
 }
 
-/**
- * Returns the next byte of standard input, or `undefined` at the end. Reads a single byte, so that nothing
- * after it is consumed.
- */
+/** Returns the next byte of standard input, or `undefined` at the end. Consumes nothing after it. */
 function readByte(): string | undefined {
   const byte = Buffer.alloc(1);
   for (;;) {

@@ -53,9 +53,9 @@ export async function ask(
 }
 
 /**
- * Posts to a running vault and writes its answer to a new file, for the owner only. Returns the number of
- * bytes. Creates the file before the call, and removes it unless the answer arrives completely. Throws like
- * {@link ask}, or a `UserError` or file system error that names the file.
+ * Sends a POST to a running vault and writes the answer to a new file, for the owner only. Returns the number
+ * of bytes. Removes the file unless the answer arrives completely. Throws like {@link ask}, or a `UserError`
+ * or file system error that names the file.
  */
 export async function download(options: RemoteOptions, path: string, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);
@@ -142,7 +142,6 @@ const NOT_TRUSTED =
   /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_(GET|VERIFY)_.*|CERT_SIGNATURE_FAILURE)$/;
 const REFUSED = /^(UND_ERR_SOCKET|ECONNRESET|EPIPE|ERR_SSL_.*ALERT.*)$/;
 
-/** Explains why a vault gave no answer, in one sentence with a hint. */
 function explainSilence(error: unknown, { caFile, certFile, certificate }: Access): string {
   const { message, code = "" } = error as Error & { code?: string };
   if (error instanceof SyntaxError) return "what answers there is not a key vault";
@@ -157,7 +156,6 @@ function explainSilence(error: unknown, { caFile, certFile, certificate }: Acces
   return `${message}; it may refuse ${certFile} (revoked, or issued by another authority)`;
 }
 
-/** Returns a refusal's message, with a hint if the message needs one. */
 function explainRefusal(
   code: string,
   message: string,

@@ -57,7 +57,6 @@ With --out-dir the file name contains the time, and the file appears when it is 
 
 type CreateOptions = RemoteOptions & { outDir?: string; keep?: number };
 
-/** `keyvault backup create` */
 function backupCreateCommand(): Command {
   const command = new Command("create")
     .summary("write a backup of a running vault")
@@ -94,8 +93,8 @@ type AddedBackup = { file: string; bytes: number; removed: string[] };
 /**
  * Adds a backup to a folder. The file name contains the time. `take` writes the backup to a temporary file,
  * which is moved into place when it is complete and on disk. Only then are the oldest backups beyond `keep`
- * removed, and files of interrupted runs that are older than an hour. Files with other names are kept. If
- * `take` rejects, nothing has changed.
+ * removed, and files of interrupted runs that are older than an hour. Other files remain. If `take` rejects,
+ * nothing has changed.
  */
 export async function addBackup(
   folder: string,
@@ -153,7 +152,6 @@ function withReadOptions(command: Command): Command {
     .option("--json", "print JSON");
 }
 
-/** Runs `work` with the backup, the recovery key and the origin that the options name. */
 async function withBackup<T>(
   file: string,
   { recoveryKey: keyFile, serviceKey, unsigned }: ReadOptions,

@@ -135,7 +135,6 @@ type Options = {
   json?: true;
 };
 
-/** `keyvault cert secrets` */
 function certSecretsCommand(): Command {
   return new Command("secrets")
     .summary("make and renew certificates as Secrets of a Kubernetes namespace")

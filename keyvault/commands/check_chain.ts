@@ -16,7 +16,7 @@ import { tokenSettings } from "../token/install.ts";
 import { encryptPin } from "../token/pin_box.ts";
 import { readPin } from "./read_input.ts";
 
-/** Result of a verification. Contradictions and damaged rows are searched only if the chain is intact. */
+/** Result of a verification. It contains contradictions and damaged rows only if the chain is intact. */
 export type AuditVerdict = {
   chain: ChainVerdict;
   contradictions: readonly Contradiction[];
@@ -24,9 +24,9 @@ export type AuditVerdict = {
 };
 
 /**
- * Verifies the audit chain of the configured vault, with its token and its database. Checks that the chain
- * contains `heads` and the head that the token has noted. Also checks that the records do not contradict each
- * other, and that the rows of keys and tenants match the records. Shows progress on a terminal.
+ * Verifies the audit chain of the configured vault, with its token and its database. The chain must contain
+ * `heads` and the head that the token has noted. Finds records that contradict each other, and rows of keys
+ * and tenants that differ from the records. Shows progress on a terminal.
  */
 export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> {
   const progress = createProgress();
@@ -56,7 +56,7 @@ export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> 
   });
 }
 
-/** Makes the configured vault's token note this end of the chain. See {@link acceptHead}. */
+/** Records this end of the chain in the configured vault's token. See {@link acceptHead}. */
 export async function acceptChain(end: Head): Promise<Head> {
   return withChain((parts) => acceptHead({ ...parts, clock: systemClock }, end));
 }
@@ -91,7 +91,6 @@ async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
   }
 }
 
-/** Returns a progress line for a terminal. `end` erases the line. */
 function createProgress(): { show(records: number): void; end(): void } {
   if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
   return {
@@ -103,12 +102,10 @@ function createProgress(): { show(records: number): void; end(): void } {
 const LOCAL: Caller = { role: "local", name: "recovery" };
 
 /**
- * Makes the token note the current end of the chain, even if it noted a different head before. Use it for a
- * database that lost its newest records for a known reason. The chain must be intact from its first record
- * on, and its last record must be `end`. Records the head that the token had noted before.
- *
- * Throws `LedgerHeld` while a vault runs. Throws `UserError` if the chain is broken or has another last
- * record.
+ * Records the current end of the chain in the token, even if the token has noted a different head. Use it for
+ * a database that lost its newest records for a known reason. The chain must be intact from its first record,
+ * and its last record must be `end`. Writes the head that the token had noted before to the audit. Throws
+ * `LedgerHeld` while a vault runs. Throws `UserError` if the chain is broken or has another last record.
  */
 export async function acceptHead(
   parts: { databaseUrl: string; database: Database; token: Token; clock: Clock; log: Logger },

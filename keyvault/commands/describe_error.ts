@@ -45,8 +45,8 @@ const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
 type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & ErrorOfSetting;
 
 /**
- * Returns a one-line message for the user about an error that stopped a command. Returns `undefined` for a
- * fault that needs its stack trace. The line may contain addresses, paths and codes, never passwords.
+ * Returns a one-line message for the user about an error that stopped a command, or `undefined` for a fault
+ * that needs its stack trace. The line may contain addresses, paths and codes, never passwords.
  */
 export function describeError(error: unknown): string | undefined {
   if (error instanceof UserError) return error.message;
@@ -68,10 +68,7 @@ export function describeError(error: unknown): string | undefined {
   return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`, setting);
 }
 
-/**
- * Returns a one-line message for a file system error, with the file's path, or `undefined` for any other
- * error.
- */
+/** Returns a one-line message with the path for a file system error, or `undefined` for any other error. */
 export function describeFileError(error: unknown): string | undefined {
   const { code, path } = error as SystemError;
   if (code === undefined || path === undefined) return undefined;

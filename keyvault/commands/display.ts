@@ -1,6 +1,6 @@
 import stringWidth from "string-width";
 
-/** A column of a table: its heading, and whether its cells may be shortened on a narrow terminal. */
+/** A column of a table. If `shrinks` is true, its cells may be shortened on a narrow terminal. */
 export type Column = { heading: string; shrinks?: true };
 
 const GAP = "  ";
@@ -40,10 +40,7 @@ function shrink(head: readonly Column[], widths: number[], columns: number): voi
   }
 }
 
-/**
- * Returns a cell of exactly `width` columns. A short cell is padded with spaces. A long one is shortened and
- * ends in "…".
- */
+/** Returns a cell of exactly `width` columns, padded with spaces, or shortened and ending in "…". */
 export function pad(cell: string, width: number): string {
   const long = lengthOf(cell) > width;
   const text = long ? `${cut(cell, width - 1)}…` : cell;
@@ -70,12 +67,11 @@ export function print({ json }: { json?: true | undefined }, value: unknown, tex
   process.stdout.write(json ? `${JSON.stringify(value)}\n` : text);
 }
 
-/** A progress line on standard error, shown only on a terminal. */
 type ProgressBar = { show(done: number, total: number): void; end(): void };
 
 const WIDEST_BAR = 40;
 
-/** Returns a progress bar for this terminal. The bar shows nothing if the stream is not a terminal. */
+/** Returns a progress bar on this stream. The bar shows nothing if the stream is not a terminal. */
 export function createProgressBar(terminal: NodeJS.WriteStream = process.stderr): ProgressBar {
   if (!terminal.isTTY) return { show: () => {}, end: () => {} };
   return {
@@ -93,7 +89,6 @@ export function drawProgress(done: number, total: number, columns: number): stri
   return `[${"#".repeat(filled)}${"-".repeat(width - filled)}]${text}`;
 }
 
-/** Terminals are assumed to have at least this many columns. */
 const NARROWEST = 80;
 
 /** Returns the columns of the terminal, at least 80. Returns 80 if `stream` is not a terminal. */
@@ -102,9 +97,9 @@ export function columnsOf(stream: NodeJS.WriteStream = process.stdout): number {
 }
 
 /**
- * Returns names with their descriptions, one entry per line. Descriptions that do not fit in `columns` are
- * wrapped between words. A word longer than a line, such as a code to copy, gets its own line, indented by
- * two columns.
+ * Returns names with their descriptions, one entry per line. Wraps descriptions that do not fit in `columns`
+ * between words. A word longer than a line, such as a code to copy, gets its own line, indented by two
+ * columns.
  */
 export function foldLines(
   lines: readonly (readonly [name: string, text: string])[],

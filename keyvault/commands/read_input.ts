@@ -10,9 +10,9 @@ const INTERRUPT = 0x03;
 const SPACE = 0x20;
 
 /**
- * Reads a PIN and removes the line ending. Reads it from the file, from the terminal without echo, or
- * otherwise from the first line of standard input. The PIN exists in only one buffer, which the caller
- * overwrites. Throws a `UserError` if the PIN is empty, too long, or cannot be read.
+ * Reads a PIN without the line ending: from the file, from the terminal without echo, or otherwise from the
+ * first line of standard input. The PIN exists in only one buffer, which the caller overwrites. Throws a
+ * `UserError` if the PIN is empty, too long, or cannot be read.
  */
 export async function readPin(file: string | undefined): Promise<Buffer> {
   if (file !== undefined) return readPinFile(file);
@@ -91,7 +91,7 @@ function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
 }
 
 /**
- * Returns a parser for a command-line option that must be a whole number between `least` and `most`. For any
+ * Returns a parser for a command-line option that must be a whole number from `least` to `most`. For any
  * other text, the parser throws commander's error with `hint`.
  */
 export function wholeNumber(least: number, most: number, hint: string): (text: string) => number {

@@ -13,9 +13,9 @@ const TIMESTAMPTZ = 1184;
 const LAST_DATE = 8_640_000_000_000_000;
 
 /**
- * Type parsers. Postgres' 64-bit integers become numbers, because this database has them only for numbers of
- * audit records. A time outside the range of `Date`, which only an altered row contains, becomes the last
- * possible `Date`. Then only the row's code does not match, and no query fails.
+ * Postgres' 64-bit integers become numbers, because this database has them only for numbers of audit records.
+ * A time outside the range of `Date`, which only an altered row contains, becomes the last possible `Date`.
+ * Then only the row's code does not match, and no query fails.
  */
 const types = {
   getTypeParser(oid: number, format?: "text" | "binary") {
@@ -31,8 +31,7 @@ function readTime(text: string): Date {
 }
 
 /**
- * A database error. `setting` names the setting that contains the database's URL, if that is not
- * `KEYVAULT_DATABASE_URL`.
+ * A database error. `setting` names the setting with the database's URL if it is not `KEYVAULT_DATABASE_URL`.
  */
 export type ErrorOfSetting = { setting?: string };
 
@@ -78,7 +77,7 @@ export function openDatabase(
 
 /**
  * Returns a separate client that is not connected yet. Its queries fail after 5 s. The caller must listen for
- * `error` and close it.
+ * `error` and close the client.
  */
 export function createClient(url: string): pg.Client {
   return new pg.Client({

@@ -11,12 +11,10 @@ export function migrationNames(): string[] {
 }
 
 /**
- * Returns the name of the applied migration that this code does not know, or `undefined` if it knows all of
- * them. A database may be one migration ahead, because a migration keeps everything that the previous version
- * needs. The previous version therefore still works if a release is rolled back.
- *
- * Throws `UserError` if the database is more than one migration ahead, or if it has an unknown migration and
- * also lacks a known one.
+ * Returns the name of the applied migration that this code does not know, or `undefined` if there is none. A
+ * database may be one migration ahead, because a migration keeps everything that the previous version needs.
+ * So a release can be rolled back. Throws `UserError` if the database is more than one migration ahead, or if
+ * it has an unknown migration and also lacks a known one.
  */
 export function migrationAhead(applied: readonly string[]): string | undefined {
   const known = migrationNames();
@@ -36,17 +34,15 @@ export function migrationAhead(applied: readonly string[]): string | undefined {
 }
 
 /**
- * URLs of the vault's database: for the role that runs the vault, and for the role that owns the tables. They
- * may be equal.
+ * URLs of the vault's database for the role that runs the vault and for the owner of the tables, maybe equal.
  */
 export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
 
 /**
  * Migrates the vault's database to the newest schema, each migration in its own transaction. Gives the role
  * that runs the vault exactly the rights that it needs. Returns the names of the migrations that it applied.
- * Safe to repeat and to run from several processes.
- *
- * Throws `UserError` if the two roles reach different databases, or if the database is newer than this code.
+ * Safe to repeat and to run from several processes. Throws `UserError` if the two roles reach different
+ * databases, or if the database is newer than this code.
  */
 export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> {
   return withSchemaLock(urls, log, async (database, running) => {
@@ -104,10 +100,7 @@ export async function asOwner<T>(
     : withSettingOnError("KEYVAULT_MIGRATION_DATABASE_URL", work);
 }
 
-/**
- * Returns the names of the migrations applied to the database, in order. Returns an empty array if there are
- * no tables.
- */
+/** Returns the names of the migrations applied to the database, in order, or none if there are no tables. */
 export async function appliedNames(database: Database): Promise<string[]> {
   if (!(await database.schema.hasTable("schema_migrations"))) return [];
   return database("schema_migrations").orderBy("id").pluck<string[]>("name");
@@ -122,10 +115,7 @@ export async function appliedMigrations(transaction: Knex.Transaction): Promise<
   return applied.map(({ name }) => name);
 }
 
-/**
- * Applies all missing migrations up to and including `name`, in the transaction. Returns the names of the
- * migrations that it applied.
- */
+/** Applies all missing migrations up to and including `name`, in the transaction. Returns their names. */
 export async function migrateTo(transaction: Knex.Transaction, name: string): Promise<string[]> {
   await transaction.migrate.forceFreeMigrationsLock(settings);
   const [, applied]: [number, string[]] = await transaction.migrate.to({ ...settings, name });
@@ -177,9 +167,8 @@ const WHERE =
   "select current_user as role, current_database() as database, pg_postmaster_start_time()::text as server";
 
 /**
- * Returns the name of the role that runs the vault, or `undefined` if that role is the owner.
- *
- * Throws `UserError` if the two roles reach different databases.
+ * Returns the name of the role that runs the vault, or `undefined` if that role is the owner. Throws
+ * `UserError` if the two roles reach different databases.
  */
 export async function findRunningRole(owner: Database, running: Database): Promise<string | undefined> {
   const own = await place(owner);

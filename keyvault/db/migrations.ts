@@ -2,8 +2,8 @@
 export type Migration = { name: string; sql: string };
 
 /**
- * The migrations in order, forward only. A landed migration is never edited. A change is a new one at the
- * end. Each keeps what the version before it needs.
+ * The migrations in order, forward only. Never edit a migration of a released version: add a new one at the
+ * end. Each migration keeps what the previous version needs.
  */
 export const migrations: readonly Migration[] = [
   // Data keys of tenants, and the keys that they wrap. These rows are useless without the token.
@@ -65,8 +65,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   // States beyond active and disabled, and requests that wait for a second admin. `state_mac` authenticates a
-  // row's state and `state_seq`, the number of the audit record that set it. A restored earlier state is
-  // therefore detected.
+  // row's state and `state_seq`, the number of the audit record that set it. So a restored earlier state is
+  // detected.
   {
     name: "0003_lifecycle",
     sql: `
@@ -108,7 +108,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   // Keys with halves in the token, by their label there. The row is inserted before the token creates
-  // anything, so that whatever a crash leaves behind can be found by its label.
+  // anything, so that the label also finds the remains of a crash.
   {
     name: "0005_residents",
     sql: `
@@ -135,8 +135,9 @@ export const migrations: readonly Migration[] = [
         WHERE outcome = 'granted' AND statement = 'key_create' AND detail ->> 'resident' IS NOT NULL;
     `,
   },
-  // A cache of the verified audit, in parts, so that a start need not verify the chain from its first record.
-  // The vault trusts a part only by its code. Decisions read from memory, so their indexes are dropped.
+  // A cache of the verified audit, in parts, so that a startup does not verify the chain from its first
+  // record. The vault trusts a part only by its code. Decisions read from memory, so their indexes are
+  // dropped.
   {
     name: "0008_audit_register",
     sql: `
@@ -155,8 +156,8 @@ export const migrations: readonly Migration[] = [
       DROP INDEX audit_residents;
     `,
   },
-  // The entries of each root's last revocation list. The next list must contain them. The audit record of
-  // that list contains the digest.
+  // The entries of each root key's last revocation list. The next list must contain them. The audit record of
+  // the last list contains the digest.
   {
     name: "0009_listed_certificates",
     sql: `

@@ -4,8 +4,7 @@ import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/h
 export type Purpose = "account_root" | "agent" | "service";
 
 /**
- * The vault's statement that it created and stores a key. Binds the key to its tenant and purpose. The
- * vault's service key signs it.
+ * The vault's statement that it created and stores a key for a tenant and purpose. Its service key signs it.
  */
 export type Attestation = {
   type: "key_attestation";
@@ -34,7 +33,7 @@ export type Wish = {
 };
 
 /**
- * A wish as stored, with the requesting admin's certificate, base64 of its DER. A wish stored by an older
+ * A wish as stored, with the requesting admin's certificate, base64 of its DER. A wish stored by an earlier
  * version has no certificate.
  */
 export type Pending = Wish & { certificate?: string };
@@ -46,10 +45,7 @@ export function wishOf(pending: Pending | null): Wish | null {
   return wish;
 }
 
-/**
- * One row of `tenants`. It contains the tenant's data key, wrapped by the token. The data key is empty after
- * its destruction.
- */
+/** One row of `tenants`, with the tenant's data key, wrapped by the token. A destroyed data key is empty. */
 export type TenantRow = {
   tenant: string;
   kek: string;
@@ -59,8 +55,8 @@ export type TenantRow = {
   pending: Pending | null;
   destroy_at: Date | null;
   /**
-   * Number of the audit record that set this state. Like `state_mac`, it is null only in a row that a version
-   * without codes wrote, until the row is adopted.
+   * Number of the audit record that set this state. Like `state_mac`, it is null only in a row that an
+   * earlier version stored without a code, until the row is adopted.
    */
   state_seq: number | null;
   state_mac: Buffer | null;

@@ -10,11 +10,9 @@ const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
 
 /**
  * Checks that the tables match this version. A role that owns the tables migrates them. The vault then logs a
- * warning at each startup, because such a role can also rewrite the audit. With any other role, the vault
- * only checks the tables. Tables that are one migration ahead are accepted with a warning.
- *
- * Throws `UserError` if the tables belong to another version, or if the role lacks rights that the vault
- * needs.
+ * warning at each startup, because such a role can also rewrite the audit. Accepts tables that are one
+ * migration ahead, with a warning. Throws `UserError` if the tables belong to another version, or if the role
+ * lacks rights that the vault needs.
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
   const found = await inspectTables(databaseUrl, log);

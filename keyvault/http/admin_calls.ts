@@ -89,7 +89,7 @@ export function createAdminCalls(operations: AdminOperations): readonly Call[] {
   ];
 }
 
-/** Returns the calls that work while the vault is sealed too. */
+/** Returns the calls that also work while the vault is sealed. */
 export function createSealCalls({ sealing, readStatus }: SealOperations): readonly Call[] {
   return [
     get("/v1/status", ["admin", "auditor"], () => readStatus()),

@@ -173,7 +173,7 @@ export function createApp(parts: AppParts): RequestListener {
   };
 }
 
-/** Returns the first characters of a request's path for the log, because a path may be 16 KB long. */
+/** Returns the first characters of a request's path for the log. A path may be 16 KB long. */
 function loggedPath(request: IncomingMessage): string {
   return pathOf(request).slice(0, LOGGED_PATH);
 }

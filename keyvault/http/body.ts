@@ -12,9 +12,8 @@ import type { CallContext } from "./routes.ts";
 const MAX_BODY_BYTES = 131_072;
 
 /**
- * Maximum bytes of a revocation list's body. This is enough for the maximum number of ids and expiry times,
- * if the ids have the service's own form. An id takes 44 bytes with quotes and comma. An expiry time takes 11
- * bytes.
+ * Maximum bytes of a revocation list's body. This is enough for the maximum number of ids in the service's
+ * own form (44 bytes with quotes and comma) and of expiry times (11 bytes).
  */
 export const MAX_LIST_BODY_BYTES = 2_883_584;
 
@@ -25,7 +24,6 @@ const JSON_TYPE = /^application\/json(;\s*charset=utf-8)?$/i;
  * it against the schema. Checks the caller again when the body is complete, because its certificate may have
  * been revoked meanwhile. Throws `VaultError` `invalid_request`, which names the invalid fields and never
  * their values, or the error of {@link CallContext.requireCaller}.
- *
  * @param maxBytes maximum size of the body. Long bodies are parsed fastest if they are flat and compact.
  */
 export async function readBody<T>(
@@ -77,16 +75,12 @@ async function readBytes(request: IncomingMessage, maxBytes: number): Promise<Bu
   }
 }
 
-/**
- * An object whose members are strings, whole numbers, lists of only strings, or lists of only whole numbers.
- */
 type FlatObject = Record<string, string | number | string[] | number[]>;
 
 /**
- * Parses a document much faster than the strict reader. Accepts only documents that are flat, have no
- * escapes, and are written exactly as `JSON.stringify` writes them. Returns `undefined` for all other
- * documents, which the strict reader must check. The parsed value is serialized again and compared with the
- * text. Repeated keys and other forms of numbers are therefore detected.
+ * Parses a document much faster than the strict reader, if it is flat, has no escapes, and is written exactly
+ * as `JSON.stringify` writes it. Returns `undefined` for all other documents, including those with repeated
+ * keys or other forms of numbers. The strict reader must check them.
  */
 export function readFlatJson(bytes: Buffer): FlatObject | undefined {
   if (!isUtf8(bytes)) return undefined;

@@ -40,10 +40,7 @@ export type Operations = AdminOperations & {
  */
 const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as const;
 
-/**
- * Returns every call of an open vault, with its roles. Apart from the calls of a sealed vault, no other calls
- * exist.
- */
+/** Returns every call of an open vault, with its roles. The only other calls are those of a sealed vault. */
 export function createCalls(operations: Operations): readonly Call[] {
   return [
     post("/v1/keys", ["api"], async ({ caller, context }) => {
@@ -97,8 +94,8 @@ function ownTenant(caller: Caller, tenant: string | undefined): string | undefin
 }
 
 /**
- * Returns whether the text has the form of a key id. The vault answers for any other text as for a key that
- * does not exist.
+ * Returns whether the text has the form of a key id. For any other text the vault answers as for a missing
+ * key.
  */
 export function isKeyId(text: string): boolean {
   return keyIdPattern.test(text);

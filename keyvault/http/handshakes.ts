@@ -15,10 +15,10 @@ const CERTIFICATE_SHARE = 0.75;
 const LINES_PER_MINUTE = 60;
 
 /**
- * Limits the server to `most` open connections. A client without a certificate can start handshakes and never
- * finish them. Such a client cannot keep others out. Handshakes of one network use at most a quarter of the
- * connections, and at the limit the newest replaces the oldest. A client with a certificate cannot keep
- * others out either, because one certificate may have at most three quarters of the connections.
+ * Limits the server to `most` open connections. Handshakes of one network use at most a quarter of them, and
+ * at that limit the newest handshake replaces the oldest. So a client without a certificate cannot keep
+ * others out by handshakes that it never finishes. A client with a certificate cannot either, because one
+ * certificate may have at most three quarters of the connections.
  */
 export function limitConnections(server: Server, most: number, log: Logger, logRefused: RefusedLog): void {
   limitCertificates(server, Math.max(1, Math.floor(most * CERTIFICATE_SHARE)), logRefused);
@@ -102,10 +102,7 @@ export function limitHandshakeRate(server: Server, rate: number, log: Logger): v
   });
 }
 
-/**
- * Returns the name of a client's network. This is the IPv4 address, or the /64 of an IPv6 address, because
- * the owner of one IPv6 address has the whole /64.
- */
+/** Returns a client's IPv4 address, or the /64 of its IPv6 address, all of which one client may own. */
 function networkOf(address = ""): string {
   if (!isIPv6(address)) return address;
   const read = ipaddr.process(address.replace(/%.*$/, ""));
@@ -116,8 +113,8 @@ function networkOf(address = ""): string {
 export type RefusedLog = (code: string | undefined, address: string | undefined) => void;
 
 /**
- * Returns a function that logs refused handshakes, with at most 60 lines per minute and reason. Without this
- * limit, anybody could cause any number of lines. The next line reports how many were omitted.
+ * Returns a function that logs refused handshakes, with at most 60 lines per minute and reason, because
+ * anybody can cause them. The next line reports how many were omitted.
  */
 export function createRefusedLog(log: Pick<Logger, "warn">, elapsed: () => number): RefusedLog {
   const rates = createRates(elapsed);

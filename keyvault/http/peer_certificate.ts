@@ -10,9 +10,9 @@ export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; not
 const ROLE_URI = new RegExp(`^deputize://role/(${REMOTE_ROLES.join("|")})/([A-Za-z0-9._-]{1,64})$`);
 
 /**
- * Returns a function that checks whether the client's certificate is still accepted. While the connection is
- * open, the certificate may be revoked or its authority replaced. The result is cached for each connection
- * until the TLS files change.
+ * Returns a function that checks whether the client's certificate is still accepted. It may be revoked, or
+ * its authority replaced, while the connection is open. Caches the result for each connection until the TLS
+ * files change.
  */
 export function createPeerCheck(
   trust: Pick<Trust, "accepts" | "generation">,
@@ -30,8 +30,8 @@ export function createPeerCheck(
 }
 
 /**
- * Returns a function that reads the role from a certificate that the TLS layer has verified. The result is
- * cached for each connection. A certificate grants a role only if it has exactly one URI among its
+ * Returns a function that reads the role from a certificate that the TLS layer has verified. Caches the
+ * result for each connection. A certificate grants a role only if it has exactly one URI among its
  * alternative names, of the form `deputize://role/<role>/<name>`.
  */
 export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
@@ -46,10 +46,7 @@ export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
   };
 }
 
-/**
- * Returns whether a client's certificate is valid at `now`. A connection may stay open after its certificate
- * expires.
- */
+/** Returns whether a client's certificate is valid at `now`. A connection may outlast its certificate. */
 export function isValidAt({ notBefore, notAfter }: Peer, now: Date): boolean {
   return notBefore <= now && now <= notAfter;
 }

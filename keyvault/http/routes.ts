@@ -9,9 +9,7 @@ export type CallContext = {
   /** Values of the path's parameters, percent-decoded. */
   params: Readonly<Record<string, string>>;
   readonly query: ParsedUrlQuery;
-  /**
-   * Returns a header by its lower-case name. Returns an empty string if the header is missing or repeated.
-   */
+  /** Returns a header by its lower-case name, or an empty string if the header is missing or repeated. */
   get(header: string): string;
   /** Throws `VaultError forbidden` if the caller's certificate is no longer accepted. */
   requireCaller(): void;

@@ -27,8 +27,8 @@ export const tenantName = tenant;
 
 /**
  * Returns the schema of a list with at most `most` identifiers of 1 to 128 characters without control
- * characters. Checks the list in one pass, because other calls wait meanwhile and the list may have tens of
- * thousands of items.
+ * characters. Checks the list in one pass, because other calls wait and the list may have tens of thousands
+ * of items.
  */
 export function identifierList(most: number): z.ZodType<string[]> {
   return z
@@ -75,8 +75,7 @@ export const disableBody = z.strictObject({ tenant: tenant.exactOptional() });
 export const ceilingBody = z.strictObject({ tenant, ceiling: scopes });
 
 /**
- * Body of `POST /v1/keys/{id}/sign/delegation`. Later, the protocol's rules check the contents of the
- * certificate.
+ * Body of `POST /v1/keys/{id}/sign/delegation`. The protocol's rules later check the certificate's contents.
  */
 export const delegationBody = z.strictObject({
   tenant,
@@ -121,10 +120,7 @@ export const revocationListBody = z
     error: "must be as long as revoked_certs",
   });
 
-/**
- * Checks the list in one pass, because other calls wait meanwhile and the list may have tens of thousands of
- * items.
- */
+/** Checks the list in one pass, because other calls wait and the list may have tens of thousands of items. */
 function isListOfSeconds(value: unknown): boolean {
   return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);
 }

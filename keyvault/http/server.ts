@@ -44,12 +44,9 @@ export type Address = { host: string; port: number };
 
 /**
  * Serves the application over TLS 1.3. Accepts only clients with a certificate that the authority signed and
- * that is not revoked. TLS sessions are never resumed, so each new connection is checked. Replaced TLS files
+ * that is not revoked. Never resumes TLS sessions, so each new connection is checked. Replaced TLS files
  * apply to new connections. Open connections remain, and the application checks their certificates again.
- *
- * The vault uses plain `node:http`, because a framework would put more third-party code next to the keys. The
- * vault needs few of a framework's features: it has one body format, one error format and no shared
- * middleware.
+ * Uses plain `node:http`, because a framework would put more third-party code next to the keys.
  */
 export async function serveTls(
   app: RequestListener,
@@ -73,7 +70,7 @@ export async function serveTls(
   const { most, handshakeRate } = address.limits;
   if (most > 0) limitConnections(server, most, log, logRefused);
   limitHandshakeRate(server, handshakeRate, log);
-  const waiting = limitAtOnce(server, ({ remoteAddress: address }) =>
+  const waiting = limitWaitingRequests(server, ({ remoteAddress: address }) =>
     log.warn({ event: "connection_dropped", code: "too_many_at_once", address }),
   );
   answerMalformed(server, waiting);
@@ -90,11 +87,12 @@ export async function serveTls(
   return listen(server, address);
 }
 
-/** For each connection, the number of requests without a response, and the latest of these requests. */
 type Waiting = Pick<WeakMap<Socket, { count: number; last: IncomingMessage }>, "get">;
 
-/** Closes a connection that has more than {@link MOST_AT_ONCE} requests without a response. */
-function limitAtOnce(server: Server | PlainServer, onExceeded: (socket: Socket) => void = () => {}): Waiting {
+function limitWaitingRequests(
+  server: Server | PlainServer,
+  onExceeded: (socket: Socket) => void = () => {},
+): Waiting {
   const waiting = new WeakMap<Socket, { count: number; last: IncomingMessage }>();
   server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
@@ -113,9 +111,9 @@ function limitAtOnce(server: Server | PlainServer, onExceeded: (socket: Socket) 
 }
 
 /**
- * Responds to bytes that are not HTTP, or that arrive too late, like any malformed call, and closes the
- * connection. If another call on the connection still waits for its response, only closes the connection.
- * Otherwise the client would take this response for the response to that call.
+ * Responds to bytes that are not HTTP, or that arrive too late, as to any malformed call, and closes the
+ * connection. If another call on the connection still waits for its response, sends nothing, because the
+ * client would take it for the response to that call.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {
   const refuse = (socket: Socket): void => {
@@ -151,7 +149,7 @@ export async function serveHealth(
       }
     }),
   );
-  limitAtOnce(server);
+  limitWaitingRequests(server);
   keepNewest(server, HEALTH_CONNECTIONS);
   return listen(server, address);
 }
@@ -166,10 +164,7 @@ function unlessEnded(listener: RequestListener): RequestListener {
   };
 }
 
-/**
- * Limits a server to `most` connections and closes the oldest one beyond that. Probes are short, so a new
- * probe always gets a connection.
- */
+/** Closes the oldest connection beyond `most`. Probes are short, so a new probe always gets a connection. */
 function keepNewest(server: PlainServer, most: number): void {
   const open = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
@@ -207,8 +202,8 @@ async function listen(server: Server | PlainServer, { host, port }: Address): Pr
 }
 
 /**
- * Closes the server. Keep-alive connections get `connection: close` with their next response. Idle
- * connections are closed repeatedly until none remain.
+ * Keep-alive connections get `connection: close` with their next response. Closes idle connections repeatedly
+ * until none remain.
  */
 async function stop(server: Server | PlainServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

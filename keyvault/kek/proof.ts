@@ -13,9 +13,9 @@ import type { Token } from "../token/client.ts";
 export type Unproven = { needed: string[]; unopened: string[] };
 
 /**
- * The proof that no stored data key needs a version of the key-encryption key. The proof ignores which
- * version the database names. Instead, the token's process opens every data key under a version that remains.
- * A proven data key stays proven, because a wrapped key opens under one version only.
+ * The proof that no stored data key needs a version of the key-encryption key. The proof ignores the version
+ * that the database names. Instead, the token's process opens every data key under a version that remains. A
+ * proven data key stays proven, because a wrapped key opens under one version only.
  */
 export type RetirementProof = {
   /** Adds all data keys that `read` returns to the proof. `onProgress` receives the number checked so far. */
@@ -24,20 +24,16 @@ export type RetirementProof = {
    * Returns the data keys from `read` that are not proven yet, or `undefined` if there are more than `most`.
    */
   rest(read: ReadDataKeys, most: number): Promise<WrappedDataKey[] | undefined>;
-  /** Adds these data keys to the proof. */
   prove(rows: readonly WrappedDataKey[]): Promise<Unproven>;
 };
 
-/**
- * Number of data keys in one message to the token. A message takes a few milliseconds, during which other
- * calls wait.
- */
+/** Data keys in one message to the token. Other calls wait for it for a few milliseconds. */
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
 /**
- * Maximum length of a version name. A longer string cannot be a version. If it were sent, the whole message
- * with the other rows would fail.
+ * Maximum length of a version name. If a longer one were sent, the whole message with the other rows would
+ * fail.
  */
 const MAX_KEK_LENGTH = 32;
 
@@ -98,10 +94,7 @@ async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonl
   }
 }
 
-/**
- * Returns a fingerprint of the tenant and the wrapped data key. It does not include the version that the
- * database names, because that proves nothing.
- */
+/** Omits the version that the database names, because that proves nothing. */
 function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
   const name = Buffer.from(`${tenant.length}:${tenant}`);
   const digest = hash("sha256", Buffer.concat([name, wrapped_data_key]), "buffer");
@@ -114,10 +107,7 @@ function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
  */
 export type ReadDataKeys = (after: string | undefined, limit: number) => Promise<readonly WrappedDataKey[]>;
 
-/**
- * SQL condition for rows with a data key. It checks the data key and not the tenant's state, which could have
- * been altered in the database.
- */
+/** SQL condition for rows with a data key. It ignores the tenant's state, which could have been altered. */
 const STORED = "octet_length(wrapped_data_key) > 0";
 
 /** Returns a reader of data keys for use in a transaction of the journal. */

@@ -18,16 +18,14 @@ import {
 } from "./proof.ts";
 
 /**
- * Permanently destroys an older version of the key-encryption key in the token. Anything still wrapped under
- * it never opens again, including data keys in old backups. Refuses with `policy_violation` for the newest
- * version, for a version that the token lacks, and for a version that a stored data key needs. The database
- * is not trusted to name the version of a data key. Therefore the token opens every data key under a version
- * that remains, while other calls continue. Data keys that are added or changed meanwhile are opened in the
- * transaction that destroys the version.
- *
- * The start is recorded before any data key is opened, and the result after the token has destroyed the
- * version. If the vault stops in between, the next attempt starts from the beginning or finds that the
- * version no longer exists.
+ * Permanently destroys an older version of the key-encryption key in the token. Data that this version wraps
+ * never opens again, including data keys in old backups. Refuses with `policy_violation` for the newest
+ * version, for a version that the token lacks, and for a version that a stored data key needs. Does not trust
+ * the version that the database names for a data key: the token opens every data key under a version that
+ * remains, while other calls continue. Data keys that are added or changed meanwhile are opened in the
+ * transaction that destroys the version. Records the start before any data key is opened, and the result
+ * after the version is destroyed. If the vault stops in between, the next attempt starts from the beginning
+ * or finds that the version no longer exists.
  */
 export type RetireKek = (caller: Caller, kek: string) => Promise<Retired | Refusal>;
 
@@ -46,8 +44,8 @@ type Retired = { retired: string; keks: string[] };
 type Ending = Retired | Refusal | VaultError;
 
 /**
- * Maximum number of data keys to open in the transaction that destroys the version, because signing waits for
- * that transaction. If more data keys were added, the proof continues outside the journal.
+ * Maximum number of data keys to open in the transaction that destroys the version. Signing waits for that
+ * transaction. If there are more new data keys, the proof continues outside the journal.
  */
 const PROVEN_IN_TRANSACTION = 250;
 const ROUNDS = 20;
@@ -90,8 +88,8 @@ export function createKekRetirement(parts: {
   }
 
   /**
-   * Destroys the version in a transaction of the journal unless a data key still needs it. Returns
-   * `undefined` if too many data keys are not proven yet.
+   * Destroys the version unless a data key still needs it. Returns `undefined` if too many data keys are not
+   * proven yet.
    */
   async function finish(client: pg.Client, kek: string, proof: RetirementProof): Promise<Ending | undefined> {
     const refused = await refusal(client, kek);
@@ -175,7 +173,6 @@ function outcomeOf(ending: Ending): AuditEntry["outcome"] {
   return "refused" in ending ? ending.refused : "granted";
 }
 
-/** Returns a reader that behaves like `read` and adds the tenants of its data keys to `found`. */
 function collectingTenants(read: ReadDataKeys, found: Set<string>): ReadDataKeys {
   return async (after, limit) => {
     const rows = await read(after, limit);

@@ -22,14 +22,11 @@ export type RewrapProgress = {
 };
 
 /**
- * Wraps the tenants' data keys again under the newest key-encryption key while other calls continue. Each
- * batch is stored with its audit record in one transaction. The next run therefore continues an interrupted
- * run and repeats nothing.
+ * Wraps the tenants' data keys again under the newest key-encryption key while other calls continue. Stores
+ * each batch with its audit record in one transaction, so the next run continues an interrupted one.
  */
 export type Rewrapping = {
-  /**
-   * Starts a run and returns its progress. If a run is already in progress, returns the progress of that run.
-   */
+  /** Starts a run, unless one is in progress, and returns the progress. */
   start(caller: Caller): Promise<RewrapProgress>;
   progress(): Promise<RewrapProgress>;
   /** Stops after the current batch. */

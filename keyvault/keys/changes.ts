@@ -2,7 +2,6 @@ import { LRUCache } from "lru-cache";
 
 /** Counts changes of keys, to decide whether data read earlier is still current. */
 export type Changes = {
-  /** Returns the number of changes so far. */
   count(): number;
   /** Counts a change of one key, or of all keys if `keyId` is omitted. */
   note(keyId?: string): void;

@@ -30,10 +30,10 @@ import { attestationSignBytes, verifyAttestation } from "./store.ts";
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
 
 /**
- * Creates a key, only once for each `requestKey`. Repeating the same request returns the same key. A
- * different request with the same `requestKey` is refused with `idempotency_conflict`. Rejects with
- * `VaultError key_damaged` if the existing key was altered. Key, tenant's data key and audit record are
- * stored in one transaction.
+ * Creates a key, only once for each `requestKey`. The same request again returns the same key. A different
+ * request with the same `requestKey` is refused with `idempotency_conflict`. Rejects with `VaultError
+ * key_damaged` if the existing key was altered. One transaction stores key, tenant's data key and audit
+ * record.
  */
 export type CreateKey = (
   caller: Caller,
@@ -43,7 +43,7 @@ export type CreateKey = (
 
 /**
  * Dependencies of key creation. `service` returns the key that attests every new key. It is undefined only
- * while the service key itself is created. The service key attests itself.
+ * while the service key is created, which attests itself.
  */
 export type CreateKeyParts = {
   database: Database;
@@ -61,7 +61,7 @@ export type CreateKeyParts = {
 
 type Stored = "stored" | "raced" | "damaged" | Refusal;
 
-/** A stored key, and whether its row is unchanged since the vault last wrote it. */
+/** `intact` means that the row is unchanged since the vault last wrote it. */
 type Made = { row: KeyRow; intact: boolean };
 
 type Prepared = { key: KeptKey; attestation: Attestation; createdAt: Date };
@@ -134,8 +134,7 @@ export function createKeyCreation({
     }
 
     /**
-     * Reads the key that was created earlier under `requestKey`, and whether its row is unchanged since the
-     * vault last wrote it. If the key changed during the read, reads it again.
+     * Reads the key that was created earlier under `requestKey`, again if the key changed during the read.
      */
     async function readMade(): Promise<Made | undefined> {
       for (;;) {
@@ -178,7 +177,6 @@ export function createKeyCreation({
   };
 }
 
-/** Everything that determines a new key's row and record. */
 type NewKey = {
   about: Omit<AuditEntry, "outcome" | "keyId" | "digest">;
   prepared: Prepared;

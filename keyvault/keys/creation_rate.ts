@@ -8,8 +8,8 @@ import type { Rate, Rates } from "../rates.ts";
 import type { CreateKey } from "./create.ts";
 
 /**
- * Dependencies of the limit. `rates` must not be shared with signing. Otherwise a caller could invent
- * tenants, whose buckets would evict the signing buckets from memory.
+ * Dependencies of the limit. `rates` must not be shared with signing: callers can invent tenants, whose
+ * buckets would evict the signing buckets from memory.
  */
 export type CreationRateParts = {
   createKey: CreateKey;
@@ -27,11 +27,11 @@ export type CreationRateParts = {
 const DAY_SECONDS = 86_400;
 
 /**
- * Adds limits to key creation. If a caller creates keys for a tenant too often, refuses with `rate_limited`
- * and records the refusal. Requests for an existing key are not counted. A caller can name any tenant, so
- * each caller has its own bucket for each tenant. A caller with another certificate cannot use up that
- * bucket, and no signature waits for it. A second limit per day applies to all keys of one caller, invented
- * tenants included. Its count starts with the process.
+ * Limits key creation. If a caller creates keys for a tenant too often, refuses with `rate_limited` and
+ * records the refusal. Requests for an existing key do not count. Each caller has its own bucket for each
+ * tenant, because a caller can name any tenant. So a caller cannot use up another caller's bucket, and no
+ * signature waits for it. A second limit per day applies to all keys of one caller. Its count starts with the
+ * process.
  */
 export function limitKeyCreation({
   createKey,

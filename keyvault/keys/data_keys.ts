@@ -19,8 +19,8 @@ export function boxOf({ tenant, kek, wrapped_data_key }: WrappedDataKey) {
 }
 
 /**
- * Provides unwrapped data keys of tenants. Caches at most 512 of them, each for at most a minute, and
- * overwrites them when they leave the cache.
+ * Unwrapped data keys of tenants. Caches at most 512 of them, each for at most a minute. Overwrites them when
+ * they leave the cache.
  */
 export type DataKeys = {
   /** Creates a wrapped data key for a tenant. Does not store it. */
@@ -31,10 +31,7 @@ export type DataKeys = {
    * `token_unavailable`.
    */
   use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;
-  /**
-   * Overwrites and empties the cache. A key that is being unwrapped at this moment is used once and not
-   * cached.
-   */
+  /** Overwrites and empties the cache. A key that is being unwrapped now is used once and not cached. */
   clear(): void;
 };
 

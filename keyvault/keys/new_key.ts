@@ -65,10 +65,10 @@ export function refuseEnding(): Refusal {
 }
 
 /**
- * Ensures that the new key's tenant is stored with the data key that wraps the new key. Returns `raced` if
- * the stored tenant has another data key, or if `keks` no longer contains the key-encryption key that wrapped
- * this one. Returns `damaged` if the tenant's row was altered, and a refusal if the tenant is being
- * destroyed. Returns `undefined` on success.
+ * Ensures that the new key's tenant is stored with the data key that wraps the new key, and then returns
+ * `undefined`. Returns `raced` if the stored tenant has another data key, or if `keks` no longer contains the
+ * key-encryption key of this data key. Returns `damaged` if the tenant's row was altered, and a refusal if
+ * the tenant is being destroyed.
  */
 export async function placeTenant(
   client: pg.Client,
@@ -96,12 +96,11 @@ export async function placeTenant(
 }
 
 /**
- * Refuses a root key that exceeds the ceiling of its tenant. The tenant's existing root keys, including
- * disabled ones, define that ceiling. A further root key must stay within the ceiling of at least one of
- * them. Otherwise a caller could widen a tenant's rights by creating another root key. `known` contains the
- * ids of these root keys from the audit, because the rows are not trusted. Returns `damaged` if one of the
- * rows is missing or altered, because then no trusted data limits the tenant. Call it in the transaction that
- * stores the key.
+ * Refuses a root key that exceeds the ceilings of all the tenant's existing root keys, including disabled
+ * ones. Otherwise a caller could widen a tenant's rights with another root key. `known` contains the ids of
+ * these root keys from the audit, because the rows are not trusted. Returns `damaged` if one of the rows is
+ * missing or altered, because then no trusted data limits the tenant. Call it in the transaction that stores
+ * the key.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,

@@ -14,15 +14,15 @@ const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
 
 /**
- * A key as the operations use it. It contains only the fields that signing needs, because many keys are
- * cached. `ceiling` limits every delegation that the key issues or receives. Null means no limit.
+ * A key with only the fields that signing needs, because many keys are cached. `ceiling` limits every
+ * delegation that the key issues or receives. Null means no limit.
  */
 export type Key = KeptKey & {
   label: string;
   state: KeyRow["state"];
   ceiling: readonly string[] | null;
   /**
-   * State of the tenant. The keys of a tenant that is being destroyed sign nothing, whatever their own states
+   * State of the tenant. If the tenant is being destroyed, its keys sign nothing, whatever their own states
    * are.
    */
   tenantState: TenantRow["state"];
@@ -31,7 +31,6 @@ export type Key = KeptKey & {
 /** The row of a key together with the row of its tenant. */
 export type JoinedKeyRow = { key: KeyRow; tenant: TenantRow };
 
-/** A row and the result of its check. */
 type CheckedRow = { row: JoinedKeyRow; intact: boolean };
 
 /** Keys that are read for one decision. */
@@ -47,9 +46,9 @@ export type Reading = Pick<KeyStore, "find"> & {
 export type KeyStore = {
   /**
    * Returns the key after checking its attestation and state, or `undefined` if the key does not exist. If
-   * `tenant` is set, returns `undefined` for another tenant's key. The response time is the same as for a
-   * missing key. Rejects with `VaultError key_damaged` if the service key did not attest the row or its state
-   * is not the last one the vault wrote. Rejects with `unavailable` if the database does not answer.
+   * `tenant` is set, returns `undefined` for another tenant's key, after the same time as for a missing key.
+   * Rejects with `VaultError key_damaged` if the service key did not attest the row or its state is not the
+   * last one that the vault wrote. Rejects with `unavailable` if the database does not answer.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
   /** Returns the key's current row. Behaves like {@link KeyStore.find} otherwise. */

@@ -18,7 +18,7 @@ export type KeyView = {
   purpose: Purpose;
   label: string;
   state: KeyRow["state"];
-  /** State of the tenant. A key signs only while both the key and its tenant are active. */
+  /** State of the tenant. A key signs only while the key and its tenant are active. */
   tenant_state: TenantRow["state"];
   ceiling: readonly string[] | null;
   public_key: HybridPublicKey;
@@ -30,7 +30,6 @@ export type KeyView = {
   created_at: string;
 };
 
-/** Returns the public parts of a key. */
 function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
   return {
     key_id: key.key_id,
@@ -48,10 +47,7 @@ function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
   };
 }
 
-/**
- * Returns the public parts of a key. If `tenant` is set, another tenant's key is treated as if it did not
- * exist.
- */
+/** Returns the public parts of a key. If `tenant` is set, treats another tenant's key as missing. */
 export type GetKey = (keyId: string, tenant: string | undefined) => Promise<KeyView | Refusal>;
 
 /** Creates the operation that reads keys from a store. */

@@ -25,10 +25,7 @@ const wiper = createCipheriv("aes-256-ctr", randomBytes(32), randomBytes(16));
  */
 export const SEEDS_VERSION = 1;
 
-/**
- * Identity to which wrapped seeds are bound. The seeds do not open for another key, tenant, purpose or public
- * key.
- */
+/** Identity of a key. Wrapped seeds do not open for another key, tenant, purpose or public key. */
 export type KeyIdentity = {
   keyId: string;
   tenant: string;
@@ -37,7 +34,7 @@ export type KeyIdentity = {
   version: number;
 };
 
-/** Bytes of a tenant's wrapped data key: nonce (12), key (32) and tag (16). */
+/** Nonce (12), key (32) and tag (16). */
 const WRAPPED_DATA_KEY_BYTES = 60;
 const MAX_TENANT_LENGTH = 128;
 
@@ -47,8 +44,8 @@ export function dataKeyContext(tenant: string): Uint8Array {
 }
 
 /**
- * Returns whether a row's data key may be sent to the token together with others. If a data key had a wrong
- * length, the whole message would fail. The caller must check the version that the row names.
+ * Returns whether a row's data key may be sent to the token together with others. With a wrong length, the
+ * whole message would fail. The caller must check the version that the row names.
  */
 export function isDataKeyRow({
   tenant,

@@ -10,7 +10,7 @@ import type { KeyStore } from "../keys/store.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 
 /**
- * Gives codes to rows that were written by a version without codes, after a second admin makes the same
+ * Gives codes to rows that an earlier version stored without them, after a second admin makes the same
  * request. `rows` is the SHA-256 of the states of all these rows. The second admin therefore approves exactly
  * the rows of the first request. If a row is altered in between, the second request starts a new wish. Adopts
  * only keys and tenants that never had a code according to the audit. Each audit record names the rows that
@@ -18,10 +18,7 @@ import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
  */
 export type AdoptStates = (caller: Caller) => Promise<AdoptionAnswer | Refusal>;
 
-/**
- * Number of keys and tenants that were adopted, or that will be adopted when another admin makes the same
- * request.
- */
+/** Number of keys and tenants that were adopted, or that wait for another admin to make the same request. */
 export type AdoptionAnswer = {
   adopted: boolean;
   keys: number;
@@ -64,8 +61,8 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
   }
 
   /**
-   * Records the wish or the refusal. Does not record an approval here, because the records of an approved
-   * adoption are written together with its rows.
+   * Does not record an approval, because the records of an approved adoption are written together with its
+   * rows.
    */
   async function decide(client: pg.Client, caller: Caller): Promise<Change<Asked | Refusal>> {
     const found = await readRows(client);

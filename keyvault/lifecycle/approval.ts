@@ -8,13 +8,9 @@ import type { AcceptsCertificate } from "../tls/trust.ts";
 /** How long one admin's request waits for a second admin. */
 const APPROVAL_HOURS = 24;
 
-/** An admin's request. A second admin approves it by requesting exactly the same. */
 type Asked = Pick<Pending, "action" | "days" | "rows">;
 
-/**
- * Inputs of the two-admin rule. `accepts` returns whether a certificate, base64 of its DER, is accepted at
- * `now`.
- */
+/** Inputs of the two-admin rule. `accepts` checks the certificate, base64 of its DER, at `now`. */
 export type Judging = { now: Date; accepts: AcceptsCertificate };
 
 /** Dependencies of {@link judging}. */

@@ -111,10 +111,7 @@ export function createTenantDestruction(parts: TenantChangeParts & JudgingParts)
   };
 }
 
-/**
- * Cancels the destruction of a tenant before its date. The tenant's keys then work as before. One admin
- * suffices.
- */
+/** Cancels the destruction of a tenant before its date. Its keys then work as before. One admin suffices. */
 export type CancelTenantDestruction = (caller: Caller, tenant: string) => Promise<TenantAnswer | Refusal>;
 
 /** Creates the operation that cancels the destruction of a tenant. */

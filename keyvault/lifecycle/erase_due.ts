@@ -5,10 +5,7 @@ import { isRefusal, reasonOf, refuse, VaultError } from "../errors.ts";
 import { changeKey, changeTenant, type TenantChangeParts } from "../keys/change.ts";
 import type { Logger } from "../log.ts";
 
-/**
- * Erases the seeds and data keys whose erasure date has passed, and writes a record for each. Returns the
- * numbers of keys and tenants. Safe to repeat at any time.
- */
+/** Erases the seeds and data keys whose erasure date has passed, with a record for each. Safe to repeat. */
 type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
 const LOCAL: Caller = { role: "local", name: "waiting-period" };
@@ -55,7 +52,7 @@ export function createErasing(parts: TenantChangeParts & { clock: Clock; databas
   };
 }
 
-/** Calls `erase` for the names, page by page and in order. Returns how many were erased. */
+/** Returns how many of the names were erased. */
 async function eraseAll(
   pageAfter: (name: string) => Promise<string[]>,
   erase: (name: string) => Promise<boolean>,
@@ -83,8 +80,7 @@ async function unlessDamaged(erase: () => Promise<boolean>): Promise<boolean> {
 const INTERVAL_MS = 600_000;
 
 /**
- * Erases due seeds and data keys now, and then every ten minutes until `stop`. Logs a failure and tries again
- * the next time.
+ * Erases due seeds and data keys now, and then every ten minutes until `stop`. Logs a failure and continues.
  */
 export function keepErasing(erase: EraseDue, log: Logger): { stop(): Promise<void> } {
   let running = run();

@@ -29,9 +29,8 @@ export type Sealing = {
   offer(): { offer: string } | Refusal;
   /**
    * Opens the token with an encrypted PIN, then the vault. Refuses with `wrong_pin`, `stale_offer` or
-   * `rate_limited`. After a failure, the caller must wait. The wait is 1 s, doubles after each further
-   * failure, and is at most 60 s. If the vault cannot be opened, or cannot record who unsealed it, the vault
-   * is sealed again.
+   * `rate_limited`. After a failure, the caller must wait 1 s, after each further failure twice as long, and
+   * at most 60 s. If the vault cannot be opened, or cannot record who unsealed it, seals the vault again.
    */
   unseal(caller: Caller, pin: EncryptedPin): Promise<{ sealed: false } | Refusal>;
 };

@@ -12,7 +12,7 @@ export type SignedChallenge = {
   challenge_sig: HybridSignature;
 };
 
-/** Signs a challenge and its binding with an agent's key. */
+/** Signs a challenge and its binding to a request with an agent's key. */
 export type SignChallenge = (
   caller: Caller,
   keyId: string,

@@ -40,7 +40,6 @@ export type SignDelegation = (
   request: { tenant: string; certificate: DelegationRequest; approval: Approval },
 ) => Promise<DelegationCert | Refusal>;
 
-/** Inputs of the rules for a delegation. */
 type DelegationInput = {
   policy: DelegationPolicy;
   fields: DelegationFields;

@@ -31,11 +31,11 @@ export type ListRequest = {
 
 /**
  * Signs the list of all certificates that an account has revoked, or refuses. `updated_at` must be within 60
- * s of the vault's clock and later than that of the last list. A list only grows: it must contain every
- * certificate of the last list that has not expired. The latest expiry time ever given for a certificate
- * counts. A caller therefore cannot undo a revocation. The last list may be signed again while its time is
- * still allowed, because the response to the first request may have been lost. Rejects with `VaultError
- * key_damaged` if the stored last list was altered.
+ * s of the vault's clock and later than that of the last list. A list must contain every certificate of the
+ * last list that has not expired, by the latest expiry time ever given for it. So a caller cannot undo a
+ * revocation. The last list may be signed again while its time is still allowed, because the response to the
+ * first request may have been lost. Rejects with `VaultError key_damaged` if the stored last list was
+ * altered.
  */
 export type SignRevocationList = (
   caller: Caller,
@@ -49,9 +49,9 @@ export type ListSigningParts = SigningParts & { database: Database };
 const NOTHING: Listed = { certificates: [], expiresAt: [] };
 
 /**
- * Creates the operation that signs revocation lists. Each list is compared with the last list and stored
- * before its transaction in the journal, so that a long list delays no other call. The transaction only
- * checks that no newer list was signed meanwhile.
+ * Creates the operation that signs revocation lists. A list is compared with the last list and stored before
+ * its transaction in the journal, so that a long list delays no other call. The transaction only checks that
+ * no newer list was signed meanwhile.
  */
 export function createListSigning(parts: ListSigningParts): SignRevocationList {
   const { journal, database, register } = parts;
@@ -97,9 +97,7 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
   };
 }
 
-/**
- * Refuses a time that is not later than the last list's time, unless the list is identical to the last one.
- */
+/** Accepts the last list's time if the list is identical to the last one. */
 function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer): Refusal | undefined {
   if (last === undefined || updatedAt > last.updatedAt) return undefined;
   if (updatedAt === last.updatedAt && digest.equals(last.digest)) return undefined;
@@ -141,8 +139,8 @@ export function follow(last: Listed, { certificates, expiresAt }: Listed, now: n
 }
 
 /**
- * Returns the same result as {@link follow}, but much faster, if the new list only adds certificates to the
- * last list and keeps its order. Returns `undefined` for any other list.
+ * Like {@link follow}, but much faster. Returns `undefined` unless the new list only adds certificates to the
+ * last list and keeps its order.
  */
 function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undefined {
   let found = 0;
@@ -154,7 +152,6 @@ function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undef
   return found === last.certificates.length ? { certificates, expiresAt: ends } : undefined;
 }
 
-/** Converts a list to its stored form. */
 function keep({ certificates, expiresAt }: Listed): Kept {
   const text = JSON.stringify({ certificates, expires_at: expiresAt });
   return { text, digest: digestOf(text) };
@@ -178,7 +175,6 @@ async function listedBy(database: Database, keyId: string, last: LastList | unde
   return { certificates, expiresAt };
 }
 
-/** Stores a list next to the key's other lists. {@link dropOthers} deletes the others later. */
 async function writeListed(database: Database, keyId: string, { text, digest }: Kept): Promise<void> {
   const row = { key_id: keyId, digest, listed: text };
   await available(() =>
@@ -186,10 +182,7 @@ async function writeListed(database: Database, keyId: string, { text, digest }: 
   );
 }
 
-/**
- * Deletes every list of a key except the one with this digest. This also deletes lists that were stored but
- * never signed.
- */
+/** Also deletes lists that were stored but never signed. */
 async function dropOthers(client: pg.Client, keyId: string, digest: string): Promise<void> {
   await client.query("delete from listed_certificates where key_id = $1 and digest <> $2", [keyId, digest]);
 }

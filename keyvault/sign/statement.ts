@@ -11,13 +11,10 @@ import type { Custody } from "../keys/custody.ts";
 import type { Key, KeyStore, Reading } from "../keys/store.ts";
 import type { Rates } from "../rates.ts";
 
-/**
- * Maximum difference in seconds between a time in a statement and the vault's clock, in both directions,
- * inclusive.
- */
+/** Maximum seconds between a time in a statement and the vault's clock, in either direction, inclusive. */
 export const CLOCK_TOLERANCE_SECONDS = 60;
 
-/** Refuses a time in a statement that is too far from `now`. Both are in Unix seconds. */
+/** Refuses a time in a statement that is too far from `now`. `time` and `now` are in Unix seconds. */
 export function clockRefusal(field: string, time: number, now: number): Refusal | undefined {
   if (Math.abs(now - time) <= CLOCK_TOLERANCE_SECONDS) return undefined;
   return refuse(
@@ -108,8 +105,8 @@ export async function signStatement(
 /**
  * Refuses with `key_not_found` if the tenant does not have the key, and with `rate_limited` if the key, or
  * all keys of the tenant together, exceed the signing rate. Otherwise counts the attempt. A call with a key
- * that does not belong to the tenant counts against the caller. Nobody can therefore use up the rate of a
- * tenant or a key by naming it.
+ * that does not belong to the tenant counts against the caller. So nobody can use up the rate of a tenant or
+ * a key by naming it.
  */
 export async function admit(
   { store, rates, signingRates: { perKey, perTenant } }: SigningParts,

@@ -4,8 +4,7 @@ import * as x509 from "@peculiar/x509";
 import type { RemoteRole } from "../audit/record.ts";
 
 /**
- * A certificate and its private key, both PEM. Each ends with a newline, so that the PEM texts can be
- * concatenated.
+ * A certificate and its private key, both PEM. Each ends with a newline, so the texts can be concatenated.
  */
 export type Identity = { certificate: string; privateKey: string };
 

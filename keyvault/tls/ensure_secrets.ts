@@ -32,9 +32,8 @@ type Authority = Identity & { pem: string; all: readonly X509Certificate[] };
  * Ensures that the authority exists, and that each certificate exists, comes from that authority, contains
  * its names, and remains valid for long enough. Writes the authority's Secret (`ca.pem`, `ca.key`) once.
  * Rewrites the others (`tls.crt`, `tls.key`, `ca.crt`) when they must be renewed. Safe to repeat and to run
- * from several processes.
- *
- * Throws `UserError` for a Secret with other content, and does not change that Secret.
+ * from several processes. Throws `UserError` for a Secret with other content, and does not change that
+ * Secret.
  */
 export async function ensureCertificates(
   secrets: Pick<Secrets, "read" | "apply">,
@@ -96,7 +95,7 @@ async function ensureEnd(
   return { secret, done: present === undefined ? "made" : "renewed", not_after: endOf(certificate) };
 }
 
-/** Returns the certificate in a Secret. Throws `UserError` unless one of the authorities issued it. */
+/** Throws `UserError` unless one of the authorities issued the certificate in the Secret. */
 function requireOwn(name: string, files: SecretFiles, { all }: Authority): X509Certificate {
   const [certificate] = readCertificates(
     `tls.crt of the Secret ${name}`,

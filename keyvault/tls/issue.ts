@@ -13,7 +13,7 @@ import {
   type Validity,
 } from "./authority.ts";
 import { ENDS, hasCertificate, readAuthority, requireTls } from "./inventory.ts";
-import { normaliseSerial, readRevoked } from "./material.ts";
+import { normalizeSerial, readRevoked } from "./material.ts";
 
 /** Days for which an authority is valid. */
 export const AUTHORITY_DAYS = 3650;
@@ -72,8 +72,8 @@ async function ensure(
 }
 
 /**
- * Returns a validity period that begins five minutes before `now` and ends `days` after `now`. The five
- * minutes are for clocks that are behind.
+ * Returns a validity period from five minutes before `now`, for clocks that are behind, to `days` after
+ * `now`.
  */
 export function validity(now: Date, days: number): Validity {
   return { notBefore: new Date(now.getTime() - CLOCK_SKEW_MS), notAfter: daysAfter(now, days) };
@@ -105,7 +105,7 @@ export async function issueFiles(
   const certificate = new X509Certificate(identity.certificate);
   return {
     ...files,
-    serial: normaliseSerial(certificate.serialNumber),
+    serial: normalizeSerial(certificate.serialNumber),
     not_after: new Date(certificate.validTo).toISOString(),
   };
 }
@@ -121,7 +121,7 @@ export async function revokeCertificate(
   now: Date,
 ): Promise<string> {
   const certificate = await readCertificate(certificateFile);
-  const serial = normaliseSerial(certificate.serialNumber);
+  const serial = normalizeSerial(certificate.serialNumber);
   const known = await readList(revokedFile);
   if (!known.split("\n").some((line) => line.startsWith(`${serial} `))) {
     const subject = certificate.subject.replaceAll(/[\r\n]+/g, " ");

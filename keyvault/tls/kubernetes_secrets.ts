@@ -33,11 +33,9 @@ const TIMEOUT_MS = 10_000;
 /**
  * Opens the Secrets of this program's namespace with the pod's service account. `account` is the folder with
  * the account's `token`, `ca.crt` and `namespace`. The account needs the rights to get, create and patch the
- * Secrets that are read or written, and no other rights. Each Secret is written with a patch request under
- * its own name.
- *
- * Throws `UserError` if the folder does not contain a service account. Calls throw `UserError` if the API
- * server refuses or does not answer.
+ * Secrets, because each Secret is written with a patch request under its own name. Throws `UserError` if the
+ * folder does not contain a service account. Calls throw `UserError` if the API server refuses or does not
+ * answer.
  */
 export async function openSecrets(url: string, account: string): Promise<Secrets> {
   const read = (name: string): Promise<string> =>

@@ -5,7 +5,6 @@ import { UserError } from "../errors.ts";
 
 /**
  * Contents of the TLS files: PEM bytes of the vault's server, parsed authorities, and revoked serial numbers.
- * These contents decide which clients may connect.
  */
 export type TlsMaterial = {
   ca: Buffer;
@@ -60,10 +59,8 @@ export function writeCertificates(certificates: readonly X509Certificate[]): Buf
   return Buffer.from(certificates.map((certificate) => certificate.toString()).join(""));
 }
 
-/**
- * Returns a serial number in the format of the revocation list: lower-case hexadecimal without leading zeros.
- */
-export function normaliseSerial(serial: string): string {
+/** Returns a serial number as in the revocation list: lower-case hexadecimal without leading zeros. */
+export function normalizeSerial(serial: string): string {
   return serial
     .replaceAll(":", "")
     .toLowerCase()
@@ -75,7 +72,7 @@ export function normaliseSerial(serial: string): string {
  * Does not check its dates and role.
  */
 export function isTrusted({ authorities, revoked }: TlsMaterial, certificate: X509Certificate): boolean {
-  if (revoked.has(normaliseSerial(certificate.serialNumber))) return false;
+  if (revoked.has(normalizeSerial(certificate.serialNumber))) return false;
   return authorities.some((ca) => certificate.checkIssued(ca) && certificate.verify(ca.publicKey));
 }
 
@@ -87,13 +84,13 @@ async function readPem(file: string): Promise<Buffer> {
   }
 }
 
-/** The error if the revocation list of a running vault was removed. */
+/** The revocation list of a running vault was removed. */
 export class ListGone extends UserError {}
 
 /**
  * Reads the serial numbers of a revocation list. Returns none if the file does not exist and `former` is
- * empty. Throws a `UserError` that names the first line that is not a serial number. Throws `ListGone` if the
- * file was removed.
+ * empty. Throws `ListGone` if the file was removed, and a `UserError` that names the first line that is not a
+ * serial number.
  */
 export async function readRevoked(
   file: string,
@@ -110,7 +107,7 @@ export async function readRevoked(
     const line = text.trim();
     if (line === "" || line.startsWith("#")) return [];
     const [, serial] = SERIAL_LINE.exec(line.toLowerCase().replaceAll(":", "")) ?? [];
-    if (serial !== undefined) return [normaliseSerial(serial)];
+    if (serial !== undefined) return [normalizeSerial(serial)];
     throw new UserError(
       `${file}: line ${index + 1} is not a hexadecimal serial number; no revocation is read until it is corrected`,
     );

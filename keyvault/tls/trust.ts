@@ -5,16 +5,13 @@ import type { Logger } from "../log.ts";
 import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
 
 /**
- * The current contents of the TLS files. The vault reloads them while it runs, so the files can be replaced
+ * The current contents of the TLS files. The vault reloads them while it runs, so files can be replaced
  * without a restart.
  */
 export type Trust = {
   material(): TlsMaterial;
-  /** Returns a number that increases with each reload. */
   generation(): number;
-  /** Returns whether the vault would accept a certificate now. */
   accepts(certificate: X509Certificate): boolean;
-  /** Calls `apply` with the new contents after each reload that changed them. */
   onChange(apply: (material: TlsMaterial) => void): void;
   /**
    * Reloads the files now, after reloads in progress. If files are damaged, missing or do not belong
@@ -45,13 +42,13 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let listed = { revoked: material.revoked, since: performance.now() };
   let reloads = Promise.resolve();
   /**
-   * Serial numbers that were revoked when the list was found missing. A new list without these serial numbers
-   * does not reinstate them.
+   * Serial numbers that were revoked when the list was found missing. They remain revoked even if a new list
+   * lacks them.
    */
   let missingSerials: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
-  /** Returns the serial numbers to reject, for a list that was just read. */
+  /** A serial number that was removed stays revoked until the list has not changed for {@link QUIET_MS}. */
   function revokedBy(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const now = performance.now();
     if (!isEqual(listed.revoked, revoked)) listed = { revoked, since: now };
@@ -59,7 +56,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   }
 
   /**
-   * Logs why the files are not in use as they are, once per reason. An empty reason means that they are in
+   * Logs once per reason why the files are not in use as they are. An empty reason means that they are in
    * use.
    */
   function logReason(reason: string): void {
@@ -67,7 +64,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     loggedReason = reason;
   }
 
-  /** Returns the serial numbers to reject, including those of a list that was found missing earlier. */
+  /** Adds the serial numbers of a list that was found missing earlier. */
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const missing = missingSerials.difference(revoked).size;
     if (missing === 0) missingSerials = new Set();

@@ -11,7 +11,7 @@ import { certCommand } from "../../keyvault/commands/cert.ts";
 import { createAuthority, issueCertificate } from "../../keyvault/tls/authority.ts";
 import { requireTls } from "../../keyvault/tls/inventory.ts";
 import { installTls, issueFiles, revokeCertificate, validity } from "../../keyvault/tls/issue.ts";
-import { normaliseSerial } from "../../keyvault/tls/material.ts";
+import { normalizeSerial } from "../../keyvault/tls/material.ts";
 import { issueIdentity, startVault, type TestVault } from "./fixture.ts";
 import type { Client } from "./http/caller_support.ts";
 
@@ -36,7 +36,7 @@ const inTls = (file: string) => join(vault.home.config.tlsDir, file);
 const ready = (client: Client) => vault.get("/readyz", client);
 const client = (name: string, role: "api" | "admin" | "auditor" = "api") =>
   issueIdentity(vault.home, { kind: "client", role, name });
-const serialOf = (pem: string) => normaliseSerial(new X509Certificate(pem).serialNumber);
+const serialOf = (pem: string) => normalizeSerial(new X509Certificate(pem).serialNumber);
 const aDay = () => validity(new Date(), 1);
 
 /** Creates a folder for this test only. */
