@@ -86,8 +86,8 @@ export type DelegationPolicy = {
 export type SigningRates = { perKey: Rate; perTenant: Rate };
 
 /**
- * Location of the token, and options of its PKCS#11 module. The vault itself creates a `managed` token, with
- * SoftHSM, and stores it in `dir`.
+ * Location of the token, and options of its PKCS#11 module. A `managed` token is a SoftHSM token that the
+ * vault itself creates.
  */
 export type TokenConfig = {
   module: string;
@@ -123,7 +123,6 @@ export type Config = {
   recoveryKeyFile: string;
   /** File that receives heads of the audit chain in addition to the log. */
   auditHeadsFile: string | undefined;
-  /** Interval at which the audit chain's head is written to the log. */
   auditHeadsLogSeconds: number;
   delegations: DelegationPolicy;
   signingRates: SigningRates;

@@ -1,6 +1,6 @@
 /**
  * All error codes that the vault returns, each with its HTTP status and its default message. Callers may rely
- * on codes and statuses. Messages are for human readers.
+ * on codes and statuses, but not on messages.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a header or the path is malformed, mistyped, missing or too large"],
@@ -44,8 +44,7 @@ export type RefusalCode = Extract<
 >;
 
 /**
- * A refused call. It is a value and not an exception, because the vault works correctly. `message` never
- * contains a secret.
+ * A refused call. It is no exception, because the vault works correctly. `message` never contains a secret.
  */
 export type Refusal = { refused: RefusalCode; message: string; retryAfterSeconds?: number };
 
@@ -89,8 +88,8 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
 }
 
 /**
- * A problem that the user can correct. The command line shows its message, which never contains a secret,
- * without a stack trace.
+ * A problem that the user can correct. The command line shows only its message, which never contains a
+ * secret.
  */
 export class UserError extends Error {
   override readonly name: string = "UserError";

@@ -3,9 +3,8 @@ import { basename, dirname, join } from "node:path";
 
 /**
  * Writes a file completely or not at all, and waits until it is on disk. Only its owner can read it unless
- * `mode` allows more. Removes an existing file at the temporary path. Never writes to that file, because in a
- * shared folder it may belong to another user. Rejects with the file system's error, whose `path` names the
- * file, and then leaves nothing behind.
+ * `mode` allows more. Removes a file at the temporary path and never writes to it, because in a shared folder
+ * it may belong to another user. Rejects with the file system's error, whose `path` names the file.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;
@@ -57,8 +56,7 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
 }
 
 /**
- * Moves the whole folder away before it removes the files, so that a process that still writes to the folder
- * never finds only half of them.
+ * Moves the whole folder away first, so that a process that still writes to it never finds only half of it.
  */
 async function removeAtOnce(leftover: string, path: string): Promise<void> {
   const away = await mkdtemp(`${path}.unfinished-`);

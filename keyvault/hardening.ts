@@ -118,10 +118,7 @@ function coreLimit(): number | undefined {
   }
 }
 
-/**
- * Returns whether other programs of the same user can read this process's memory. If they cannot, the system
- * makes root the owner of `/proc/self/mem`.
- */
+/** Other programs of the same user cannot read this process's memory if root owns `/proc/self/mem`. */
 function isDumpable(): boolean {
   try {
     return process.getuid?.() === 0 || statSync("/proc/self/mem").uid !== 0;

@@ -4,10 +4,7 @@ import { type ErrorCode, VaultError } from "./errors.ts";
 import type { Readiness } from "./status.ts";
 import type { TlsMaterial } from "./tls/material.ts";
 
-/**
- * Outcome of a request for a key: `answered` with a new or an existing key, or refused by the limit of the
- * tenant or by the limit of the caller for all tenants.
- */
+/** Outcome of a request for a key: `answered` with a new or an existing key, or refused by a limit. */
 export type CreationOutcome = "answered" | "tenant_limited" | "caller_limited";
 
 /** Metrics of one vault. Labels are certificate names and fixed kinds, never tenants, keys or addresses. */
@@ -80,10 +77,7 @@ export function showState(
   });
 }
 
-/**
- * Returns the reason why the vault cannot sign, or `undefined` if it can. `unavailable` also means that a
- * part did not answer in time.
- */
+/** Returns the reason why the vault cannot sign. A part that does not answer in time is `unavailable`. */
 async function whyNotReady(readiness: Readiness): Promise<(typeof REASONS)[number] | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<"unavailable">((resolve) => {

@@ -70,10 +70,7 @@ function createProgram(): Command {
   return program;
 }
 
-/**
- * Reports wrong usage like every other failure: in one line on standard error that begins with the program's
- * name and refers to the command's help.
- */
+/** Reports wrong usage in one line on standard error, which refers to the command's help. */
 function complainInOneLine(command: Command, above = ""): void {
   const name = `${above}${command.name()}`;
   command.configureOutput({

@@ -101,8 +101,7 @@ export type Readiness = {
 const FRESH_MS = 1_000;
 
 /**
- * Returns the readiness of the vault. `opened` returns `undefined` while the vault is sealed. `elapsed` is a
- * monotonic clock in milliseconds.
+ * Returns the vault's readiness. `opened` is undefined for a sealed vault. `elapsed` returns milliseconds.
  */
 export function createReadiness(
   opened: () => { token: Token; journal: Journal } | undefined,

@@ -34,8 +34,8 @@ export type Vault = {
   store: KeyStore;
   createKey: CreateKey;
   /**
-   * The vault's own key. `read` checks the key again and rejects with `VaultError key_damaged` if it was
-   * altered since the vault was opened.
+   * The vault's own key. `read` rejects with `VaultError key_damaged` if the key was altered since the
+   * opening.
    */
   service: { keyId: string; read(): Promise<Key> };
   rates: Rates;
@@ -50,17 +50,13 @@ export type Vault = {
 /** Dependencies of {@link openVault}. */
 export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Token };
 
-/**
- * Whether a vault without a service key creates that key (`keyvault init`) or does not open (`keyvault
- * serve`).
- */
+/** Whether a vault without a service key creates it (`keyvault init`) or does not open (`keyvault serve`). */
 export type ServiceKeyRule = "create" | "require";
 
 /**
- * Opens database, audit chain and service key with an open token. Checks that the service key's seeds match
- * its public half. Rejects with a `UserError` if a part is missing or the parts do not belong together, and
- * then closes everything that it opened. The caller closes the token. When the token is sealed, the vault
- * immediately forgets all keys in memory.
+ * Opens database, audit chain and service key with an open token, which the caller closes. Rejects with a
+ * `UserError` if a part is missing or the parts do not belong together, and then closes everything that it
+ * opened. When the token is sealed, the vault immediately forgets all keys in memory.
  */
 export async function openVault(
   { config, clock, log, token }: VaultParts,
@@ -171,9 +167,8 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
 
 /**
  * Returns the service key if its seeds can be unwrapped and match the vault's own service key, otherwise
- * `undefined`. If an earlier version stored the service key without a code, the key waits for adoption like
- * all other keys. Until then the vault accepts its public half and its earlier attestations. The key attests
- * nothing new.
+ * `undefined`. An earlier version may have stored it without a code. Then the key waits for adoption: the
+ * vault accepts its public half and its earlier attestations, but the key attests nothing new.
  */
 async function verifyServiceKey(
   joined: JoinedKeyRow,

@@ -20,9 +20,8 @@ const headLine = z.object({
 });
 
 /**
- * Appends the line `<time> <number>:<code>` to a head file and waits until it is on disk. If an interrupted
- * write left the last line incomplete, first marks that line with ` # unfinished`. Rejects with the file
- * system's error.
+ * Appends the line `<time> <number>:<code>` to a head file and waits until it is on disk. First marks a last
+ * line that an interrupted write left incomplete with ` # unfinished`. Rejects with the file system's error.
  */
 export async function appendHead(file: string, { seq, mac }: Head, now: Date): Promise<void> {
   const handle = await open(file, "a+", 0o600);
@@ -97,8 +96,8 @@ async function readTail(handle: FileHandle): Promise<string> {
 }
 
 /**
- * Returns the text that completes the file's last line: a newline if the line lacks one, preceded by ` #
- * unfinished` if the line is incomplete.
+ * Returns the text that completes the file's last line: a newline, after ` # unfinished` for an incomplete
+ * line.
  */
 function missingEndOf(tail: string): string {
   const last = tail.slice(tail.lastIndexOf("\n") + 1);

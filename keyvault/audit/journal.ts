@@ -20,8 +20,8 @@ import {
 const MAX_BATCH = 128;
 
 /**
- * The result of a change: its value, its audit record (none if nothing changed), and a callback. The journal
- * calls `committed` when the change is durable.
+ * The result of a change. Without an `entry`, nothing changed. `committed` is called when the change is
+ * durable.
  */
 export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void };
 
@@ -42,7 +42,7 @@ export type Journal = {
   /**
    * Runs `apply` and writes the audit record that it returns, with the number `seq`, in one transaction.
    * Resolves after the token has noted the record. If `apply` throws, rolls everything back and rejects with
-   * the same error.
+   * that error.
    */
   change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T>;
   /** Returns the last record known to be durable. */
@@ -248,10 +248,7 @@ export async function openJournal({
   return journal;
 }
 
-/**
- * Records a refusal before the caller receives it, so that every attempt is in the audit. Rejects like {@link
- * Journal.record}.
- */
+/** Records a refusal before the caller receives it, so that every attempt is in the audit. */
 export async function recordRefusal(
   journal: Pick<Journal, "record">,
   entry: Omit<AuditEntry, "outcome">,

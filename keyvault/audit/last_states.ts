@@ -15,8 +15,7 @@ import type { Head } from "./writer_connection.ts";
 export type StateKind = "key" | "tenant";
 
 /**
- * The last revocation list of a root key, from its audit record: SHA-256 of its signed bytes, its
- * `updated_at`, and the digest of its stored certificates.
+ * A root key's last revocation list: SHA-256 of its signed bytes, and the digest of its stored certificates.
  */
 export type LastList = { digest: Buffer; updatedAt: number; listed: string | null };
 
@@ -30,8 +29,8 @@ export type Register = {
   /** Adds records that are verified or durable. They must be in order and follow the head. */
   apply(records: readonly AuditRow[]): void;
   /**
-   * Adds records whose transaction is being committed. {@link Register.isLast} accepts their states too,
-   * until the next call of `apply` or `awaiting`.
+   * Adds records that are being committed. {@link Register.isLast} accepts them until the next call of
+   * `apply` or `awaiting`.
    */
   awaiting(records: readonly AuditRow[]): void;
   /** Returns whether record `seq` set the object's last state and `digest` is the SHA-256 of that state. */
@@ -46,8 +45,7 @@ export type Register = {
   rootsOf(tenant: string): readonly string[];
   lastList(keyId: string): LastList | undefined;
   /**
-   * Returns whether the object may be adopted: an earlier version stored it without a code, and it has never
-   * had a code since.
+   * Returns whether an earlier version stored the object without a code, and it has never had a code since.
    */
   isAdoptable(kind: StateKind, name: string): boolean;
   /** Returns the latest adoption request that waits for a second admin. */

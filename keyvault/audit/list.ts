@@ -2,10 +2,7 @@ import { available, type Database } from "../db/database.ts";
 import type { AuditRow } from "../db/rows.ts";
 import type { Journal } from "./journal.ts";
 
-/**
- * A record as auditors see it. Times are ISO 8601, bytes hexadecimal. `mac` is the record's code in the
- * chain.
- */
+/** A record for auditors. Times are ISO 8601, bytes hexadecimal. `mac` is the record's code in the chain. */
 export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
   recorded_at: string;
   digest: string | null;
@@ -13,8 +10,8 @@ export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
 };
 
 /**
- * A page of records in order. `next` is the number to pass as `after` for the next page, or null on the last
- * page. `head` is the newest record of the chain.
+ * A page of records in order. `next` is the `after` of the next page, or null. `head` is the chain's last
+ * record.
  */
 export type AuditPage = { records: AuditView[]; next: number | null; head: { seq: number; mac: string } };
 

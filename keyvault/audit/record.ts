@@ -13,8 +13,7 @@ export type RemoteRole = (typeof REMOTE_ROLES)[number];
 export type Role = RemoteRole | "local";
 
 /**
- * A caller: role and name from the certificate's `deputize://role/<role>/<name>`. `certificate` is base64 of
- * the certificate's DER.
+ * Role and name of a caller, from its certificate's URI. `certificate` is base64 of the certificate's DER.
  */
 export type Caller = { role: Role; name: string; certificate?: string };
 
@@ -85,8 +84,8 @@ export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): 
 }
 
 /**
- * Returns the {@link recordBytes} of a stored record, or `undefined` if the record has no canonical form. The
- * vault never writes such a record.
+ * Returns the {@link recordBytes} of a stored record, or `undefined` if it has no canonical form, because it
+ * was altered.
  */
 export function storedBytes(record: AuditRow): Uint8Array | undefined {
   try {
@@ -97,10 +96,7 @@ export function storedBytes(record: AuditRow): Uint8Array | undefined {
   }
 }
 
-/**
- * Returns the bytes that the audit key authenticates, together with the previous record's code: canonical
- * JSON of every column except `mac`.
- */
+/** Returns the bytes that the audit key authenticates: canonical JSON of every column except `mac`. */
 export function recordBytes(record: Omit<AuditRow, "mac">): Uint8Array {
   return canonicalBytes({
     seq: record.seq,

@@ -24,10 +24,10 @@ export type RowCodes = {
     tenants: readonly T[];
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
   /**
-   * Returns for each row whether the vault last wrote it in this form, first for the keys and then for the
-   * tenants. The row must have a valid code of the token, and its state must be the last one in the verified
-   * audit. `turn` is the number of the record that the journal is writing now. A row without an earlier state
-   * may have the state of that record.
+   * Returns for each row, first the keys and then the tenants, whether the vault last wrote it in this form.
+   * The row must have a valid code, and its state must be the last one in the verified audit. `turn` is the
+   * number of the record that the journal is writing now. A row without an earlier state may have the state
+   * of that record.
    */
   check(rows: StateRows, turn?: number): Promise<boolean[]>;
   /** Checks rows like {@link RowCodes.check}. Rejects with `VaultError key_damaged` unless all rows pass. */
@@ -36,8 +36,7 @@ export type RowCodes = {
   now(): number;
   /**
    * Returns whether a row changed after the audit position `readAt`, which must be from before the rows were
-   * read. Rows that were read outside the journal's transactions can be outdated. Read such rows again before
-   * you report them as damaged.
+   * read. Read such rows again before you report them as damaged.
    */
   overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
 };

@@ -18,13 +18,12 @@ import type { Head } from "./writer_connection.ts";
 
 /**
  * The register's parts, cached in the database to shorten startup. The token's code of each part covers its
- * content, its number and the record at which it was saved. Altered, exchanged or missing parts only make
- * startup slower.
+ * content, number and record. Altered, exchanged or missing parts only make startup slower.
  */
 export type Snapshots = {
   /**
-   * Loads the stored parts into the register. Returns the heads at which they were saved, or an empty array
-   * if a part is missing, altered or in another format.
+   * Loads the stored parts into the register. Returns the heads at which they were saved. Returns an empty
+   * array if a part is missing, altered or in another format.
    */
   load(): Promise<Head[]>;
   /** Stores the parts in small batches, so that other work can run in between. */

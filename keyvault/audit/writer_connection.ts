@@ -9,10 +9,7 @@ import type { Token } from "../token/client.ts";
 /** The last record of the chain: its number (0 if there are no records) and its code. */
 export type Head = { seq: number; mac: Buffer };
 
-/**
- * The chain differs from what this vault wrote: a record is missing or not valid, or the chain lacks a record
- * that this process knows.
- */
+/** A record of the chain is missing or not valid, or the chain lacks a record that this process knows. */
 export class LedgerMismatch extends UserError {
   override readonly name = "LedgerMismatch";
 }

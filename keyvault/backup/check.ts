@@ -18,7 +18,7 @@ import {
 const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().gt(SIGNED_VERSION) });
 
 /**
- * Accepted origin of a backup: signed by this service key, or written by a version that did not sign backups.
+ * Accepted origin of a backup: signed by this service key, or written by a version that did not sign.
  * `undefined` accepts no backup.
  */
 export type Origin = { serviceKey: string } | "unsigned" | undefined;

@@ -10,8 +10,7 @@ import { UserError } from "../errors.ts";
 import { decryptStream } from "./encrypted_stream.ts";
 
 /**
- * Tables in an order that satisfies foreign keys during a restore. Each entry has the column that sorts its
- * rows and the number of rows per line.
+ * Tables in an order that satisfies foreign keys, the column that sorts their rows, and the rows per line.
  */
 export const BACKUP_TABLES = [
   { table: "tenants", column: "tenant", page: 500 },
@@ -41,9 +40,8 @@ const rows = z.object({
 const end = z.object({ kind: z.literal("end"), counts: z.record(z.string(), z.int().nonnegative()) });
 
 /**
- * First line of a backup. `migrations` names the schema of the rows. `head` is the last record of the audit
- * chain. `token` contains the files of a SoftHSM token by their path in its folder, base64. It is empty for a
- * token that is backed up by its own tools.
+ * First line of a backup. `migrations` names the schema of the rows. `head` is the audit chain's last record.
+ * `token` contains a SoftHSM token's files by path, base64. It is empty for other tokens.
  */
 export type Manifest = z.infer<typeof manifest>;
 
@@ -142,8 +140,8 @@ const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]
 type BackupLine = z.infer<typeof backupLine>;
 
 /**
- * Yields the lines of an encrypted backup, each with its newline. Throws a `UserError` like {@link
- * decryptStream}, or if the last line has no newline.
+ * Yields the lines of an encrypted backup, each with its newline. Throws a `UserError` like
+ * {@link decryptStream}, or if the last line has no newline.
  */
 export async function* openLines(
   bytes: AsyncIterable<Buffer>,

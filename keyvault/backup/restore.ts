@@ -39,9 +39,8 @@ const TAKEN_AWAY = new Set(["ENOENT", "ENOTEMPTY", "EEXIST"]);
 const RESIDENTS = "residents";
 
 /**
- * Result of a restore. `head` is the last record of the audit chain in the backup. `upgraded` names the
- * migrations that were applied to the restored rows. `signed_by` is the id of the service key, or null for an
- * unsigned backup.
+ * Result of a restore. `head` is the last record of the backup's audit chain. `upgraded` names the migrations
+ * applied to the restored rows. `signed_by` is the service key's id, or null for an unsigned backup.
  */
 export type Restored = {
   created_at: string;

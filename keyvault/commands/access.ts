@@ -20,10 +20,9 @@ export type Access = {
 };
 
 /**
- * Reads address, authority, certificate and key from the options. Environment settings replace missing
- * options. The key of `<name>.pem` defaults to `<name>.key` in the same folder. `-` reads certificate and key
- * from standard input. Throws a `UserError` for an unreadable file, a key that does not match the
- * certificate, or an invalid address.
+ * Reads address, authority, certificate and key from the options, or from environment settings. `-` reads
+ * certificate and key from standard input. Throws a `UserError` for an unreadable file, a key that does not
+ * match the certificate, or an invalid address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const config = url && ca && cert ? undefined : loadConfig();
@@ -81,9 +80,8 @@ const KEY = /-----BEGIN ((?:EC )?PRIVATE KEY)-----[^-]+-----END \1-----\s*?\n/;
 let taken: { cert: Buffer; key: Buffer } | undefined;
 
 /**
- * Reads the certificate and the key, PEM and in either order, from the start of standard input. Reads them
- * once and caches them. Does not consume what follows, for example a PIN. Throws a `UserError` if they are
- * missing.
+ * Reads the certificate and the key, PEM and in either order, from the start of standard input, once. Does
+ * not consume what follows, for example a PIN. Throws a `UserError` if they are missing.
  */
 function readStdinIdentity(): { cert: Buffer; key: Buffer } {
   taken ??= read();

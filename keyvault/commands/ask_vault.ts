@@ -53,9 +53,9 @@ export async function ask(
 }
 
 /**
- * Sends a POST to a running vault and writes the answer to a new file, for the owner only. Returns the number
- * of bytes. Removes the file unless the answer arrives completely. Throws like {@link ask}, or a `UserError`
- * or file system error that names the file.
+ * Sends a POST to a running vault and writes the answer to a new file, for the owner only. Returns its bytes.
+ * Removes the file unless the answer arrives completely. Throws like {@link ask}, or an error that names the
+ * file.
  */
 export async function download(options: RemoteOptions, path: string, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);
@@ -120,10 +120,7 @@ async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData,
   return new CallError(code, explainRefusal(code, message, Number(headers["retry-after"]), access));
 }
 
-/**
- * Explanations and remedies by error code. For `NOT_TRUSTED` and `REFUSED`, the explanation depends on the
- * files in use.
- */
+/** Explanations by error code. For `NOT_TRUSTED` and `REFUSED`, they depend on the files in use. */
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there; is "keyvault serve" running?',
   ENOTFOUND: "there is no such host",

@@ -84,10 +84,6 @@ function printable({ chain, contradictions, damaged }: AuditVerdict): object {
     : chain;
 }
 
-/**
- * Describes contradictions and damaged rows in an otherwise intact chain. Returns an empty string if there
- * are none.
- */
 function describeWrong({ contradictions, damaged }: AuditVerdict): string {
   return [
     ...contradictions.map(({ seq, what }) => `Record ${seq}: ${what}.\n`),

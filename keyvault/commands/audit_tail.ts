@@ -68,10 +68,7 @@ const parseCount = wholeNumber(1, 1000, "Give a number from 1 to 1000.");
 
 const WIDE = 120;
 
-/**
- * Returns the columns and their widths in characters: 79 in total for a narrow terminal, 119 for a terminal
- * of 120 columns or more.
- */
+/** The widths are 79 characters in total, or 119 for a terminal of 120 columns or more. */
 function columnsOf(width: number): readonly (readonly [name: string, width: number])[] {
   return width < WIDE
     ? [
@@ -100,10 +97,7 @@ export function auditHeader(width: number): string {
   );
 }
 
-/**
- * Returns one record as a line of at most `width` characters. `width` must be 80 or more. Shortened values
- * end in `…`.
- */
+/** Returns a record in at most `width` characters, which must be 80 or more. Shortened values end in `…`. */
 export function auditLine(record: AuditView, width: number): string {
   const time = record.recorded_at.slice(0, 19).replace("T", " ");
   return row(

@@ -91,10 +91,9 @@ const LEFT_MS = 3_600_000;
 type AddedBackup = { file: string; bytes: number; removed: string[] };
 
 /**
- * Adds a backup to a folder. The file name contains the time. `take` writes the backup to a temporary file,
- * which is moved into place when it is complete and on disk. Only then are the oldest backups beyond `keep`
- * removed, and files of interrupted runs that are older than an hour. Other files remain. If `take` rejects,
- * nothing has changed.
+ * Adds a backup to a folder, under a name with the time. `take` writes the backup to a temporary file, which
+ * is moved into place when it is complete and on disk. Only then removes the oldest backups beyond `keep`,
+ * and files of interrupted runs that are older than an hour. If `take` rejects, nothing has changed.
  */
 export async function addBackup(
   folder: string,

@@ -21,8 +21,7 @@ const DATABASE_HINTS: Readonly<Record<string, string>> = {
   "55000": "it does not accept connections",
 };
 /**
- * SQLSTATE classes that describe the state of the server and never the query: connection, resources, operator
- * intervention, and system errors.
+ * SQLSTATE classes for the server's state: connection, resources, operator intervention, and system errors.
  */
 const SERVER_TROUBLE = /^(08|53|55|57|58)[0-9A-Z]{3}$/;
 

@@ -8,8 +8,8 @@ const LEAST = 8;
 
 /**
  * Returns rows as an aligned table. Lines have at most `columns` characters, as far as shortening the
- * `shrinks` columns allows. Shortened cells end in "…". Widths are terminal widths, including wide scripts
- * and combined symbols.
+ * `shrinks` columns allows. Shortened cells end in "…". Wide scripts and combined symbols count with their
+ * terminal width.
  */
 export function drawTable(
   head: readonly Column[],
@@ -97,9 +97,8 @@ export function columnsOf(stream: NodeJS.WriteStream = process.stdout): number {
 }
 
 /**
- * Returns names with their descriptions, one entry per line. Wraps descriptions that do not fit in `columns`
- * between words. A word longer than a line, such as a code to copy, gets its own line, indented by two
- * columns.
+ * Returns names with their descriptions, one entry per line. Wraps descriptions between words. A word longer
+ * than a line, such as a code to copy, gets its own line, indented by two columns.
  */
 export function foldLines(
   lines: readonly (readonly [name: string, text: string])[],

@@ -116,10 +116,7 @@ function shownState(key: ListedKey): string {
   return key.pending ? `${key.state}*` : key.state;
 }
 
-/**
- * Returns whether the key is being destroyed because its tenant is. A key that was destroyed on its own shows
- * its own state.
- */
+/** Returns whether the key is being destroyed because its tenant is, and not on its own. */
 function endsWithTenant({ state, tenant_state }: Pick<KeyView, "state" | "tenant_state">): boolean {
   return tenant_state !== "active" && state !== "destroyed";
 }

@@ -104,7 +104,7 @@ export function wholeNumber(least: number, most: number, hint: string): (text: s
 
 /**
  * Opens a file that the user named, for reading. Throws a `UserError` for a folder, otherwise the file
- * system's error, which contains the path.
+ * system's error with the path.
  */
 export async function openNamedFile(path: string): Promise<FileHandle> {
   const handle = await open(path);

@@ -46,10 +46,7 @@ export function unsealCommand(): Command {
     });
 }
 
-/**
- * Returns the one-time key of the token's process. Waits up to 30 s while that process starts. Throws like
- * {@link ask}.
- */
+/** Waits up to 30 s while the token's process starts. Throws like {@link ask}. */
 async function askForOffer(options: RemoteOptions): Promise<string> {
   const deadline = performance.now() + OFFER_DEADLINE_MS;
   for (;;) {

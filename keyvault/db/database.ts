@@ -49,10 +49,7 @@ export async function withSettingOnError<T>(setting: string, work: () => Promise
   }
 }
 
-/**
- * Opens the vault's database. If the connection is lost, the next query opens a new one. Queries fail after
- * `timeoutMs`.
- */
+/** Opens the vault's database, and reconnects after a loss. Queries fail after `timeoutMs`. */
 export function openDatabase(
   url: string,
   log: Logger,
@@ -76,8 +73,8 @@ export function openDatabase(
 }
 
 /**
- * Returns a separate client that is not connected yet. Its queries fail after 5 s. The caller must listen for
- * `error` and close the client.
+ * Returns a client without a connection. Its queries fail after 5 s. Listen for `error`, and close the
+ * client.
  */
 export function createClient(url: string): pg.Client {
   return new pg.Client({

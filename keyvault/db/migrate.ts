@@ -106,10 +106,7 @@ export async function appliedNames(database: Database): Promise<string[]> {
   return database("schema_migrations").orderBy("id").pluck<string[]>("name");
 }
 
-/**
- * Returns the names of the migrations applied to the database, in order. Throws if the database is newer than
- * this code.
- */
+/** Returns the names of the applied migrations, in order. Throws if the database is newer than this code. */
 export async function appliedMigrations(transaction: Knex.Transaction): Promise<string[]> {
   const [applied]: [{ name: string }[]] = await transaction.migrate.list(settings);
   return applied.map(({ name }) => name);
@@ -148,10 +145,7 @@ const settings: Knex.MigratorConfig = {
   },
 };
 
-/**
- * Rights of the role that runs the vault, for each table. This role can neither alter nor remove audit
- * records.
- */
+/** Rights of the role that runs the vault. It can neither alter nor remove audit records. */
 const PRIVILEGES: Readonly<Record<string, string>> = {
   audit: "select, insert",
   tenants: "select, insert, update",
@@ -167,8 +161,8 @@ const WHERE =
   "select current_user as role, current_database() as database, pg_postmaster_start_time()::text as server";
 
 /**
- * Returns the name of the role that runs the vault, or `undefined` if that role is the owner. Throws
- * `UserError` if the two roles reach different databases.
+ * Returns the role that runs the vault, or `undefined` if it is the owner. Throws `UserError` if the two
+ * roles reach different databases.
  */
 export async function findRunningRole(owner: Database, running: Database): Promise<string | undefined> {
   const own = await place(owner);

@@ -33,8 +33,7 @@ export type Wish = {
 };
 
 /**
- * A wish as stored, with the requesting admin's certificate, base64 of its DER. A wish stored by an earlier
- * version has no certificate.
+ * A stored wish, with the requesting admin's certificate, base64 of its DER. Earlier versions stored none.
  */
 export type Pending = Wish & { certificate?: string };
 

@@ -10,9 +10,8 @@ const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
 
 /**
  * Checks that the tables match this version. A role that owns the tables migrates them. The vault then logs a
- * warning at each startup, because such a role can also rewrite the audit. Accepts tables that are one
- * migration ahead, with a warning. Throws `UserError` if the tables belong to another version, or if the role
- * lacks rights that the vault needs.
+ * warning, because such a role can also rewrite the audit. Accepts tables that are one migration ahead, with
+ * a warning. Throws `UserError` if the tables belong to another version, or if the role lacks rights.
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
   const found = await inspectTables(databaseUrl, log);

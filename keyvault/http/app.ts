@@ -44,8 +44,8 @@ type Seen = { call: string; result: ErrorCode | "answered" };
 const LOGGED_PATH = 128;
 
 /**
- * Returns the vault's HTTP application. Every response is JSON, except a backup. Every error response has the
- * same body format.
+ * Returns the vault's HTTP application. Responses are JSON, except a backup. All errors have the same body
+ * format.
  */
 export function createApp(parts: AppParts): RequestListener {
   const { operations, readiness, journal, sealing, trust, metrics, clock, log } = parts;

@@ -35,8 +35,8 @@ export type Operations = AdminOperations & {
 };
 
 /**
- * Statements of the wire format that no feature uses yet. The vault refuses them for every role. Each needs a
- * signing rule of its own before the vault may sign it.
+ * Statements of the wire format that no feature uses yet, refused for every role. Each needs a signing rule
+ * first.
  */
 const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as const;
 
@@ -82,10 +82,7 @@ export function createCalls(operations: Operations): readonly Call[] {
   ];
 }
 
-/**
- * Returns the tenant to which a caller's request is limited. The API must always name the tenant of a key, so
- * that the vault also detects a mix-up of tenants.
- */
+/** The API must always name the tenant of a key, so that the vault also detects a mix-up of tenants. */
 function ownTenant(caller: Caller, tenant: string | undefined): string | undefined {
   if (caller.role === "api" && tenant === undefined) {
     throw new VaultError("invalid_request", "tenant: missing");
@@ -93,10 +90,7 @@ function ownTenant(caller: Caller, tenant: string | undefined): string | undefin
   return tenant;
 }
 
-/**
- * Returns whether the text has the form of a key id. For any other text the vault answers as for a missing
- * key.
- */
+/** Returns whether the text has the form of a key id. */
 export function isKeyId(text: string): boolean {
   return keyIdPattern.test(text);
 }

@@ -6,10 +6,7 @@ import { createRates } from "../rates.ts";
 
 /** Maximum share of all connections that one network may use for unfinished handshakes. */
 const HANDSHAKE_SHARE = 0.25;
-/**
- * Maximum share of all connections that one certificate may use. If a certificate is stolen, the other
- * connections remain for an admin.
- */
+/** Maximum share of connections for one certificate. If it is stolen, the others remain for an admin. */
 const CERTIFICATE_SHARE = 0.75;
 /** Maximum log lines per minute for each reason why handshakes fail. */
 const LINES_PER_MINUTE = 60;
@@ -89,10 +86,7 @@ function limitCertificates(server: Server, share: number, logRefused: RefusedLog
   });
 }
 
-/**
- * Limits the handshakes of each network to `rate` per second. Drops further connections before their
- * handshake.
- */
+/** Limits each network to `rate` handshakes per second. Drops further connections before their handshake. */
 export function limitHandshakeRate(server: Server, rate: number, log: Logger): void {
   const rates = createRates(() => performance.now());
   server.prependListener("connection", (socket: Socket) => {

@@ -10,9 +10,8 @@ export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; not
 const ROLE_URI = new RegExp(`^deputize://role/(${REMOTE_ROLES.join("|")})/([A-Za-z0-9._-]{1,64})$`);
 
 /**
- * Returns a function that checks whether the client's certificate is still accepted. It may be revoked, or
- * its authority replaced, while the connection is open. Caches the result for each connection until the TLS
- * files change.
+ * Returns a function that checks whether the client's certificate is still accepted, and caches the result
+ * for each connection until the TLS files change.
  */
 export function createPeerCheck(
   trust: Pick<Trust, "accepts" | "generation">,

@@ -7,8 +7,7 @@ import { type ErrorCode, errorBody, errorCodes } from "../errors.ts";
 export type Reply = { status: number; body: object; headers?: Readonly<Record<string, string>> };
 
 /**
- * Returns an error response with the status of its code. If the request's body has not arrived completely,
- * the connection closes instead of waiting for the rest.
+ * Returns an error response. If the request's body has not arrived completely, the connection then closes.
  */
 export function errorReply(request: IncomingMessage, code: ErrorCode, message: string): Reply {
   const [status] = errorCodes[code];
@@ -36,8 +35,7 @@ export function malformedAnswer(): string {
 }
 
 /**
- * Sends a response. If its body is a stream that fails, closes the connection and rejects with the stream's
- * error.
+ * Sends a response. If its body is a stream that fails, closes the connection and rejects with that error.
  */
 export async function sendReply(response: ServerResponse, { status, body, headers }: Reply): Promise<void> {
   if (body instanceof Readable) {

@@ -39,10 +39,7 @@ export function post(path: string, roles: readonly Role[], handle: Call["handle"
 /** A call that matches a path, with the values of the path's parameters. */
 export type Route = { call: Call; params: Readonly<Record<string, string>> };
 
-/**
- * Finds the call for a method and a path, or returns `undefined`. Paths must match completely and are
- * case-sensitive. `HEAD` finds the same call as `GET`.
- */
+/** Finds the call for a method and a complete, case-sensitive path. `HEAD` finds the same call as `GET`. */
 export type FindRoute = (method: string | undefined, path: string) => Route | undefined;
 
 /** Returns a function that finds a call by its path. `:name` in a path matches one non-empty segment. */

@@ -26,9 +26,8 @@ const seconds = z.int().min(0);
 export const tenantName = tenant;
 
 /**
- * Returns the schema of a list with at most `most` identifiers of 1 to 128 characters without control
- * characters. Checks the list in one pass, because other calls wait and the list may have tens of thousands
- * of items.
+ * Returns the schema of a list of at most `most` identifiers. Checks the list in one pass, because other
+ * calls wait and the list may have tens of thousands of items.
  */
 export function identifierList(most: number): z.ZodType<string[]> {
   return z
@@ -49,10 +48,7 @@ function isIdentifier(value: unknown): boolean {
 export const keyIdPattern = /^[0-9a-f]{32}$/;
 export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
 
-/**
- * Body of `POST /v1/keys`. An agent's key has a ceiling from its creation. A root key must stay within the
- * ceiling of its tenant's earlier root keys.
- */
+/** Body of `POST /v1/keys`. A root key must stay within the ceiling of its tenant's earlier root keys. */
 export const createKeyBody = z.discriminatedUnion("purpose", [
   z.strictObject({
     tenant,

@@ -133,8 +133,8 @@ function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOption
 }
 
 /**
- * Serves `/livez`, `/readyz` and `/metrics` over plain HTTP. Probes have no certificate and learn only yes or
- * no. Prometheus reads `/metrics`.
+ * Serves `/livez`, `/readyz` and `/metrics` over plain HTTP. Probes without a certificate learn only yes or
+ * no.
  */
 export async function serveHealth(
   { readiness, metrics }: { readiness: Readiness; metrics: Metrics },
@@ -154,10 +154,7 @@ export async function serveHealth(
   return listen(server, address);
 }
 
-/**
- * Skips requests whose connection has closed. Node may have read thousands of them together with the request
- * that closed the connection.
- */
+/** Node may have read thousands of requests together with the one that closed their connection. */
 function unlessEnded(listener: RequestListener): RequestListener {
   return (request, response) => {
     if (!request.socket.destroyed) listener(request, response);
@@ -201,10 +198,7 @@ async function listen(server: Server | PlainServer, { host, port }: Address): Pr
   return { port: (server.address() as AddressInfo).port, stop: () => stop(server) };
 }
 
-/**
- * Keep-alive connections get `connection: close` with their next response. Closes idle connections repeatedly
- * until none remain.
- */
+/** Closes idle connections repeatedly, because keep-alive connections end only with their next response. */
 async function stop(server: Server | PlainServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.prependListener("request", (_, response: ServerResponse) =>

@@ -7,8 +7,7 @@ import { isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /**
- * Tenants whose data key prevents the retirement of a version. The data key opens only under that version
- * (`needed`) or under no version (`unopened`).
+ * Tenants whose data key opens only under the version to retire (`needed`), or under no version (`unopened`).
  */
 export type Unproven = { needed: string[]; unopened: string[] };
 
@@ -31,10 +30,7 @@ export type RetirementProof = {
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
-/**
- * Maximum length of a version name. If a longer one were sent, the whole message with the other rows would
- * fail.
- */
+/** A longer version name would make the whole message with the other rows fail. */
 const MAX_KEK_LENGTH = 32;
 
 /** Returns an empty proof for the retirement of the version `retiring`. */
@@ -101,10 +97,7 @@ function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
   return digest.toString("latin1", 0, FINGERPRINT_BYTES);
 }
 
-/**
- * Reads the data keys of at most `limit` tenants, sorted by name. Starts after the tenant `after`, or at the
- * first tenant.
- */
+/** Reads the data keys of at most `limit` tenants, sorted by name, after the tenant `after`. */
 export type ReadDataKeys = (after: string | undefined, limit: number) => Promise<readonly WrappedDataKey[]>;
 
 /** SQL condition for rows with a data key. It ignores the tenant's state, which could have been altered. */

@@ -87,10 +87,7 @@ export function createKekRetirement(parts: {
     }
   }
 
-  /**
-   * Destroys the version unless a data key still needs it. Returns `undefined` if too many data keys are not
-   * proven yet.
-   */
+  /** Returns `undefined` if too many data keys are not proven yet. */
   async function finish(client: pg.Client, kek: string, proof: RetirementProof): Promise<Ending | undefined> {
     const refused = await refusal(client, kek);
     if (refused !== undefined) return refused;

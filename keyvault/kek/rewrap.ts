@@ -8,8 +8,8 @@ import { isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /**
- * Progress of a rewrapping. `remaining` counts data keys that an older version still wraps. `damaged` names
- * tenants whose data keys do not open.
+ * `remaining` counts data keys that an older version still wraps. `damaged` names tenants whose data keys do
+ * not open.
  */
 export type RewrapProgress = {
   running: boolean;
@@ -71,10 +71,7 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
     }
   }
 
-  /**
-   * Returns whether a row may be sent to the token. If an altered row were sent, the whole message with the
-   * other rows of its batch would fail.
-   */
+  /** An altered row would make the whole message with the other rows of its batch fail. */
   function isWhole(row: WrappedDataKey): boolean {
     return isDataKeyRow(row) && token.info().keks.includes(row.kek);
   }
@@ -130,10 +127,7 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
   };
 }
 
-/**
- * Creates the next version of the key-encryption key in the token. From then on, it wraps new data keys.
- * Older versions only open data keys that they wrapped.
- */
+/** Creates the next version of the key-encryption key in the token. From then on, it wraps new data keys. */
 export type RotateKek = (caller: Caller) => Promise<Rotated>;
 
 type Rotated = { kek: string; keks: string[] };

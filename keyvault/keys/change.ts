@@ -165,8 +165,7 @@ export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): Di
 
 /**
  * Narrows the ceiling stored with a key. Refuses with `policy_violation` if the new ceiling grants anything
- * that the stored ceiling does not. A key without a ceiling receives its first ceiling. Certificates signed
- * earlier do not change.
+ * that the stored ceiling does not. Certificates signed earlier do not change.
  */
 export type ShrinkCeiling = (
   caller: Caller,

@@ -30,10 +30,9 @@ import { attestationSignBytes, verifyAttestation } from "./store.ts";
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
 
 /**
- * Creates a key, only once for each `requestKey`. The same request again returns the same key. A different
- * request with the same `requestKey` is refused with `idempotency_conflict`. Rejects with `VaultError
- * key_damaged` if the existing key was altered. One transaction stores key, tenant's data key and audit
- * record.
+ * Creates a key, only once for each `requestKey`. The same request again returns the same key. Refuses a
+ * different request with the same `requestKey`: `idempotency_conflict`. Rejects with `VaultError key_damaged`
+ * if the existing key was altered. Stores key, tenant's data key and audit record in one transaction.
  */
 export type CreateKey = (
   caller: Caller,
@@ -42,8 +41,8 @@ export type CreateKey = (
 ) => Promise<CreatedKey | Refusal>;
 
 /**
- * Dependencies of key creation. `service` returns the key that attests every new key. It is undefined only
- * while the service key is created, which attests itself.
+ * Dependencies of key creation. `service` returns the key that attests every new key. While the service key
+ * itself is created, it is undefined.
  */
 export type CreateKeyParts = {
   database: Database;
@@ -103,10 +102,7 @@ export function createKeyCreation({
     return { key, attestation: { ...fields, signature }, createdAt };
   }
 
-  /**
-   * Returns the answer for a tenant whose row says that it is being destroyed. The row was read at audit
-   * position `readAt`.
-   */
+  /** The tenant's row was read at audit position `readAt` and says that the tenant is being destroyed. */
   async function answerForEnding(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
     const rows = { keys: [], tenants: [tenant] };
     const [isIntact] = await rowCodes.check(rows);

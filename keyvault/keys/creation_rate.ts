@@ -8,8 +8,8 @@ import type { Rate, Rates } from "../rates.ts";
 import type { CreateKey } from "./create.ts";
 
 /**
- * Dependencies of the limit. `rates` must not be shared with signing: callers can invent tenants, whose
- * buckets would evict the signing buckets from memory.
+ * Do not share `rates` with signing: callers can invent tenants, whose buckets would evict the signing
+ * buckets.
  */
 export type CreationRateParts = {
   createKey: CreateKey;
@@ -29,9 +29,7 @@ const DAY_SECONDS = 86_400;
 /**
  * Limits key creation. If a caller creates keys for a tenant too often, refuses with `rate_limited` and
  * records the refusal. Requests for an existing key do not count. Each caller has its own bucket for each
- * tenant, because a caller can name any tenant. So a caller cannot use up another caller's bucket, and no
- * signature waits for it. A second limit per day applies to all keys of one caller. Its count starts with the
- * process.
+ * tenant, because a caller can name any tenant. A second limit per day applies to all keys of one caller.
  */
 export function limitKeyCreation({
   createKey,

@@ -15,8 +15,8 @@ export type KeptKey = KeyIdentity & { wrappedSeeds: Uint8Array; dataKey: Wrapped
 
 /**
  * The only part of the vault that sees seeds. It unwraps them for one signature, signs outside the event
- * loop, and then overwrites the seeds. After the signature no copy remains in memory, not even for the
- * garbage collector.
+ * loop, and then overwrites them. After the signature no copy remains in memory, not even for the garbage
+ * collector.
  */
 export type Custody = {
   /** Generates a key and wraps its seeds under a tenant's data key. Does not store the key. */

@@ -18,17 +18,13 @@ export function boxOf({ tenant, kek, wrapped_data_key }: WrappedDataKey) {
   return { wrapped: { kek, box: wrapped_data_key }, context: dataKeyContext(tenant) };
 }
 
-/**
- * Unwrapped data keys of tenants. Caches at most 512 of them, each for at most a minute. Overwrites them when
- * they leave the cache.
- */
+/** Unwrapped data keys. Caches at most 512, each for at most a minute, and overwrites them afterwards. */
 export type DataKeys = {
   /** Creates a wrapped data key for a tenant. Does not store it. */
   create(tenant: string): Promise<WrappedDataKey>;
   /**
-   * Runs `work` with the unwrapped key. `work` must not use the key after it returns, because the bytes may
-   * be overwritten immediately. Rejects with `VaultError key_damaged` if the stored key was altered, or
-   * `token_unavailable`.
+   * Runs `work` with the unwrapped key, which `work` must not use after it returns, because the bytes may be
+   * overwritten. Rejects with `VaultError key_damaged` if the stored key was altered, or `token_unavailable`.
    */
   use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;
   /** Overwrites and empties the cache. A key that is being unwrapped now is used once and not cached. */

@@ -37,10 +37,7 @@ export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
   );
 }
 
-/**
- * Refuses a new key if its tenant has reached the quota. Destroyed keys do not count. 0 means no quota. Call
- * it in the transaction that stores the key.
- */
+/** Refuses a new key at its tenant's quota (0: no limit). Call it in the transaction that stores the key. */
 export async function exceedsQuota(
   client: pg.Client,
   tenant: string,
@@ -65,10 +62,9 @@ export function refuseEnding(): Refusal {
 }
 
 /**
- * Ensures that the new key's tenant is stored with the data key that wraps the new key, and then returns
- * `undefined`. Returns `raced` if the stored tenant has another data key, or if `keks` no longer contains the
- * key-encryption key of this data key. Returns `damaged` if the tenant's row was altered, and a refusal if
- * the tenant is being destroyed.
+ * Stores the tenant or finds it with the same data key, and then returns `undefined`. Returns `raced` if the
+ * stored tenant has another data key, or if `keks` lacks the version that wraps this one. Returns `damaged`
+ * if the tenant's row was altered, and a refusal if the tenant is being destroyed.
  */
 export async function placeTenant(
   client: pg.Client,
@@ -96,11 +92,10 @@ export async function placeTenant(
 }
 
 /**
- * Refuses a root key that exceeds the ceilings of all the tenant's existing root keys, including disabled
- * ones. Otherwise a caller could widen a tenant's rights with another root key. `known` contains the ids of
- * these root keys from the audit, because the rows are not trusted. Returns `damaged` if one of the rows is
- * missing or altered, because then no trusted data limits the tenant. Call it in the transaction that stores
- * the key.
+ * Refuses a root key that exceeds the ceilings of all the tenant's existing root keys, even disabled ones.
+ * Otherwise a caller could widen a tenant's rights with another root key. `known` contains the ids of these
+ * keys from the audit, because the rows are not trusted. Returns `damaged` if one of the rows is missing or
+ * altered. Call it in the transaction that stores the key.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,

@@ -21,10 +21,7 @@ export type Key = KeptKey & {
   label: string;
   state: KeyRow["state"];
   ceiling: readonly string[] | null;
-  /**
-   * State of the tenant. If the tenant is being destroyed, its keys sign nothing, whatever their own states
-   * are.
-   */
+  /** If the tenant is being destroyed, its keys sign nothing, whatever their own states are. */
   tenantState: TenantRow["state"];
 };
 
@@ -55,8 +52,8 @@ export type KeyStore = {
   read(keyId: string, tenant?: string): Promise<JoinedKeyRow | undefined>;
   /**
    * Returns the rows of `read` in the same order. A row is `intact` if the service key attested it and the
-   * states of key and tenant are the last ones that the vault wrote. If a row changes during the check, reads
-   * it again.
+   * states of key and tenant are the last ones that the vault wrote. Reads a row again if it changes
+   * meanwhile.
    */
   checkRows(read: () => PromiseLike<readonly JoinedKeyRow[]>): Promise<CheckedRow[]>;
   /** Starts to read the keys of one decision. */

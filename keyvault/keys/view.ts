@@ -58,10 +58,7 @@ export function createKeyReading({ store }: { store: KeyStore }): GetKey {
   };
 }
 
-/**
- * A page of keys, sorted by id. `next` is the id to pass as `after` for the next page, or null on the last
- * page.
- */
+/** A page of keys, sorted by id. `next` is the `after` of the next page, or null on the last page. */
 export type KeyPage = { keys: ListedKey[]; next: string | null };
 
 /**

@@ -11,18 +11,14 @@ const SEEDS_BYTES = 2 * SEED_BYTES;
 
 /**
  * Number of seed bytes to decrypt at a time. The runtime decrypts into memory that it copies and frees
- * without erasing. Therefore seeds are decrypted in pieces. After each piece, other text of the same length
- * is encrypted, which overwrites that memory. Longer pieces leave parts of seeds in memory, where the test
- * that scans a running vault finds them.
+ * without erasing. After each piece, other text of the same length is encrypted, which overwrites that
+ * memory. Longer pieces leave parts of seeds in memory, where the test that scans a running vault finds them.
  */
 const PIECE_BYTES = 16;
 const NOTHING = Buffer.alloc(PIECE_BYTES);
 const wiper = createCipheriv("aes-256-ctr", randomBytes(32), randomBytes(16));
 
-/**
- * Version of the layout of wrapped seeds: nonce (12) ‖ ciphertext of Ed25519 seed ‖ ML-DSA-65 seed (64) ‖ tag
- * (16).
- */
+/** Layout of wrapped seeds: nonce (12) ‖ ciphertext of Ed25519 seed ‖ ML-DSA-65 seed (64) ‖ tag (16). */
 export const SEEDS_VERSION = 1;
 
 /** Identity of a key. Wrapped seeds do not open for another key, tenant, purpose or public key. */
@@ -58,8 +54,7 @@ export function isDataKeyRow({
 }
 
 /**
- * Encrypts seeds under a data key (AES-256-GCM) and binds them to the identity of their key. Does not change
- * the seeds.
+ * Encrypts seeds under a data key (AES-256-GCM) and binds them to their key's identity. Seeds do not change.
  */
 export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: HybridSeeds): Buffer {
   const nonce = randomBytes(NONCE_BYTES);

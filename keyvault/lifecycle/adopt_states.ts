@@ -60,10 +60,7 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     };
   }
 
-  /**
-   * Does not record an approval, because the records of an approved adoption are written together with its
-   * rows.
-   */
+  /** Records no approval, because an approved adoption writes its records together with its rows. */
   async function decide(client: pg.Client, caller: Caller): Promise<Change<Asked | Refusal>> {
     const found = await readRows(client);
     const about = { caller, statement: "state_adopt" } as const;
@@ -92,10 +89,7 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     };
   }
 
-  /**
-   * Adopts one batch of the approved rows and returns the number of adopted rows. Skips rows that were
-   * altered since the approval.
-   */
+  /** Adopts one batch of rows and returns their number. Skips rows that were altered since the approval. */
   async function adoptSome(
     client: pg.Client,
     seq: number,

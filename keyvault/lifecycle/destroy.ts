@@ -12,8 +12,8 @@ import {
 import { changeByTwo, type JudgingParts } from "./approval.ts";
 
 /**
- * The destruction state of a key: its state, the wish that waits for a second admin, and the time at which
- * its seeds are erased (ISO 8601).
+ * A key's state, the wish that waits for a second admin, and the time at which its seeds are erased (ISO
+ * 8601).
  */
 export type KeyAnswer = Pick<KeyRow, "key_id" | "state"> & Waiting;
 
@@ -23,8 +23,8 @@ export type TenantAnswer = Pick<TenantRow, "tenant" | "state"> & Waiting;
 type Waiting = { pending: Wish | null; destroy_at: string | null };
 
 /**
- * Destroys a key. The key stops signing when the second admin requests its destruction. Its seeds are erased
- * `days` (7 to 30) later.
+ * Destroys a key: it stops signing at the second admin's request, and its seeds are erased `days` (7 to 30)
+ * later.
  */
 export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyAnswer | Refusal>;
 
@@ -65,10 +65,7 @@ export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKey
   };
 }
 
-/**
- * Lets a disabled key sign again after a second admin makes the same request. The destruction of a key must
- * be cancelled first.
- */
+/** Lets a disabled key sign again at the second admin's request. Refuses a key that is being destroyed. */
 export type EnableKey = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
 
 /** Creates the operation that enables keys. */

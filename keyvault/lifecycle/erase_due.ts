@@ -64,10 +64,7 @@ async function eraseAll(
   return erased;
 }
 
-/**
- * Returns false instead of throwing if the row was altered. Altered rows are not erased, and they must not
- * prevent the erasure of other rows.
- */
+/** Returns false for an altered row, which is not erased and must not prevent the erasure of other rows. */
 async function unlessDamaged(erase: () => Promise<boolean>): Promise<boolean> {
   try {
     return await erase();

@@ -12,24 +12,15 @@ import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
 import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
 
-/**
- * The fields of a certificate that the caller provides. The vault adds the issuer's public key and the
- * signature.
- */
+/** The certificate without the issuer's public key and the signature, which the vault adds. */
 export type DelegationRequest = Omit<DelegationFields, "issuer_pub_key">;
 
-/**
- * A user's approval, as the caller reports it. The vault signs nothing outside `ceiling`, whatever the
- * certificate requests.
- */
+/** A user's approval, as the caller reports it. The vault signs nothing outside `ceiling`. */
 export type Approval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
-  /**
-   * True if this vault does not store the subject's key. The vault's settings must allow it. Such a subject
-   * has no ceiling of its own.
-   */
+  /** True if this vault does not store the subject's key, which then has no ceiling of its own. */
   external_subject?: boolean;
 };
 

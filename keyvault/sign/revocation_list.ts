@@ -18,10 +18,7 @@ import {
   signStatement,
 } from "./statement.ts";
 
-/**
- * The certificates to list. `expires_at` contains their expiry times in Unix seconds, in the same order. 0
- * means that a certificate never expires.
- */
+/** The certificates to list, and their expiry times in Unix seconds in the same order. 0 means never. */
 export type ListRequest = {
   tenant: string;
   updated_at: number;
@@ -33,9 +30,8 @@ export type ListRequest = {
  * Signs the list of all certificates that an account has revoked, or refuses. `updated_at` must be within 60
  * s of the vault's clock and later than that of the last list. A list must contain every certificate of the
  * last list that has not expired, by the latest expiry time ever given for it. So a caller cannot undo a
- * revocation. The last list may be signed again while its time is still allowed, because the response to the
- * first request may have been lost. Rejects with `VaultError key_damaged` if the stored last list was
- * altered.
+ * revocation. The last list may be signed again, because the first response may have been lost. Rejects with
+ * `VaultError key_damaged` if the stored last list was altered.
  */
 export type SignRevocationList = (
   caller: Caller,
@@ -49,9 +45,8 @@ export type ListSigningParts = SigningParts & { database: Database };
 const NOTHING: Listed = { certificates: [], expiresAt: [] };
 
 /**
- * Creates the operation that signs revocation lists. A list is compared with the last list and stored before
- * its transaction in the journal, so that a long list delays no other call. The transaction only checks that
- * no newer list was signed meanwhile.
+ * Creates the operation that signs revocation lists. Compares and stores a list before its transaction in the
+ * journal, so that a long list delays no other call. The transaction checks that no newer list was signed.
  */
 export function createListSigning(parts: ListSigningParts): SignRevocationList {
   const { journal, database, register } = parts;
@@ -104,19 +99,15 @@ function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer)
   return refuse("policy_violation", `The list is not newer than the last one, of ${last.updatedAt}`);
 }
 
-/**
- * Certificates of a revocation list, and their expiry times in Unix seconds in the same order. 0 means that a
- * certificate never expires.
- */
+/** Certificates of a list, and their expiry times in Unix seconds in the same order. 0 means never. */
 export type Listed = { certificates: readonly string[]; expiresAt: readonly number[] };
 
 /** A list as stored. `digest` is SHA-256 of its text, in base64, and is also in the list's audit record. */
 type Kept = { text: string; digest: string };
 
 /**
- * Returns the next list after `last`. It contains the given certificates. Each entry has the later of its
- * previous and its new expiry time. Refuses if a certificate of `last` is missing that may not have expired
- * at `now`, in Unix seconds.
+ * Returns the next list after `last`. Each entry has the later of its previous and its new expiry time.
+ * Refuses if a certificate of `last` is missing that may not have expired at `now`, in Unix seconds.
  */
 export function follow(last: Listed, { certificates, expiresAt }: Listed, now: number): Listed | Refusal {
   const grown = grow(last, { certificates, expiresAt });
@@ -139,8 +130,7 @@ export function follow(last: Listed, { certificates, expiresAt }: Listed, now: n
 }
 
 /**
- * Like {@link follow}, but much faster. Returns `undefined` unless the new list only adds certificates to the
- * last list and keeps its order.
+ * A much faster {@link follow}. Returns `undefined` unless the new list only appends certificates to `last`.
  */
 function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undefined {
   let found = 0;
@@ -158,9 +148,8 @@ function keep({ certificates, expiresAt }: Listed): Kept {
 }
 
 /**
- * Reads the entries of the last list. Returns no entries before the first list, and after a list from a
- * version that did not store lists. Rejects with `VaultError key_damaged` if the stored list was altered or
- * removed.
+ * Returns no entries before the first list, and after a list from a version that did not store lists. Rejects
+ * with `VaultError key_damaged` if the stored list was altered or removed.
  */
 async function listedBy(database: Database, keyId: string, last: LastList | undefined): Promise<Listed> {
   const digest = last?.listed ?? null;

@@ -52,8 +52,8 @@ export type SigningCall = {
 export type BuildBytes = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
 /**
- * Writes the record of a signed statement and returns true. Calls `stillTrue` just before it writes. If that
- * returns false, writes nothing and returns false.
+ * Writes the record of a signed statement and returns true. If `stillTrue`, called just before, returns
+ * false, writes nothing and returns false.
  */
 export type Grant = (entry: AuditEntry, stillTrue: () => boolean) => Promise<boolean>;
 
@@ -104,9 +104,8 @@ export async function signStatement(
 
 /**
  * Refuses with `key_not_found` if the tenant does not have the key, and with `rate_limited` if the key, or
- * all keys of the tenant together, exceed the signing rate. Otherwise counts the attempt. A call with a key
- * that does not belong to the tenant counts against the caller. So nobody can use up the rate of a tenant or
- * a key by naming it.
+ * all keys of the tenant together, exceed the signing rate. Otherwise counts the attempt. A call with another
+ * tenant's key counts against the caller, so nobody can use up the rate of a tenant or a key by naming it.
  */
 export async function admit(
   { store, rates, signingRates: { perKey, perTenant } }: SigningParts,
@@ -125,10 +124,7 @@ export async function admit(
   return isOwn ? undefined : refuse("key_not_found");
 }
 
-/**
- * Returns the result of `work`. If `work` rejects because a key is damaged, writes a `failed` record for that
- * key and then rejects with the same error.
- */
+/** Returns the result of `work`. If a key is damaged, writes a `failed` record before it rejects. */
 export async function recordingDamage<T>(
   journal: Journal,
   { caller, keyId, statement, detail }: Pick<SigningCall, "caller" | "keyId" | "statement" | "detail">,

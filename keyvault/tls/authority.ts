@@ -23,10 +23,7 @@ const IPV4 = /^\d{1,3}(\.\d{1,3}){3}$/;
 const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 const SERVER_AUTH = "1.3.6.1.5.5.7.3.1";
 
-/**
- * Creates the certificate authority for the vault's TLS. It can issue client and server certificates, but no
- * further authorities.
- */
+/** Creates the certificate authority for the vault's TLS. It cannot issue further authorities. */
 export async function createAuthority(validity: Validity): Promise<Identity> {
   const keys = await generateKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -44,10 +41,7 @@ export async function createAuthority(validity: Validity): Promise<Identity> {
   return { certificate: `${certificate.toString("pem")}\n`, privateKey: await exportKey(keys.privateKey) };
 }
 
-/**
- * Issues a certificate with a fresh key. A client's role is in its only URI name,
- * `deputize://role/<role>/<name>`.
- */
+/** Issues a certificate with a fresh key. A client's only URI name is `deputize://role/<role>/<name>`. */
 export async function issueCertificate(
   authority: Identity,
   subject: Subject,

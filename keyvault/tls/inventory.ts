@@ -41,8 +41,7 @@ export async function requireTls(dir: string): Promise<void> {
 }
 
 /**
- * Reads the authority that issues certificates: the certificate in `ca.pem` that matches `ca.key`. Throws a
- * `UserError` if this authority is missing.
+ * Returns the authority in `ca.pem` that matches `ca.key`. Throws a `UserError` if one of them is missing.
  */
 export async function readAuthority(dir: string): Promise<Identity> {
   for (const name of ["ca.pem", "ca.key"]) {
@@ -58,8 +57,7 @@ export async function readAuthority(dir: string): Promise<Identity> {
 }
 
 /**
- * Returns the authority whose certificate matches this key. Throws a `UserError` that names `place` if no
- * certificate matches.
+ * Returns the authority whose certificate matches this key. Throws a `UserError` with `place` if none does.
  */
 export function authorityOf(
   authorities: readonly X509Certificate[],

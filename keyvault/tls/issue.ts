@@ -20,10 +20,7 @@ export const AUTHORITY_DAYS = 3650;
 const END_DAYS = 397;
 const CLOCK_SKEW_MS = 300_000;
 
-/**
- * The certificates that were created. `absent` contains missing certificates that cannot be created because
- * the authority's key was removed.
- */
+/** `absent` contains missing certificates that cannot be created because the authority's key was removed. */
 export type TlsInstalled = { created: string[]; absent: string[] };
 
 /**
@@ -71,10 +68,7 @@ async function ensure(
   created.push(name);
 }
 
-/**
- * Returns a validity period from five minutes before `now`, for clocks that are behind, to `days` after
- * `now`.
- */
+/** Returns a period that begins five minutes before `now`, for clocks that are behind. */
 export function validity(now: Date, days: number): Validity {
   return { notBefore: new Date(now.getTime() - CLOCK_SKEW_MS), notAfter: daysAfter(now, days) };
 }
@@ -111,9 +105,8 @@ export async function issueFiles(
 }
 
 /**
- * Adds a certificate to the revocation list, once, and returns its serial number. A running vault reloads the
- * list within seconds. Throws `UserError` if the certificate or the list cannot be read, or if a line of the
- * list is not a serial number.
+ * Adds a certificate to the revocation list, once, and returns its serial number. Throws `UserError` if the
+ * certificate or the list cannot be read, or if a line of the list is not a serial number.
  */
 export async function revokeCertificate(
   revokedFile: string,

@@ -20,8 +20,7 @@ export type Secrets = {
   /** Resolves to `undefined` if the Secret does not exist. */
   read(name: string): Promise<SecretFiles | undefined>;
   /**
-   * Creates or updates the Secret with these files. Returns false if the existing Secret is immutable and its
-   * files differ.
+   * Creates or updates the Secret. Returns false if the existing Secret is immutable and its files differ.
    */
   apply(secret: SecretToApply): Promise<boolean>;
   close(): Promise<void>;
@@ -31,11 +30,9 @@ const MANAGER = "deputize-keyvault-certificates";
 const TIMEOUT_MS = 10_000;
 
 /**
- * Opens the Secrets of this program's namespace with the pod's service account. `account` is the folder with
- * the account's `token`, `ca.crt` and `namespace`. The account needs the rights to get, create and patch the
- * Secrets, because each Secret is written with a patch request under its own name. Throws `UserError` if the
- * folder does not contain a service account. Calls throw `UserError` if the API server refuses or does not
- * answer.
+ * Opens the Secrets of this program's namespace with the pod's service account, whose `token`, `ca.crt` and
+ * `namespace` are in the folder `account`. Throws `UserError` if the folder does not contain a service
+ * account. Calls throw `UserError` if the API server refuses or does not answer.
  */
 export async function openSecrets(url: string, account: string): Promise<Secrets> {
   const read = (name: string): Promise<string> =>

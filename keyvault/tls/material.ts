@@ -41,10 +41,7 @@ export async function readMaterial(
   return { ca: writeCertificates(authorities), cert, key, authorities, revoked };
 }
 
-/**
- * Parses the PEM certificates in a file, in order. Throws a `UserError` that names the file if a certificate
- * is damaged.
- */
+/** Parses the PEM certificates in a file, in order. Throws a `UserError` that names the file. */
 export function readCertificates(file: string, bytes: Buffer): X509Certificate[] {
   return parse(file, () =>
     (bytes.toString("latin1").match(PEM_CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem)),
@@ -68,8 +65,7 @@ export function normalizeSerial(serial: string): string {
 }
 
 /**
- * Returns whether one of the authorities issued a client's certificate and the certificate was not revoked.
- * Does not check its dates and role.
+ * Returns whether an authority issued a client's certificate and it is not revoked. Ignores dates and role.
  */
 export function isTrusted({ authorities, revoked }: TlsMaterial, certificate: X509Certificate): boolean {
   if (revoked.has(normalizeSerial(certificate.serialNumber))) return false;
@@ -88,9 +84,8 @@ async function readPem(file: string): Promise<Buffer> {
 export class ListGone extends UserError {}
 
 /**
- * Reads the serial numbers of a revocation list. Returns none if the file does not exist and `former` is
- * empty. Throws `ListGone` if the file was removed, and a `UserError` that names the first line that is not a
- * serial number.
+ * Reads the serial numbers of a revocation list. Throws `ListGone` if the file does not exist, unless
+ * `former` is empty. Throws a `UserError` that names the first line that is not a serial number.
  */
 export async function readRevoked(
   file: string,

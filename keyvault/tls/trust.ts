@@ -4,10 +4,7 @@ import { reasonOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
 
-/**
- * The current contents of the TLS files. The vault reloads them while it runs, so files can be replaced
- * without a restart.
- */
+/** The contents of the TLS files. The vault reloads them while it runs. */
 export type Trust = {
   material(): TlsMaterial;
   generation(): number;
@@ -23,10 +20,7 @@ export type Trust = {
   stop(): void;
 };
 
-/**
- * Returns whether a certificate, base64 of its DER, is accepted at `now`: trusted, not revoked, not expired.
- * Returns false for anything that is not a certificate.
- */
+/** Returns whether a certificate, base64 of its DER, is trusted, not revoked, and not expired at `now`. */
 export type AcceptsCertificate = (certificate: string, now: Date) => boolean;
 
 const EVERY_MS = 2_000;
@@ -41,10 +35,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let loggedReason = "";
   let listed = { revoked: material.revoked, since: performance.now() };
   let reloads = Promise.resolve();
-  /**
-   * Serial numbers that were revoked when the list was found missing. They remain revoked even if a new list
-   * lacks them.
-   */
+  /** Serial numbers of a list that was found missing. They remain revoked even if a new list lacks them. */
   let missingSerials: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
@@ -55,10 +46,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     return now - listed.since >= QUIET_MS ? revoked : material.revoked.union(revoked);
   }
 
-  /**
-   * Logs once per reason why the files are not in use as they are. An empty reason means that they are in
-   * use.
-   */
+  /** Logs once per reason why the files are not in use. An empty reason means that they are in use. */
   function logReason(reason: string): void {
     if (reason !== "" && reason !== loggedReason) log.error({ event: "tls_not_reloaded", reason });
     loggedReason = reason;

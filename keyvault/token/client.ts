@@ -37,18 +37,15 @@ export type Token = {
    */
   unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
   /**
-   * Returns HMAC-SHA256 codes under the audit key: `mac[i]` = HMAC(`mac[i−1]` ‖ `texts[i]`). `mac[−1]` is
+   * Returns codes under the audit key: `mac[i]` = HMAC-SHA256(`mac[i−1]` ‖ `texts[i]`). `mac[−1]` is
    * `previous`.
    */
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
-  /**
-   * Returns HMAC-SHA256 of each text under the audit key. The codes never equal those of the chain. They
-   * protect rows against changes in the database.
-   */
+  /** Returns HMAC-SHA256 of each text under the audit key. These codes never equal those of the chain. */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * Wraps the boxes again under the newest key-encryption key. Returns null for a damaged box, as in {@link
-   * Token.unwrap}. The plaintext never leaves the child.
+   * Wraps the boxes again under the newest key-encryption key. Returns null for a damaged box. The plaintext
+   * never leaves the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
   /**
@@ -69,17 +66,11 @@ export type Token = {
   noteHead(head: NotedHead, anew?: boolean): Promise<unknown>;
   /** Checks the token by encrypting and decrypting under its newest key-encryption key. */
   health(): Promise<{ keks: string[] }>;
-  /**
-   * Returns the token's description as of its last opening. Throws `VaultError sealed` if it was never
-   * opened.
-   */
+  /** Returns the token's description as of its last opening. Throws `VaultError sealed` before the first. */
   info(): TokenInfo;
   /** Returns why the token is sealed, or `undefined` while it is open. */
   sealed(): SealReason | undefined;
-  /**
-   * Seals the token immediately: kills the logged-in child and starts one that waits for the PIN. Does
-   * nothing if the token is sealed.
-   */
+  /** Seals the token immediately: kills the logged-in child and starts one that waits for the PIN. */
   seal(reason: SealReason): void;
   /** Calls `listener` immediately each time the token is sealed, for any reason. */
   whenSealed(listener: (reason: SealReason) => void): void;

@@ -73,10 +73,7 @@ export function createMask({ box }: Wrapped): Buffer {
   return randomFillSync(Buffer.from(new ArrayBuffer(length)));
 }
 
-/**
- * XORs the bytes with the mask in place and returns them. A second call with the same mask restores the
- * bytes. Throws a `TokenError` if the mask is too short.
- */
+/** XORs the bytes with the mask in place and returns them. Throws a `TokenError` if the mask is too short. */
 export function applyMask(bytes: Uint8Array, mask: Uint8Array): Uint8Array {
   if (mask.length < bytes.length) throw new TokenError("The mask is shorter than the bytes that it masks");
   for (let at = 0; at < bytes.length; at += 1) bytes[at] = (bytes[at] ?? 0) ^ (mask[at] ?? 0);

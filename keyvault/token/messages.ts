@@ -4,8 +4,8 @@ import { UserError } from "../errors.ts";
 export type Wrapped = { kek: string; box: Uint8Array };
 
 /**
- * Location of the token and its PIN file. Only the child reads the PIN from `pinFile`. Some modules, such as
- * NSS, need `parameters` when they are loaded.
+ * Location of the token and its PIN file, which only the child reads. Some modules, such as NSS, need
+ * `parameters` when they are loaded.
  */
 export type TokenPlace = { module: string; label: string; pinFile: string; parameters?: string };
 
@@ -13,9 +13,8 @@ export type TokenPlace = { module: string; label: string; pinFile: string; param
 export type NotedHead = { seq: number; mac: Uint8Array };
 
 /**
- * Requests that the child accepts. It accepts no others, so no other PKCS#11 function can be reached.
- * Unwrapped bytes are returned XORed with `mask`, because the runtime leaves copies of pipe data in freed
- * memory.
+ * All requests that the child accepts, so no other PKCS#11 function can be reached. Unwrapped bytes are
+ * returned XORed with `mask`, because the runtime leaves copies of pipe data in freed memory.
  */
 export type TokenRequest =
   | ({ kind: "open" } & TokenPlace)

@@ -16,9 +16,8 @@ const DIGITS = 8;
 
 /**
  * The audit chain's head, noted in the token, where the database's owner cannot write. The note is a key's
- * label. Two keys serve only this purpose and are written alternately, so an interrupted write leaves the
- * other note valid. Modules change a label within 2 ms, while SoftHSM needs 36 ms for a new object. Not every
- * module supports data objects.
+ * label: not every module supports data objects, and modules change a label within 2 ms. Two keys serve only
+ * this purpose and are written alternately, so an interrupted write leaves the other note valid.
  */
 export type HeadNote = {
   read(): NotedHead | null;

@@ -19,8 +19,8 @@ type Box = { wrapped: Wrapped; context: Uint8Array };
 
 /**
  * Operations of an open token, as described in the parent's `Token`. All are synchronous and use one session,
- * because a PKCS#11 session allows only one operation at a time. If the token does not work, they throw the
- * module's errors or a `TokenError`.
+ * because a PKCS#11 session allows only one operation at a time. They throw the module's errors or a
+ * `TokenError`.
  */
 export type TokenOperations = ReturnType<typeof createOperations>;
 

@@ -4,8 +4,7 @@ import { reasonOf } from "../../errors.ts";
 import { TokenError, type TokenPlace, WrongPin } from "../messages.ts";
 
 /**
- * Minimum length of a PIN for a module that does not lock after wrong PINs. 32 random bytes in hexadecimal
- * are 64 characters.
+ * Minimum length of a PIN for a module that does not lock after wrong PINs. `openssl rand -hex 32` gives 64.
  */
 export const MIN_PIN_LENGTH = 32;
 
@@ -66,8 +65,8 @@ export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle |
 
 /**
  * Opens the token with this label and checks that it supports the operations that the vault needs. Without
- * `pin`, uses the PIN in the file and reports any problem with the PIN as a `TokenError`. Throws `WrongPin`
- * if the token refuses a given `pin`.
+ * `pin`, uses the PIN in the file and reports any problem with it as a `TokenError`. Throws `WrongPin` if the
+ * token refuses a given `pin`.
  */
 export function openSession(place: TokenPlace, pin?: string): Session {
   const library = loadModule(place);

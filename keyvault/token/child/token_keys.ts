@@ -20,10 +20,7 @@ const FIRST_KEK_LABEL = "kek-1";
 
 const KEK_LABEL = /^kek-([1-9]\d{0,8})$/;
 
-/**
- * Handles of the vault's keys in the token. They are looked up once, because a search by label slows down as
- * a token fills.
- */
+/** Handles of the vault's keys, looked up once, because a search by label slows down as a token fills. */
 export type TokenKeys = {
   /** Key-encryption keys by label, oldest first. */
   keks: Map<string, pkcs11.Handle>;
@@ -53,10 +50,7 @@ function createMissingKeys(session: Session): string[] {
   return missing;
 }
 
-/**
- * Generates the version after the newest of `keks` inside the token and adds it to `keks`. Throws a
- * `TokenError` if the module cannot generate it.
- */
+/** Generates the version after the newest of `keks` inside the token and adds it to `keks`. */
 export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>): void {
   const newest = Math.max(...[...keks.keys()].map(version));
   const label = `kek-${newest + 1}`;
@@ -64,8 +58,7 @@ export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>
 }
 
 /**
- * Permanently destroys one version of `keks` in the token and removes the version from `keks`. Throws a
- * `TokenError` if the version is the newest or unknown.
+ * Permanently destroys one version of `keks`. Throws a `TokenError` if the version is the newest or unknown.
  */
 export function destroyKek(
   { library, handle }: Session,
