@@ -6,7 +6,6 @@ import type { VaultHome } from "./fixture.ts";
 /** Exit code of a command, and what it wrote to its two streams. */
 export type Ended = { code: number; stdout: string; stderr: string };
 
-/** Thrown in place of an exit of the process. */
 class Exit extends Error {
   readonly code: unknown;
   constructor(code: unknown) {
@@ -18,8 +17,8 @@ class Exit extends Error {
 let running: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs a `keyvault` command in this process as if it had its own process, with exactly this environment and
- * an empty standard input. Commands run one after the other.
+ * Runs a `keyvault` command in this process, with exactly this environment and an empty standard input.
+ * Commands run one after the other.
  */
 export function runCommand(args: readonly string[], environment: object): Promise<Ended> {
   const ended = running.then(() => inThisProcess(args, environment));

@@ -5,16 +5,10 @@ import { createRates } from "../../keyvault/rates.ts";
 import { codeOf, issueIdentity, startVaultWith, type TestVault } from "./fixture.ts";
 import type { Answer, Client } from "./http/caller_support.ts";
 
-/*
- * Limits on the creation of keys, over mutual TLS. The tests check what the limits restrict and what they
- * must not affect.
- */
-
 const RATE = 2;
 const AT_ONCE = 2 * RATE;
 const ONBOARDING = 21;
 
-/** Requests a key under `requestKey`. */
 function make(
   vault: TestVault,
   client: Client,
@@ -31,9 +25,7 @@ const late = (answers: readonly Answer[]) => answers.filter((answer) => codeOf(a
 const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index));
 
-/**
- * Requests `count` keys concurrently. `most` is the number of keys that the limit allows in the elapsed time.
- */
+/** `most` in the result is the number of keys that the limit allows in the elapsed time. */
 async function rush(vault: TestVault, client: Client, tenant: string, count: number) {
   const began = performance.now();
   const answers = await Promise.all(times(count, () => make(vault, client, tenant)));

@@ -53,7 +53,7 @@ async function asSuperuser(...statements: string[]): Promise<pg.QueryResult[]> {
   }
 }
 
-/** Returns the account of the running Postgres, read from the process of an open connection. */
+/** The account comes from the process of an open connection. */
 async function postgresUser(): Promise<{ uid: number; gid: number }> {
   const client = new pg.Client({ connectionString: runPart("postgresUrl") });
   await client.connect();
@@ -119,7 +119,6 @@ const startOnDisk = (port?: number): Promise<RunningPostgres> =>
     ...(port !== undefined && { port }),
   });
 
-/** Requests new segments of the write-ahead log until the server stops. */
 async function useUpTheLog(url: string): Promise<void> {
   for (let tries = 0; tries < 20; tries += 1) {
     const client = new pg.Client({ connectionString: url });

@@ -16,7 +16,6 @@ import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { appendHead } from "../../keyvault/audit/head_file.ts";
 import { makeFolderDurably, writeFileDurably } from "../../keyvault/files.ts";
 
-/** Creates a folder for this test only. */
 async function ownFolder(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
   onTestFinished(() => rm(dir, { recursive: true }));
@@ -85,7 +84,7 @@ test("writeFileDurably sets the requested mode whatever the umask", async () => 
 });
 
 /**
- * Records the calls that sync to disk from now on: for a folder the names in it at that time, for a file its
+ * Records the calls that sync to disk from now on: for a folder its names at that time, for a file its
  * length.
  */
 async function synced(dir: string): Promise<(string | number)[]> {

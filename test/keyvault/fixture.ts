@@ -51,7 +51,6 @@ export type VaultHome = {
   dir: string;
   environment: Record<string, string>;
   config: Config;
-  /** Runs a statement on the vault's database as its owner. */
   sql<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
   remove(): Promise<void>;
 };
@@ -59,10 +58,7 @@ export type VaultHome = {
 /** Origin of a home: a copy of the run's initialized vault, the result of `keyvault init`, or empty. */
 export type HomeOptions = { made?: "copied" | "by init" | "empty" };
 
-/**
- * Creates a home for one test. All copied homes share one token, PIN, authority and service key. A test that
- * needs its own uses `by init`.
- */
+/** Creates a home for one test. All copied homes share one token, PIN, authority and service key. */
 export async function createHome({ made = "copied" }: HomeOptions = {}): Promise<VaultHome> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-test-"));
   const database = await (made === "copied" ? copyVault(join(dir, "data")) : testDatabase(OWNER_AND_RUNNING));
@@ -96,7 +92,7 @@ export async function createHome({ made = "copied" }: HomeOptions = {}): Promise
 /** A running vault with its own clock. */
 export type TestVault = Omit<Serving, "vault"> & {
   home: VaultHome;
-  /** The vault's parts. Throws if the vault has never been unsealed. */
+  /** Throws if the vault has never been unsealed. */
   readonly vault: Vault;
   clock: TestClock;
   url: string;
@@ -105,7 +101,7 @@ export type TestVault = Omit<Serving, "vault"> & {
   readonly admin: Identified;
   /** Sends a GET over HTTPS on a new connection, as an admin by default. */
   get(path: string, client?: Client): Promise<Answer>;
-  /** Sends a POST in the same way as `get`, by default as the API. */
+  /** Sends a POST like `get`, by default as the API. */
   post(path: string, body?: unknown, client?: Client, headers?: Record<string, string>): Promise<Answer>;
   /** Dependencies of the operations. Every admin certificate is accepted. */
   parts(): Vault & { clock: Clock; accepts(): boolean };
@@ -113,23 +109,19 @@ export type TestVault = Omit<Serving, "vault"> & {
   now(): number;
   /** Creates a key directly, without HTTP. Throws if the vault refuses. */
   makeKey(request: KeyRequest, requestKey?: string): Promise<CreatedKey>;
-  /** Creates an agent's key like `makeKey`. */
   makeAgent(tenant: string, ceiling?: string[]): Promise<CreatedKey>;
   /** Returns the body of a call that signs a challenge of the vault's current time. */
   challenge(tenant?: string): { tenant: string; challenge: string; challenge_at: number };
   /** Signs a challenge with an agent's key, over HTTPS. */
   sign(keyId: string, tenant?: string, client?: Client): Promise<Answer>;
-  /** Signs a challenge like `sign`, but without HTTP. */
+  /** Signs a challenge with an agent's key, without HTTP. */
   answer(keyId: string, tenant?: string): Promise<object>;
-  /** Disables a key or shrinks its ceiling, without HTTP. */
+  /** Disables a key, without HTTP. */
   disable(keyId: string, tenant?: string): Promise<object>;
   shrink(keyId: string, tenant: string, ceiling: string[]): Promise<object>;
-  /** Returns the number of the last record. */
   head(): number;
-  /** Returns the kind and outcome of the records after this number, in order. */
   recordsAfter(seq: number): Promise<{ statement: string; outcome: string }[]>;
   verifyAudit(): Promise<ChainVerdict>;
-  /** Stops the vault and starts another one on the same home. */
   restart(): Promise<TestVault>;
   close(): Promise<void>;
 };
@@ -208,7 +200,6 @@ export function codeOf({ status, body }: Answer): string | number {
   return body.error?.code ?? status;
 }
 
-/** A client's certificate and key, and the authority that it trusts. */
 type Identified = { ca: string; cert: string; key: string };
 
 /** Reads an identity that `keyvault init` created, with the authority that signed it. */
@@ -217,9 +208,7 @@ export function readIdentity(home: VaultHome, name: "api" | "admin" | "server"):
   return { ca: read("ca.pem"), cert: read(`${name}.pem`), key: read(`${name}.key`) };
 }
 
-/**
- * Issues another identity from the home's authority. By default it is valid for an hour before and after now.
- */
+/** Issues an identity from the home's authority. By default it is valid for an hour before and after now. */
 export async function issueIdentity(
   home: VaultHome,
   subject: Subject,

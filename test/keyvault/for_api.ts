@@ -3,10 +3,7 @@ import { createFakeVault, type FakeVault } from "../support/fake_vault.ts";
 
 const CALLS = ["createKey", "signDelegation", "signChallenge", "disableKey", "shrinkCeiling"] as const;
 
-/**
- * Returns the real vault in the form in which tests pass a vault to an API. Each call uses the current
- * client.
- */
+/** Returns the real vault as an API's tests use a vault. Each call uses the current client. */
 export function vaultForApi(client: () => VaultClient): FakeVault {
   const calls = CALLS.map((call) => [
     call,

@@ -26,7 +26,6 @@ const inTls = (file: string) => join(home.config.tlsDir, file);
 const inData = (file: string) => join(home.config.dataDir, file);
 const dropSchema = () => home.sql("drop schema public cascade; create schema public");
 const started = () => serve(home.config, testClock(), SILENT);
-/** Removes the certificates and keys with these names. */
 async function removePairs(...names: string[]): Promise<void> {
   const files = names.flatMap((name) => [`${name}.pem`, `${name}.key`]);
   for (const file of files) await rm(inTls(file), { force: true });

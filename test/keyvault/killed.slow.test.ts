@@ -3,16 +3,11 @@ import { expect, test, vi } from "vitest";
 import { startVault, type TestVault } from "./fixture.ts";
 
 /*
- * Kills the token's process at each step of creating, signing, rotating, rewrapping and retiring.
- * process.slow.test.ts and kek/killed.slow.test.ts kill the whole vault at these steps.
+ * Here the token's process is killed. process.slow.test.ts and kek/killed.slow.test.ts kill the whole vault.
  */
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
 
-/**
- * Checks that the chain is intact, that rows match the records, and that the token has the version of every
- * data key.
- */
 async function requireWhole(vault: TestVault): Promise<void> {
   const { home } = vault;
   expect((await vault.verifyAudit()).intact).toBe(true);

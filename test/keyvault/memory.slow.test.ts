@@ -39,10 +39,7 @@ afterAll(async () => {
 
 type Secrets = { ed25519: Buffer; ml_dsa_65: Buffer; dataKey: Buffer };
 
-/**
- * Returns a key's two seeds and its tenant's data key. The test opens them with the vault's own token and
- * code.
- */
+/** Opens a key's two seeds and its tenant's data key with the vault's own token and code. */
 async function readSecrets(key: string): Promise<Secrets> {
   const [row] = await home.sql<KeyRow & Pick<TenantRow, "kek" | "wrapped_data_key">>(
     "select * from keys join tenants using (tenant) where key_id = $1",

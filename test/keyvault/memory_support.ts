@@ -10,10 +10,7 @@ export function findInMemory(pid: number, secrets: Record<string, Buffer>): stri
   return Object.keys(countInMemory(pid, secrets));
 }
 
-/**
- * Counts the copies of each secret in the same memory as {@link findInMemory}. Only reads the process's
- * memory.
- */
+/** Counts the copies of each secret in the memory that {@link findInMemory} searches. */
 export function countInMemory(pid: number, secrets: Record<string, Buffer>): Record<string, number> {
   const memory = openSync(`/proc/${pid}/mem`, "r");
   const found: Record<string, number> = {};

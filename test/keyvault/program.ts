@@ -14,7 +14,6 @@ const START_DEADLINE_MS = 60_000;
 /** Start options of a program, in addition to its arguments. */
 export type ProgramOptions = {
   environment?: Record<string, string | undefined>;
-  /** Options for Node. */
   options?: readonly string[];
   /** Shell commands that run before the program. */
   before?: string;

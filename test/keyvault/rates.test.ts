@@ -5,11 +5,7 @@ import { createRates } from "../../keyvault/rates.ts";
 import { codeOf, issueIdentity, startVaultWith, type TestVault } from "./fixture.ts";
 import type { Answer } from "./http/caller_support.ts";
 
-/*
- * Attempts to exceed the signing rate with the API's real certificate. The attempts use a burst, many
- * connections, another certificate of the same role, other kinds of statements, other keys of the tenant, and
- * refused calls.
- */
+/* All attempts to exceed the signing rate use the API's real certificate. */
 
 const PER_KEY = 1;
 const PER_TENANT = 3;
@@ -79,17 +75,14 @@ const stray = (name: string) => issueIdentity(vault.home, { kind: "client", role
 const count = (answers: readonly Answer[], outcome: string | number) =>
   answers.filter((answer) => codeOf(answer) === outcome).length;
 
-/** Makes concurrent calls of `attempt`. Returns the responses and the elapsed seconds, rounded up. */
+/** Returns the responses and the elapsed seconds, rounded up. */
 async function rush(calls: number, attempt: (index: number) => Promise<Answer>) {
   const began = performance.now();
   const answers = await Promise.all(Array.from({ length: calls }, (_, index) => attempt(index)));
   return { answers, seconds: Math.ceil((performance.now() - began) / 1000) };
 }
 
-/**
- * Returns the number of calls that a bucket allows in that time: a burst of twice its rate, plus its rate for
- * each second.
- */
+/** A bucket allows a burst of twice its rate, plus its rate for each second. */
 const most = (rate: number, seconds: number) => 2 * rate + rate * seconds;
 
 test("a key signs no faster than its rate, over thirty connections and with two certificates", async () => {
@@ -173,7 +166,6 @@ test("a tenant has at most as many keys as its quota, including disabled ones", 
   await vault.makeAgent("acc-another");
 });
 
-/** Connects from this address and returns whether the vault drops the connection. */
 function connectFrom(localAddress: string): Promise<"dropped" | "open"> {
   return new Promise((resolve) => {
     const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress });

@@ -17,9 +17,8 @@ import { type Change, delegationRequest, subject } from "./sign/delegation_reque
 
 /*
  * Every attempt uses the certificate that `keyvault init` created for the API, over the network. The file
- * http/access.test.ts covers the roles of each call, connections with TLS 1.2, and rejected certificates:
- * expired, self-signed, or of another authority. The file http/calls.test.ts covers malformed or oversized
- * bodies.
+ * http/access.test.ts covers roles, TLS 1.2 and rejected certificates. The file http/calls.test.ts covers
+ * malformed or oversized bodies.
  */
 
 let vault: TestVault;

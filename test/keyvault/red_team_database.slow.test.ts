@@ -12,9 +12,8 @@ import type { Answer, Client } from "./http/caller_support.ts";
 import { delegationRequest } from "./sign/delegation_request.ts";
 
 /*
- * Every attempt uses the vault's own database role. It alters, restores, removes or inserts rows of any table
- * before and after a startup or a call. Afterwards it restores the audit, so that a verification finds
- * nothing.
+ * Every attempt uses the vault's own database role, to change rows before and after a startup or a call.
+ * Afterwards it restores the audit, so that a verification finds nothing.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -43,7 +42,7 @@ const delegate = (root: CreatedKey, agent: CreatedKey, tenant: string, scope: st
   const body = delegationRequest(root, agent, vault.now(), change);
   return outcomeOf(vault.post(`/v1/keys/${root.key_id}/sign/delegation`, body));
 };
-/** Makes both admins request the same change. Returns the response to Bob. */
+/** Requests the change as both admins. Returns the response to Bob. */
 const askBoth = async (path: string, body: object = {}) => {
   await vault.post(path, body, admins[0]);
   return outcomeOf(vault.post(path, body, admins[1]));
@@ -56,7 +55,7 @@ async function makePair(tenant: string): Promise<[root: CreatedKey, agent: Creat
   return [await make("account_root"), await make("agent")];
 }
 
-/** Alters audit records and keeps a copy of the originals. Only the owner of the table can do this. */
+/** Keeps a copy of the original records. Only the owner of the table can alter them. */
 const alterAudit = (change: string) =>
   sql(
     `create table if not exists genuine as select * from audit;
@@ -75,8 +74,7 @@ async function putAuditBack(): Promise<void> {
 }
 
 /**
- * Restarts the vault on altered records. Returns the reason why it is sealed, or `open`. If it is sealed,
- * restarts it on the genuine records.
+ * Returns the reason why the vault is sealed, or `open`. If it is sealed, restarts it on the genuine records.
  */
 async function restartOnAltered(): Promise<string> {
   vault = await vault.restart();

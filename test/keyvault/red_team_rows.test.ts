@@ -5,8 +5,8 @@ import { codeOf, issueAdmins, startVault, type TestVault } from "./fixture.ts";
 import type { Client } from "./http/caller_support.ts";
 
 /*
- * Every attempt uses the vault's own database role. It changes columns that no code covers. It also writes
- * rows that might make every query that reads them fail.
+ * Every attempt uses the vault's own database role. It changes columns that no code covers, or writes rows
+ * that might make every query that reads them fail.
  */
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -6,8 +6,8 @@ import type { Answer } from "./http/caller_support.ts";
 import { type Change, delegationRequest } from "./sign/delegation_request.ts";
 
 /*
- * Every attempt uses the API's certificate. It sends the longest or most unusual fields that the vault
- * accepts. Data that the vault later records, shows or checks might therefore become too large.
+ * Every attempt sends the longest or most unusual fields that the vault accepts from the API. Data that the
+ * vault later records, shows or checks might therefore become too large.
  */
 
 const WIDEST = "\u2028";

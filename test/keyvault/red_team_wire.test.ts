@@ -7,7 +7,7 @@ import { codeOf, startVault, type TestVault } from "./fixture.ts";
 
 /*
  * Input that is not a well-formed call, from somebody with the API's certificate or with access to the
- * network. The vault responds with an error code or drops the connection, and signs nothing.
+ * network.
  */
 
 let vault: TestVault;

@@ -10,7 +10,6 @@ vi.setConfig({ testTimeout: 60_000 });
 let vault: TestVault;
 let pin: Buffer;
 
-/** Number of the last audit record before the test. */
 let before: number;
 
 /** Starts a vault whose PIN file was removed. */

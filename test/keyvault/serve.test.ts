@@ -34,7 +34,6 @@ const start = async (settings: Record<string, string> = {}) => {
   return serving;
 };
 
-/** Occupies a port of this machine. */
 async function occupied(): Promise<{ port: number; leave(): Promise<void> }> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

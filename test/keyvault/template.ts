@@ -17,8 +17,7 @@ export const OWNER_AND_RUNNING = { role: "keyvault_owner", guest: "keyvault" } a
 
 /**
  * Copies a vault that `keyvault init` created once for the whole run: its data folder to `dataDir`, which
- * must not exist, and a database with its own owner role. All copies share one token, PIN, authority and
- * service key.
+ * must not exist, and a database with its own owner role.
  */
 export async function copyVault(dataDir: string): Promise<TestDatabase> {
   const template = join(runPart("runFolder"), NAME);
@@ -40,8 +39,8 @@ export async function copyVault(dataDir: string): Promise<TestDatabase> {
 }
 
 /**
- * Creates the template database. The superuser owns the database, and a separate role owns its content. A
- * copy's content can therefore be given to another role without changing the template.
+ * The superuser owns the database, and a separate role owns its content. A copy's content can therefore be
+ * given to another role without changing the template.
  */
 async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });

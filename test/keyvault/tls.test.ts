@@ -39,7 +39,6 @@ const client = (name: string, role: "api" | "admin" | "auditor" = "api") =>
 const serialOf = (pem: string) => normalizeSerial(new X509Certificate(pem).serialNumber);
 const aDay = () => validity(new Date(), 1);
 
-/** Creates a folder for this test only. */
 async function ownFolder(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-authority-"));
   onTestFinished(() => rm(dir, { recursive: true }));
@@ -131,7 +130,7 @@ test("the vault accepts an added authority and rejects a removed one, even on op
   await expect(ready(identity)).rejects.toThrow();
 });
 
-/** Runs `keyvault cert …` in this process with only these settings. Returns the command's output. */
+/** Runs `keyvault cert …` in this process with only these settings. */
 async function cert(settings: Record<string, string>, ...args: string[]) {
   for (const [name, value] of Object.entries(settings)) vi.stubEnv(name, value);
   const told = { stdout: "", stderr: "" };

@@ -10,7 +10,6 @@ import { createHome, readIdentity, type VaultHome } from "./fixture.ts";
 import { findInMemory, mayReadMemory } from "./memory_support.ts";
 import { childrenOf, MAIN, runProgram, type ServedVault, serveProgram, takeSnapshot } from "./program.ts";
 
-/** The program that runs another program on a terminal. */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -20,7 +19,7 @@ let pin: Buffer;
 let vault: ServedVault;
 let client: VaultClient;
 
-/** Starts a sealed vault in a process of its own. Only the test knows its PIN. */
+/** Only the test knows the vault's PIN. */
 beforeAll(async () => {
   home = await createHome();
   pin = await readFile(home.config.token.pinFile);
@@ -40,7 +39,6 @@ const secret = () => pin.subarray(0, 64);
 const makeKey = (name: string) =>
   client.createKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] }, name);
 
-/** Runs a command of the vault with this standard input. */
 const run = (args: string[], input?: Uint8Array) => runProgram(home, args, input && { input });
 const atVault = (command: string, ...args: string[]) => [command, "--url", vault.url, ...args];
 

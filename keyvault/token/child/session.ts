@@ -3,9 +3,7 @@ import pkcs11 from "pkcs11js";
 import { reasonOf } from "../../errors.ts";
 import { TokenError, type TokenPlace, WrongPin } from "../messages.ts";
 
-/**
- * Minimum length of a PIN for a module that does not lock after wrong PINs. `openssl rand -hex 32` gives 64.
- */
+/** Minimum length of a PIN for a module that does not lock after wrong PINs. */
 export const MIN_PIN_LENGTH = 32;
 
 /**

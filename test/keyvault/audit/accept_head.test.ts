@@ -32,7 +32,6 @@ const accept = (seq: number, mac: Buffer) =>
     { seq, mac },
   );
 
-/** Checks that acceptHead refuses this head, and that the token's note and the chain do not change. */
 async function refused(seq: number, mac: Buffer, why: RegExp): Promise<void> {
   const before = stringify([await token.notedHead(), await end()]);
   await expect(accept(seq, mac)).rejects.toThrow(why);

@@ -6,10 +6,7 @@ const KEY = "0".repeat(32);
 
 type Said = Partial<Omit<AuditRow, "digest">> & { digest?: number };
 
-/**
- * Returns the contradictions that a replay finds in these records. By default, records are granted and belong
- * to the same key.
- */
+/** By default, the records are granted and belong to the same key. */
 function found(...said: Said[]) {
   const replay = createReplay();
   const records = said.map(({ digest = 1, ...rest }, index) => ({

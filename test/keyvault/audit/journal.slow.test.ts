@@ -24,7 +24,6 @@ const entry = (detail: string): AuditEntry => ({
   digest: Buffer.alloc(32, 5),
   detail: { note: detail },
 });
-/** Opens the chain. */
 const open = (other: Partial<Parameters<typeof openJournal>[0]> = {}) =>
   openJournal({
     databaseUrl: home.config.databaseUrl,
@@ -37,9 +36,7 @@ const open = (other: Partial<Parameters<typeof openJournal>[0]> = {}) =>
     },
     ...other,
   });
-/**
- * Opens the chain like an old version of the vault, which neither notes heads in the token nor checks them.
- */
+/** Opens the chain like an earlier version, which neither notes heads in the token nor checks them. */
 const openForgetful = () =>
   open({ token: { ...token, notedHead: async () => ({ head: null }), noteHead: async () => ({}) } });
 const notes = async (): Promise<string[]> =>
@@ -65,7 +62,7 @@ const takeOut = (seq: number) =>
   tamper(
     `create table kept as select * from audit where seq >= ${seq}; delete from audit where seq >= ${seq}`,
   );
-/** Restores the records that {@link takeOut} moved, and deletes the records that replaced them. */
+/** Restores the records of {@link takeOut}, and deletes the records that replaced them. */
 const putBack = () =>
   tamper(`delete from audit where seq >= (select min(seq) from kept);
           insert into audit select * from kept; drop table kept`);

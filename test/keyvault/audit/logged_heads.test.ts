@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 let home: VaultHome;
-/** The log of a vault from startup to shutdown. In between, the vault created a key and was sealed. */
+/** The log of a vault that created a key, was sealed and stopped. */
 let lines: string[];
 
 beforeAll(async () => {

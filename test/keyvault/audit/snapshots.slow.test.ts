@@ -20,8 +20,7 @@ let token: Token;
 let database: Database;
 
 /**
- * Runs a vault that writes records of every kind that the register uses, and stops it. `more` is the number
- * of further records.
+ * Writes records of every kind that the register uses, and `more` further ones, with a vault that then stops.
  */
 async function write(more = 0): Promise<void> {
   const vault = await startVault(home);
@@ -59,10 +58,7 @@ afterAll(async () => {
 
 type Start = { register: Register; verified: number; fromSnapshot: boolean };
 
-/**
- * Starts from the stored snapshot. Returns the result and the number of records that the startup verified.
- * Runs `then` while the chain is open.
- */
+/** Starts from the stored snapshot and runs `then` while the chain is open. */
 async function start(then: (register: Register) => Promise<unknown> = async () => {}): Promise<Start> {
   const register = createRegister();
   let verified = 0;
@@ -100,7 +96,7 @@ const alterAudit = (change: string) =>
     `alter table audit disable trigger audit_append_only; ${change}; alter table audit enable trigger audit_append_only`,
   );
 
-/** Returns the result of a startup from the first record. */
+/** Opens the chain without the snapshot, so that every record is verified. Returns the resulting register. */
 async function fromTheFirst(): Promise<Start> {
   await home.sql("create table aside as select * from audit_register");
   await erase();

@@ -57,14 +57,13 @@ async function emptyMachine(): Promise<VaultHome> {
   return home;
 }
 
-/** Makes two admins adopt the rows of a vault without codes. */
 async function adoptByTwo({ home, post }: TestVault): Promise<void> {
   for (const admin of await issueAdmins(home, "alice", "bob")) {
     expect((await post("/v1/states/adopt", {}, admin)).status).toBe(200);
   }
 }
 
-/** Returns statement and detail of every record. Two vaults with the same history give the same result. */
+/** Two vaults with the same history give the same result. */
 const recordsOf = (home: VaultHome) =>
   home.sql("select seq, statement, outcome, detail - 'certificate' as detail from audit order by seq");
 

@@ -27,7 +27,6 @@ export async function migrateToLevel(home: VaultHome, level: number): Promise<vo
 type Columns = { table_name: string; column_name: string }[];
 const knownColumns = new Map<number, Columns>();
 
-/** Returns the columns of a level's tables. */
 async function columnsOf(level: number): Promise<Columns> {
   const known = knownColumns.get(level);
   if (known !== undefined) return known;
@@ -42,9 +41,8 @@ async function columnsOf(level: number): Promise<Columns> {
 }
 
 /**
- * Returns a running vault's rows as a version with the tables of `level` would have written them. They lack
- * the columns and tables added later. The chain, made with the token's own audit key, contains no codes if
- * that version had none.
+ * Returns a running vault's rows as the version with the tables of `level` would have written them, and the
+ * chain, made with the token's own audit key. It contains no codes if that version had none.
  */
 export async function earlierRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const columns = await columnsOf(level);
@@ -65,7 +63,7 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
 }
 
 /**
- * Returns a running vault's rows as if a version with the tables of `level` had adopted them at its first
+ * Returns a running vault's rows as if the version with the tables of `level` had adopted them at its first
  * startup. Their codes refer to the adoption's record, which does not name the rows.
  */
 export async function adoptedRows(vault: TestVault, level: number): Promise<EarlierRows> {
@@ -104,7 +102,7 @@ export async function adoptedRows(vault: TestVault, level: number): Promise<Earl
   return { tables, head: { seq, mac: mac.slice(2) } };
 }
 
-/** Returns a record in the form that a version without codes wrote. */
+/** Returns a record as a version without codes wrote it. */
 function withoutState(record: AuditRow): AuditRow {
   const { state: _, ...detail } = record.detail;
   return { ...record, detail, digest: record.statement === "key_create" ? record.digest : null };
@@ -122,8 +120,8 @@ function storable(record: AuditRow): object {
 }
 
 /**
- * Writes a backup file with these rows, like the version with `migrations`. Also returns the private half of
- * its recovery key.
+ * Writes a backup file with these rows, like the version with `migrations`. Also returns its recovery key's
+ * private half.
  */
 export async function writeEarlierBackup(
   vault: TestVault,
@@ -160,7 +158,7 @@ async function tokenOf({ home }: TestVault, head: EarlierRows["head"]): Promise<
   return files;
 }
 
-/** Makes a copied token note the end of an earlier version's chain instead of the original vault's head. */
+/** Notes the end of an earlier version's chain in a copied token, instead of the original vault's head. */
 async function noteEnd(config: TokenConfig, { seq, mac }: EarlierRows["head"]): Promise<void> {
   const token = await openToken(await tokenSettings(config), SILENT);
   await token.noteHead({ seq, mac: Buffer.from(mac, "hex") }, true);

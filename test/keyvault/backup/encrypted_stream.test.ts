@@ -17,8 +17,7 @@ async function encrypted(...texts: string[]): Promise<Buffer> {
 }
 
 /**
- * Decrypts a stream that arrives in these chunks. Returns its text or the error's message, and the number of
- * chunks read.
+ * Decrypts a stream of these chunks. Returns its text or the error's message, and the number of chunks read.
  */
 async function opened(...pieces: Buffer[]): Promise<{ text: string; taken: number }> {
   let taken = 0;

@@ -11,7 +11,7 @@ import { expectNothing, sealLines } from "./backup_support.ts";
 
 /*
  * An attacker who controls the storage of the backups may also have the public recovery key and may forge
- * every byte of a file. A restore must write nothing and report the reason in one line.
+ * every byte of a file.
  */
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -45,7 +45,7 @@ afterAll(() => home.remove());
 
 const seal = (lines: readonly unknown[]) => sealLines(lines, publicKey);
 
-/** Returns the command's message when somebody restores a forged backup with `--unsigned`. */
+/** Returns the message of a restore of a forged backup with `--unsigned`. */
 async function refusal(backup: Buffer): Promise<string> {
   await writeFile(file, backup);
   const args = ["backup", "restore", file, "--recovery-key", key, "--unsigned"];

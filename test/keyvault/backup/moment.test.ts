@@ -78,13 +78,11 @@ const parts = () => ({
   clock: vault.clock,
   metrics: createMetrics(),
 });
-/** Returns the database sessions with an open snapshot. */
 const open = () =>
   vault.home.sql<{ pid: number }>(
     "select pid from pg_stat_activity where datname = current_database() and state = 'idle in transaction'",
   );
 
-/** Starts a backup and fails the test if it is refused. */
 async function begin(other: Partial<Parameters<typeof createBackups>[0]> = {}): Promise<Readable> {
   await writeFile(vault.home.config.recoveryKeyFile, createRecoveryKey().publicKey);
   const begun = await createBackups({ ...parts(), ...other })(ADMIN);

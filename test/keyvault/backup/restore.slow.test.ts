@@ -62,10 +62,7 @@ const signList = ({ post, now }: TestVault, revoked_certs: string[]) =>
     expires_at: revoked_certs.map(() => 0),
   });
 
-/**
- * Returns the paths in a folder, including the folder itself, that users other than the owner may read or
- * write.
- */
+/** Returns the paths in a folder, including the folder itself, that other users may read or write. */
 async function openToOthers(folder: string): Promise<string[]> {
   const paths = [folder, ...(await readdir(folder, { recursive: true })).map((name) => join(folder, name))];
   expect(paths.length).toBeGreaterThan(3);
@@ -161,7 +158,6 @@ test("a backup contains no readable text and no PIN, and its caller is recorded"
   }
 });
 
-/** Runs a restore that fails. Returns the one line that it writes to standard error. */
 async function failure(home: VaultHome, file: string, key: string, ...origin: string[]): Promise<string> {
   const failed = await restore(home, file, key, ...origin).then(
     () => undefined,

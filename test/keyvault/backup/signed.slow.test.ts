@@ -68,17 +68,13 @@ async function linesOf(backup: Buffer): Promise<Line[]> {
 
 const sealed = (lines: readonly object[]) => sealLines(lines, publicRecoveryKey);
 
-/**
- * Restores a backup on a machine. The restore reads the backup twice, and `then` is the content of the second
- * read.
- */
+/** A restore reads the backup twice. `then` is the content of the second read. */
 function restoreFrom({ config }: VaultHome, backup: Buffer, origin: Origin = { serviceKey }, then = backup) {
   const readings = [backup, then];
   const read = () => Readable.from([readings.shift()]);
   return restoreBackup(config, read, { recoveryKey, origin }, SILENT);
 }
 
-/** Returns the command line's message for a restore that fails. */
 async function failure(home: VaultHome, ...options: string[]): Promise<string> {
   const restoring = cli(home, "backup", "restore", file, "--recovery-key", recoveryKeyFile, ...options);
   const failed = await restoring.then(

@@ -13,10 +13,7 @@ import { keysCommand } from "../../../keyvault/commands/keys.ts";
 import { issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { installTls } from "../../../keyvault/tls/issue.ts";
 
-/*
- * Commands that receive responses that a vault seldom sends. A server with a vault's certificates sends them
- * here.
- */
+/* A server with a vault's certificates sends responses that a vault seldom sends. */
 
 let dir: string;
 let server: Server | undefined;
@@ -48,8 +45,8 @@ type Asked = { method: string; url: string; body: string };
 type Given = { status?: number; body: unknown } | "silence";
 
 /**
- * Starts a server that returns prepared responses, one for each call. Returns its address and the calls that
- * it received.
+ * Starts a server that returns these responses, one for each call. Returns its address and the received
+ * calls.
  */
 async function answering(
   answers: readonly Given[],

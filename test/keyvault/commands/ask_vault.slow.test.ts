@@ -25,7 +25,6 @@ afterAll(() => vault.close());
 
 const run = (args: string[], environment: object = vault.home.environment) => runCommand(args, environment);
 
-/** Returns the one line that a failing `keyvault status` writes to standard error. */
 async function complaint(args: string[]): Promise<string> {
   const { code, stdout, stderr } = await run(["status", "--url", vault.url, ...args]);
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -61,10 +60,7 @@ test("the command line needs no settings if it has an address, an authority and 
   expect((await run(["status", ...own], {})).code).toBe(0);
 });
 
-/**
- * Runs a command that reads its certificate from standard input, which is `input`. Returns its output on both
- * streams.
- */
+/** Runs a command that reads its certificate from standard input. Returns its output on both streams. */
 async function withInput(input: string, ...args: string[]): Promise<string> {
   const child = spawn(process.execPath, [MAIN, ...args, "--url", vault.url, "--cert", "-"], {
     env: vault.home.environment,

@@ -8,8 +8,6 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { cli } from "../command_line.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
-/* Output of the commands that do not call a running vault, both for readers and for programs. */
-
 vi.setConfig({ testTimeout: 60_000 });
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
@@ -93,7 +91,7 @@ test("backup key never overwrites a recovery key, and makes the private half rea
   );
 });
 
-/** Starts `serve`, stops it with the signal when it listens, and returns its log. */
+/** Stops `serve` with the signal when it listens. Returns its log. */
 async function served(signal: "SIGINT" | "SIGHUP" | "SIGTERM"): Promise<Record<string, unknown>[]> {
   const child = spawn(process.execPath, [MAIN, "serve"], {
     env: { ...home.environment, KEYVAULT_LOG_LEVEL: "info" },

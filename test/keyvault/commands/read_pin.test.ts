@@ -11,7 +11,6 @@ afterEach(() => vi.restoreAllMocks());
 
 /**
  * Replaces standard input by a stream with these chunks. The stream ends after them unless it is a terminal.
- * Returns a record of what readPin does with it.
  */
 function input(pieces: readonly (string | Buffer)[], isTerminal = false) {
   const modes: boolean[] = [];

@@ -13,10 +13,7 @@ import { ADMIN, createHome, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 import { storeTenants } from "../kek/tenants_support.ts";
 
-/*
- * Commands on a real terminal of a given width, which util-linux's `script` provides. KEYVAULT_CAPTURES names
- * a folder to which the tests write the output.
- */
+/* Provides a real terminal of a given width. KEYVAULT_CAPTURES names a folder for the tests' output. */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 const mayRun = process.platform === "linux" && SCRIPT !== undefined;
@@ -58,10 +55,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => vault?.close());
 
-/**
- * Runs a command on a terminal with this number of columns. Returns the complete output, including escapes,
- * and the exit code.
- */
+/** Returns the complete output, including escapes, and the exit code. */
 async function onTerminal(
   columns: number,
   args: string,
@@ -84,10 +78,7 @@ async function onTerminal(
   return { shown, code };
 }
 
-/**
- * Splits terminal output into lines. A carriage return starts a new line here, because it overwrites the
- * current one.
- */
+/** A carriage return starts a new line here, because it overwrites the current line. */
 function linesOf(shown: string): string[] {
   return stripVTControlCharacters(shown.replaceAll("\r\n", "\n"))
     .split("\n")

@@ -18,14 +18,12 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-/** Writes the certificate of a second admin to a vault's folder. */
 async function writeBob({ home }: TestVault): Promise<void> {
   const bob = await issueIdentity(home, { kind: "client", role: "admin", name: "bob" });
   await writeFile(join(home.dir, "bob.pem"), bob.cert);
   await writeFile(join(home.dir, "bob.key"), bob.key);
 }
 
-/** Runs a command that calls a vault, as its first admin or as Bob. */
 const ask = ({ home, url }: TestVault, args: string[], asBob = false): Promise<Ended> =>
   runCommand(
     [...args, "--url", url, ...(asBob ? ["--cert", join(home.dir, "bob.pem")] : [])],

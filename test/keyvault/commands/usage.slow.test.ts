@@ -71,10 +71,7 @@ test("help loads neither database nor client libraries, which take most of the s
 const page = readFileSync(new URL("../../../docs/keyvault_reference.md", import.meta.url), "utf8");
 const source = readFileSync(new URL("../../../keyvault/config.ts", import.meta.url), "utf8");
 
-/**
- * Returns the names of settings in a text that abbreviates them, for example `KEYVAULT_HOST, _PORT` or
- * `…_CERT_FILE`.
- */
+/** Also finds abbreviated settings, for example `KEYVAULT_HOST, _PORT` or `…_CERT_FILE`. */
 function settingsIn(text: string): Set<string> {
   const found = new Set<string>();
   let before = "";

@@ -8,7 +8,6 @@ import { type Client, call } from "./caller_support.ts";
 let vault: TestVault;
 let api: Client;
 let admin: Client;
-/** A client with a certificate of each role. */
 let testers: Record<(typeof REMOTE_ROLES)[number], Client>;
 
 const HOUR = 3_600_000;

@@ -12,10 +12,7 @@ import { type AppParts, createApp } from "../../../keyvault/http/app.ts";
 import { createMetrics } from "../../../keyvault/metrics.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 
-/*
- * Tests of what the application adds to the results of operations: headers, log lines and records. The
- * operations are fakes, and the connections only pretend to have completed a handshake.
- */
+/* The operations are fakes, and the connections only pretend to have completed a handshake. */
 
 const KEY = "0".repeat(32);
 const END = new Date(Math.floor(Date.now() / 1000) * 1000 + 3_600_000);

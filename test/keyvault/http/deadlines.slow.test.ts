@@ -13,7 +13,6 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-/** Returns whether the vault closes a connection within this number of seconds. */
 async function isEnded(socket: Socket, seconds: number): Promise<boolean> {
   socket.on("error", () => {}).resume();
   await Promise.race([once(socket, "close"), sleep(seconds * 1000)]);

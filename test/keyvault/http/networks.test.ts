@@ -7,18 +7,12 @@ import { limitConnections } from "../../../keyvault/http/handshakes.ts";
 import type { Logger } from "../../../keyvault/log.ts";
 import { SILENT } from "../fixture.ts";
 
-/*
- * Addresses that count as one client during handshakes. The sockets are fakes, because no machine has all
- * these addresses.
- */
+/* The sockets are fakes, because no machine has all these addresses. */
 
 const MOST = 8;
 const SHARE = MOST / 4;
 
-/**
- * Starts one handshake after the other from these addresses and finishes none. Returns for each whether it
- * may continue.
- */
+/** Starts one handshake after the other and finishes none. Returns for each whether it may continue. */
 function begunFrom(addresses: readonly string[], log: Logger = SILENT): boolean[] {
   const server = new EventEmitter();
   limitConnections(server as Server, MOST, log, () => {});

@@ -8,8 +8,6 @@ import { serve } from "../../../keyvault/serve.ts";
 import { createHome, readIdentity } from "../fixture.ts";
 import { call } from "./caller_support.ts";
 
-/* Limits how many log lines per minute somebody with only network access can cause. */
-
 test("a large number of failed handshakes does not fill the log", async () => {
   const home = await createHome();
   const config = loadConfig({ ...home.environment, KEYVAULT_HANDSHAKE_RATE: "50" });

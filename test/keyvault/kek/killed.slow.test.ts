@@ -26,16 +26,13 @@ const startServing = () => serveProgram(home);
 const post = (url: string, path: string, body: object = {}) =>
   call(`${url}${path}`, readIdentity(home, "admin"), { method: "POST", body });
 
-/**
- * Measures how many milliseconds a task takes on this machine, so that tests can interrupt it in the middle.
- */
+/** Returns milliseconds, so that tests can interrupt a task in the middle on any machine. */
 async function timeOf(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await work();
   return performance.now() - started;
 }
 
-/** Runs a command that must succeed. Returns its output. */
 async function runCommand(...args: string[]): Promise<Record<string, unknown>> {
   const { code, output } = await runProgram(home, [...args, "--json"]);
   expect(code, output).toBe(0);

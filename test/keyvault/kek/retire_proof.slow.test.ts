@@ -82,7 +82,6 @@ function overtaken(meanwhile: () => Promise<unknown>): Partial<Token> & { retire
   };
 }
 
-/** Returns the result of `work`, then restores the rows. */
 async function restoring<T>(work: () => Promise<T>): Promise<T> {
   const before = await stored();
   try {
@@ -94,12 +93,9 @@ async function restoring<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Changes rows, requests a retirement, restores the rows and returns the response. */
 const retireAfter = (change: () => Promise<unknown>) => restoring(() => change().then(() => retire()));
 
-/**
- * Requests a retirement and changes rows after its proof. Returns the response and the destroyed versions.
- */
+/** Changes rows after the proof. Returns the response and the destroyed versions. */
 async function retireWhile(meanwhile: () => Promise<unknown>) {
   const token = overtaken(meanwhile);
   const answer = await restoring(() => retire(token));

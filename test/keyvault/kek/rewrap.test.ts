@@ -5,7 +5,7 @@ import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
 import { codeOf, startVault, type TestVault } from "../fixture.ts";
 import { storeTenants, tenantsByKek } from "./tenants_support.ts";
 
-/** Number of tenants. It is enough for several batches. */
+/** Enough for several batches. */
 const TENANTS = 800;
 
 let vault: TestVault;

@@ -8,10 +8,7 @@ import { createKekRotation, createRewrapping } from "../../../keyvault/kek/rewra
 import type { Token } from "../../../keyvault/token/client.ts";
 import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 
-/*
- * Changes between two transactions of work on the key-encryption key. Each transaction must check again
- * whether the work is still allowed.
- */
+/* Each transaction must check again whether the work is still allowed. */
 
 let vault: TestVault;
 let steps: string[];
@@ -29,8 +26,7 @@ beforeEach(() => {
 });
 
 /**
- * Returns a journal that runs each change immediately. Successive changes find the given numbers of `wrapped`
- * data keys in its database.
+ * Returns a journal that runs each change immediately. Successive changes find these numbers of data keys.
  */
 function journalOf(...wrapped: number[]) {
   const query = async (sql: string) => ({
@@ -150,8 +146,8 @@ test("a retirement's stop() waits for a running proof", async () => {
 });
 
 /**
- * Returns a rewrapping of 600 data keys with a token that waits for `gate` and then opens none of them. Also
- * returns the sizes of its batches.
+ * Returns a rewrapping of 600 data keys and the sizes of its batches. The token waits for `gate` and then
+ * opens none of the data keys.
  */
 async function rewrappingOf(gate: () => Promise<unknown>) {
   await vault.home.sql(

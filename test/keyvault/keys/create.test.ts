@@ -123,7 +123,7 @@ test("an error of the database is not shown to callers", async () => {
   expect(error.message).not.toContain("internal");
 });
 
-/** Requests a key of `acc-told` with some parts replaced. Returns the outcome and the records. */
+/** Returns the outcome and the records. */
 async function ask(other: Partial<CreateKeyParts>) {
   const told: Partial<AuditEntry>[] = [];
   const note = ({ caller, statement, outcome, detail }: AuditEntry) =>

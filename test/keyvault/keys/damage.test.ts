@@ -36,7 +36,7 @@ const listedAsDamaged = async () =>
     .filter((key) => key.damaged)
     .map(({ key_id }) => key_id);
 
-/** Runs `during` while a column of a row has another value. By default, the row is the agent's. */
+/** Runs `during` while a column of a row, by default the agent's, has another value. */
 async function altered(
   column: string,
   value: string,

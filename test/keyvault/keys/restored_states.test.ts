@@ -10,8 +10,7 @@ import { ADMIN, ADMINS, startVault, type TestVault } from "../fixture.ts";
 
 /*
  * Somebody with the database role's rights restores an earlier, genuine state. If the audit record of the
- * change is altered too, only the complete chain reveals the attack. The vault therefore trusts the records
- * that it verified and wrote itself.
+ * change is altered too, only the complete chain reveals the attack.
  */
 
 let vault: TestVault;

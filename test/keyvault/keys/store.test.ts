@@ -64,7 +64,6 @@ test("a key is cached for a minute, then read again", async () => {
 
 type Check = TestVault["vault"]["rowCodes"]["check"];
 
-/** Returns a store whose rows are checked by `check`. */
 async function storeThat(check: (judge: Check, rows: Parameters<Check>[0]) => ReturnType<Check>) {
   const { database, rowCodes, service } = vault.vault;
   const { publicKey } = await service.read();

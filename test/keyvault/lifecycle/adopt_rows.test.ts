@@ -21,8 +21,7 @@ const key = (key_id: string) =>
 const tenant = (name: string) => ({ ...UNSAID, tenant: name, state: "active" }) as unknown as TenantRow;
 
 /**
- * Adopts rows with two admins. `adoptable` selects rows that never had a code. Runs `between` between the
- * approval and the coding of rows.
+ * `adoptable` selects rows that never had a code. `between` runs between the approval and the coding of rows.
  */
 async function adopt(
   stored: { keys: KeyRow[]; tenants: TenantRow[] },

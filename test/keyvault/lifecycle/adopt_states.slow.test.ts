@@ -7,10 +7,7 @@ import { adoptedRows, earlierRows, machineOfLevel } from "../backup/earlier_supp
 import { codeOf, issueAdmins, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 import type { Client } from "../http/caller_support.ts";
 
-/*
- * A vault of a version without codes for states, after its upgrade. Its rows are not valid until two admins
- * adopt them.
- */
+/* A vault of a version without codes for states, after its upgrade. */
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
 

@@ -26,7 +26,7 @@ const disable = (key: string, tenant = "acc-1") => vault.post(`/v1/keys/${key}/d
 const sign = async (key: string, tenant = "acc-1") => codeOf(await vault.sign(key, tenant));
 const eraseDue = () => createErasing(vault.parts())();
 
-/** Makes first Alice and then Bob request the same change. Returns the response to Bob. */
+/** Requests the change as Alice and then as Bob. Returns the response to Bob. */
 async function both(path: string, body: object = {}) {
   await post(alice, path, body);
   return post(bob, path, body);

@@ -12,10 +12,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/**
- * Runs keepErasing. Successive erasures return these numbers of keys, and fail for `undefined`. Also returns
- * the log's lines.
- */
+/** Successive erasures return these numbers of keys, and fail for `undefined`. */
 function erasing(...numbers: (number | undefined)[]) {
   const lines: unknown[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });

@@ -20,8 +20,8 @@ beforeAll(async () => {
 afterAll(() => vault.close());
 
 /**
- * Issues an administrator's certificate that is valid for this number of hours by the vault's clock, which
- * may be ahead of the machine's.
+ * The certificate is valid for this number of hours by the vault's clock, which may be ahead of the
+ * machine's.
  */
 function admin(name: string, hours: number): Promise<Client> {
   const notAfter = new Date(vault.clock.now().getTime() + hours * HOUR_MS);
@@ -63,7 +63,6 @@ const WISHES = {
   },
 };
 
-/** Creates a new tenant and a new admin who requests a change in it. */
 async function asked(prepare: (typeof WISHES)[keyof typeof WISHES], hours = 1_000) {
   const name = `alice-${++admins}`;
   const wish = await prepare(`acc-${admins}`);

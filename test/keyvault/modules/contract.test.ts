@@ -12,10 +12,7 @@ import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/h
 import { createHome, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 import { createModuleHome, PKCS11JS, serveRemotely, WORKING } from "./modules.ts";
 
-/*
- * Tests what the vault requires of a PKCS#11 module, with every available module. To test another module, add
- * it to modules.ts.
- */
+/* Tests what the vault requires of a PKCS#11 module. To test another module, add it to modules.ts. */
 
 const absent = WORKING.filter(({ path }) => path === undefined);
 for (const { name } of absent) console.warn(`NOT TRIED: ${name} is not installed`);

@@ -23,7 +23,6 @@ export type Module = {
 
 const installed = (...paths: string[]) => paths.find((path) => existsSync(path));
 
-/** Debian's library folder for this processor. */
 const DEBIAN_LIBRARIES = `/usr/lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`;
 
 /** Path of pkcs11js, for scripts in their own processes. No test process loads a module. */
@@ -62,10 +61,7 @@ export async function createModuleHome({ name, path, prepare }: Module): Promise
   return home;
 }
 
-/**
- * Script that creates a database with a PIN, like `certutil -N`. The security officer's PIN of a new NSS
- * token is empty.
- */
+/** Creates a database with a PIN, like `certutil -N`. A new NSS token's security officer has an empty PIN. */
 const NSS_SCRIPT = `
   const pkcs11 = require(process.argv[1]);
   const library = new pkcs11.PKCS11();
@@ -88,7 +84,7 @@ async function prepareNss(home: VaultHome, path: string): Promise<Record<string,
   return { KEYVAULT_PKCS11_PARAMETERS: parameters, KEYVAULT_TOKEN_LABEL: "keyvault nss" };
 }
 
-/** Script that creates a token in a file with a PIN, like `pkcs11-tool --init-token --init-pin`. */
+/** Creates a token in a file with a PIN, like `pkcs11-tool --init-token --init-pin`. */
 const KRYOPTIC_SCRIPT = `
   const pkcs11 = require(process.argv[1]);
   const library = new pkcs11.PKCS11();
@@ -124,10 +120,7 @@ const P11_KIT_CLIENT =
   installed("/usr/lib64/pkcs11/p11-kit-client.so") ??
   (await debianProgram(`${DEBIAN_LIBRARIES}/pkcs11/p11-kit-client.so`, "p11-kit-modules"));
 
-/**
- * Serves an initialized home's SoftHSM token with `p11-kit server`. Returns `undefined` if p11-kit is
- * unavailable.
- */
+/** Serves a home's SoftHSM token with `p11-kit server`. Returns `undefined` if p11-kit is unavailable. */
 export async function serveRemotely(home: VaultHome): Promise<Remote | undefined> {
   if (P11_KIT_CLIENT === undefined || P11_KIT === undefined) return undefined;
   const { module, dir } = home.config.token;

@@ -11,10 +11,7 @@ import {
 } from "../../../src/protocol/statements/revocation_list.ts";
 import { startVault, type TestVault } from "../fixture.ts";
 
-/*
- * A revocation list only grows. The holder of the API's certificate cannot get a list signed that undoes a
- * revocation.
- */
+/* The holder of the API's certificate cannot get a list signed that undoes a revocation. */
 
 let vault: TestVault;
 let root: CreatedKey;
@@ -32,10 +29,7 @@ beforeEach(async () => {
 const now = () => vault.now();
 type Answered = RevocationList & { error?: { code: string; message: string } };
 
-/**
- * Signs a list of these certificates and their expiry times. Its time is one second later than the previous
- * list's.
- */
+/** Signs a list of these certificates and their expiry times, one second later than the previous list. */
 async function list(ends: Record<string, number>, changed: object = {}, key = root): Promise<Answered> {
   vault.clock.move(1);
   const contents = { revoked_certs: Object.keys(ends), expires_at: Object.values(ends) };

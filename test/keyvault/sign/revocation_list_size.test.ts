@@ -10,10 +10,7 @@ import {
 import { startVault, type TestVault } from "../fixture.ts";
 import type { Answer } from "../http/caller_support.ts";
 
-/*
- * Limits on the length of a revocation list. The tests use values on both sides of each limit, with a real
- * vault over mutual TLS.
- */
+/* The tests use values on both sides of each limit, with a real vault over mutual TLS. */
 
 let vault: TestVault;
 let root: CreatedKey;
@@ -31,10 +28,7 @@ const send = (body: unknown, headers = {}) => post("revocation-list", body, head
 /** Number of seconds after its expiry during which a certificate must stay on the list. */
 const SECONDS_LISTED = 60;
 
-/**
- * Returns the fields of a list that can follow any earlier list, because all earlier certificates have
- * expired.
- */
+/** Such a list can follow any earlier list, because all earlier certificates have expired. */
 function fieldsOf(revoked_certs: unknown) {
   vault.clock.move(SECONDS_LISTED + 1);
   const now = vault.now();

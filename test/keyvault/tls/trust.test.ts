@@ -28,7 +28,6 @@ const revoke = () => revokeCertificate(list, inDir("api.pem"), new Date());
 const certificateOf = async (name: string) => new X509Certificate(await readFile(inDir(`${name}.pem`)));
 const api = () => certificateOf("api");
 
-/** Opens the folder's TLS files and closes them when the test ends. */
 async function open(log = SILENT): Promise<Trust> {
   const [caFile, certFile, keyFile] = [inDir("ca.pem"), inDir("server.pem"), inDir("server.key")];
   const trust = await openTrust({ caFile, certFile, keyFile, revokedFile: list }, log);

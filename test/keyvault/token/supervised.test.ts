@@ -8,7 +8,7 @@ import { WrongPin } from "../../../keyvault/token/messages.ts";
 import { encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
-/* Log lines about a token's process. An administrator has no other way to see why the vault signs nothing. */
+/* An administrator has no other way to see why the vault signs nothing. */
 
 let home: VaultHome;
 let token: Token | undefined;
@@ -65,7 +65,6 @@ test("the log reports, at each attempt, why the token process cannot start", asy
     .toEqual({ level: INFO, event: "token_restored" });
 });
 
-/** Returns whether the sealed token accepts a PIN. */
 function isOffered(): boolean {
   try {
     return token!.offer().length > 0;
@@ -107,7 +106,6 @@ test("the log contains the module's output on standard error", async () => {
   expect(lines.map(({ text }) => text).join("")).toContain("--no-such-option");
 });
 
-/** Returns the token processes that this process has started. */
 function tokenProcesses(): number[] {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
   return children.filter(isTokenProcess).map(Number);

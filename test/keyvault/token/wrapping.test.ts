@@ -5,9 +5,7 @@ import { createOperations, type TokenOperations } from "../../../keyvault/token/
 import type { Session } from "../../../keyvault/token/child/session.ts";
 import { DamagedBox, TokenError } from "../../../keyvault/token/messages.ts";
 
-/*
- * Token operations on a fake module, whose buffers the test can inspect. The handles are the keys themselves.
- */
+/* The module is a fake, whose buffers the test can inspect. The handles are the keys themselves. */
 
 const [OLD, NEW, AUDIT] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2), Buffer.alloc(32, 3)];
 const CONTEXT = Buffer.from("tenant acc-1");

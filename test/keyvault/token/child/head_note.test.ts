@@ -83,8 +83,7 @@ test("a process killed while it writes notes leaves a valid note, and the token 
 });
 
 /**
- * Returns a fake module's objects, and the head noted in them after each step at which the process could be
- * killed.
+ * Returns a fake module's objects, and the head noted after each step at which the process could be killed.
  */
 function moduleThat({ changesLabels }: { changesLabels: boolean }) {
   const labels = new Map<number, string>();

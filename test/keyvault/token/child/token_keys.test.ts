@@ -5,10 +5,7 @@ import { createNextKek, destroyKek, findKeys } from "../../../../keyvault/token/
 
 type Templated = { type: number; value?: unknown }[];
 
-/**
- * Returns the session of a token whose objects have these labels and whose handles are their indexes. Also
- * returns the calls that the session received.
- */
+/** The objects of the session have these labels. Their handles are their indexes. */
 function sessionOf(...labels: string[]) {
   const asked = { looked: [] as Templated[], made: [] as Templated[], destroyed: [] as string[] };
   let left: Buffer[] = [];
@@ -76,7 +73,7 @@ test("destroyKek rejects the newest version and an unknown version", () => {
   expect([...keks.keys()]).toEqual(["kek-2"]);
 });
 
-/** Returns a module with tokens of these labels. A token without a label is not initialized. */
+/** A token without a label is not initialized. */
 const moduleOf = (...labels: (string | undefined)[]) =>
   ({
     C_GetSlotList: () => labels.map((_, slot) => Buffer.from([slot])),
