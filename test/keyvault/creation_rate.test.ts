@@ -63,7 +63,7 @@ describe("a limit per tenant", () => {
     expect((await vault.verifyAudit()).intact).toBe(true);
   });
 
-  test("creates the key when a refused call is repeated after the wait time", async () => {
+  test("lets a refused call create its key after the wait time", async () => {
     const names = times(10, () => randomUUID());
     const first = await Promise.all(names.map((name) => make(vault, api, "acc-again", name)));
     const index = first.findIndex(({ status }) => status === 429);
@@ -71,7 +71,7 @@ describe("a limit per tenant", () => {
     expect(codeOf(await make(vault, api, "acc-again", names[index]))).toBe(200);
   });
 
-  test("repeats the answer for an existing key any number of times without counting it", async () => {
+  test("does not count requests for an existing key", async () => {
     const names = times(AT_ONCE - 1, () => randomUUID());
     const made = await Promise.all(names.map((name) => make(vault, api, "acc-repeat", name)));
     const repeated = times(12, (index) => make(vault, api, "acc-repeat", names[index % names.length]));
@@ -93,7 +93,7 @@ describe("a limit per tenant", () => {
   });
 });
 
-test("creates a root and its 20 agents concurrently if the tenant has no limit", async () => {
+test("a caller creates a root key and its 20 agents concurrently if nothing is limited", async () => {
   const { ask } = bounded(0, 0);
   expect(await Promise.all(times(ONBOARDING, () => ask("api", "acc-new")))).not.toContain("rate_limited");
 });
@@ -111,7 +111,7 @@ describe("a limit per caller, together with the default limits", () => {
   const invented = (client: Client, count: number) =>
     Promise.all(times(count, () => make(vault, client, `invented-${randomUUID()}`)));
 
-  test("creates a root and its 20 agents concurrently", async () => {
+  test("allows a caller to create a root key and its 20 agents concurrently", async () => {
     const { answers } = await rush(vault, api, "acc-new", ONBOARDING);
     expect(granted(answers)).toHaveLength(ONBOARDING);
   });
@@ -158,7 +158,7 @@ function bounded(rate: number, perDay: number) {
   return { ask, alarms };
 }
 
-test("keeps the limits of different callers and different tenants apart", async () => {
+test("limitKeyCreation has separate limits for each caller and each tenant", async () => {
   const { ask, alarms } = bounded(1, 0);
   while ((await ask("stray", "acc-1")) === "made");
   expect(await ask("api", "acc-1")).toBe("made");
@@ -167,7 +167,7 @@ test("keeps the limits of different callers and different tenants apart", async 
   expect(alarms).toEqual([]);
 });
 
-test("logs an error each time a caller exceeds its limit for all tenants, but not for other callers", async () => {
+test("limitKeyCreation logs an error each time a caller exceeds its limit for all tenants, and does not limit others", async () => {
   const { ask, alarms } = bounded(0, 2);
   expect(await Promise.all(["a", "b", "c"].map((tenant) => ask("stray", tenant)))).toEqual([
     "made",

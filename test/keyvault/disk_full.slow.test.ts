@@ -12,10 +12,7 @@ import { runPart } from "../support/run_parts.ts";
 import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
 import type { Answer } from "./http/caller_support.ts";
 
-/*
- * The tests fill a small file system of their own. They need the right to mount, and Postgres on this
- * machine.
- */
+/* The tests need the right to mount, and Postgres on this machine. */
 const mayMount = process.platform === "linux" && process.getuid?.() === 0;
 if (!mayMount) console.warn("SKIPPED: filling a disk for real needs Linux and root");
 

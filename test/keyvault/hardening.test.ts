@@ -97,7 +97,7 @@ test("the vault warns once for each authority key, both in the certificate folde
   expect(named(none, join(none, "ca.pem"))).toEqual([]);
 });
 
-test("the vault warns about folders that are world-writable or belong to another user, unless they are sticky or root's", async () => {
+test("the vault warns about folders that are world-writable or belong to another user, unless these folders are sticky or belong to root", async () => {
   const folder = join(home.dir, "exposed");
   await mkdir(folder);
   const token = { ...home.config.token, pinFile: join(folder, "pin") };

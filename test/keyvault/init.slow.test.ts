@@ -127,7 +127,7 @@ test("keyvault init rejects an unfinished vault whose PIN file is missing, befor
   expect(existsSync(home.config.token.pinFile)).toBe(false);
 });
 
-test("keyvault init without the PIN file only creates missing certificates and says so, and the vault starts sealed", async () => {
+test("keyvault init without the PIN file creates only missing certificates, reports this, and the vault starts sealed", async () => {
   home = await createHome();
   const { pinFile } = home.config.token;
   await rename(pinFile, join(home.dir, "pin"));

@@ -179,7 +179,7 @@ function connectFrom(localAddress: string): Promise<"dropped" | "open"> {
   });
 }
 
-test("the vault drops connections of an address that connects too often, before the handshake, but no others", async () => {
+test("the vault drops connections before their handshake if their address connects too often, but no other connections", async () => {
   const often = Array.from({ length: 5 * HANDSHAKES }, () => connectFrom("127.0.0.1"));
   const other = process.platform === "linux" ? connectFrom("127.0.0.2") : "open";
   const outcomes = await Promise.all(often);

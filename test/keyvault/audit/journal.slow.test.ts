@@ -83,7 +83,7 @@ afterEach(async () => {
   await journal.close();
 });
 
-test("the journal stores concurrent records in order before they resolve", async () => {
+test("the journal stores concurrent records in order, and resolves each call after its record is stored", async () => {
   const given = Array.from({ length: 500 }, (_, index) => `n${index}`);
   await Promise.all(given.map((note) => journal.record(entry(note))));
   expect(await notes()).toEqual(given);
@@ -133,7 +133,7 @@ test("the journal rolls back a change that throws, and continues", async () => {
   expect((await notes()).at(-1)).toBe("next");
 });
 
-test("the journal rejects with audit_unavailable or reconnects after a lost connection, and calls reopened", async () => {
+test("after a lost connection, the journal reconnects or rejects with audit_unavailable, and calls `reopened`", async () => {
   const before = reopened;
   await endWriters();
   await journal
@@ -239,7 +239,7 @@ test("verifyChain detects a removed record, two swapped records and an inserted 
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("verifyChain detects missing last records with the help of a head noted earlier", async () => {
+test("verifyChain detects that the last records are missing if it gets an earlier head", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();

@@ -30,7 +30,7 @@ const record = (seq: number, said: Partial<AuditRow>): AuditRow => ({
 });
 const disable = record(2, { statement: "key_disable", digest: digest(2), detail: {} });
 
-test("the register accepts a state during its transaction, and no longer if the transaction fails", () => {
+test("the register accepts a state during its transaction, but not after the transaction fails", () => {
   const register = createRegister();
   register.apply([record(1, {})]);
   register.awaiting([disable]);

@@ -185,23 +185,26 @@ test.each([
   ["part", 0, '{"key":[],"tenant":[],"roots":[],"sequences":[]}'],
   ["part", 3, "no JSON"],
   ["rest", PARTS, '{"residents":[]}'],
-])("startup ignores a %s that another version wrote in its own format: %i", async (_, part, text) => {
-  await save();
-  const [row] = await home.sql<{ seq: string; head: Buffer }>(
-    "select seq::text, head from audit_register where part = $1",
-    [part],
-  );
-  const content = Buffer.from(text);
-  const coded = {
-    ...{ type: "audit_register_part", version: 1, parts: PARTS, part, seq: Number(row?.seq) },
-    ...{ head: row?.head.toString("hex") ?? "", digest: hash("sha256", content, "hex") },
-  };
-  const [mac] = await token.authenticate([canonicalBytes(coded)]);
-  await home.sql("update audit_register set content = $2, mac = $3 where part = $1", [part, content, mac]);
-  const started = await start();
-  expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
-  await erase();
-});
+])(
+  "startup ignores a snapshot's %s with number %i that another version wrote in its own format",
+  async (_, part, text) => {
+    await save();
+    const [row] = await home.sql<{ seq: string; head: Buffer }>(
+      "select seq::text, head from audit_register where part = $1",
+      [part],
+    );
+    const content = Buffer.from(text);
+    const coded = {
+      ...{ type: "audit_register_part", version: 1, parts: PARTS, part, seq: Number(row?.seq) },
+      ...{ head: row?.head.toString("hex") ?? "", digest: hash("sha256", content, "hex") },
+    };
+    const [mac] = await token.authenticate([canonicalBytes(coded)]);
+    await home.sql("update audit_register set content = $2, mac = $3 where part = $1", [part, content, mac]);
+    const started = await start();
+    expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
+    await erase();
+  },
+);
 
 test("startup rejects a snapshot of an abandoned chain, whole or mixed with the current one", async () => {
   await save();

@@ -68,7 +68,7 @@ const recordsOf = (home: VaultHome) =>
   home.sql("select seq, statement, outcome, detail - 'certificate' as detail from audit order by seq");
 
 test.each([OLDEST, 3, 5, NEWEST - 1])(
-  "restoring a backup with the tables of migration %i gives the same vault as an upgrade in place, and it signs",
+  "restoring a backup with the tables of migration %i gives the same vault as an upgrade in place, and this vault signs",
   async (level) => {
     const rows = await earlierRows(vault, level);
     const home = await emptyMachine();
@@ -122,7 +122,7 @@ test("a restore accepts a database with empty tables of any known version", asyn
   expect(contents[2]).toEqual(contents[0]);
 });
 
-test("a restore fails while another session uses the tables, and locks them while it runs", async () => {
+test("a restore fails while another session uses the tables, and a running restore locks the tables", async () => {
   const backup = await writeEarlierBackup(vault, await earlierRows(vault, NEWEST), migrationsTo(NEWEST));
   const home = await emptyMachine();
   await migrateToLevel(home, NEWEST);

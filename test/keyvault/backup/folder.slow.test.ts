@@ -148,7 +148,7 @@ test("backup create rejects a missing destination, two destinations and an inval
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("the metric shows the time of the last complete backup, even after a restart", async () => {
+test("the backup metric shows the time of the last complete backup, even after a restart", async () => {
   const file = join(vault.home.dir, "measured");
   vault.clock.move(60);
   await run("create", file, ...remote);

@@ -109,9 +109,12 @@ test.each<[string, (backup: Buffer) => Buffer]>([
   ["all zeros", (backup) => backup.fill(0, 27, 59)],
   ["one", (backup) => backup.fill(0, 27, 59).fill(1, 27, 28)],
   ["minus one", (backup) => backup.fill(0xff, 27, 59).fill(0xec, 27, 28).fill(0x7f, 58, 59)],
-])("a restore rejects a one-time key that gives no shared secret, with one line: %s", async (_, alter) => {
-  await expectRefused(alter(await seal([manifest, end])), /^The backup is damaged at part 1, or it is for/);
-});
+])(
+  "a restore rejects, with one line, a backup whose one-time key is %s and gives no shared secret",
+  async (_, alter) => {
+    await expectRefused(alter(await seal([manifest, end])), /^The backup is damaged at part 1, or it is for/);
+  },
+);
 
 async function expectRefused(backup: Buffer, expected: RegExp): Promise<void> {
   const said = await refusal(backup);

@@ -20,9 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([vault.close(), empty.remove()]));
 
-/**
- * Runs a statement on a connection of the vault, with the role that runs the vault. Returns the error code.
- */
+/** Runs a statement with the role that runs the vault. Returns the error code. */
 const tried = (sql: string): Promise<string | undefined> =>
   vault.vault.database.raw(sql).then(
     () => undefined,
@@ -36,7 +34,6 @@ function warned() {
   return { told, log: Object.assign(createLog("silent"), { warn }) };
 }
 
-/** Returns the events of the warnings at startup. */
 async function warnings(config: Config): Promise<unknown[]> {
   const { told, log } = warned();
   await requireTables(config.databaseUrl, log);

@@ -193,7 +193,7 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
 ];
 
 test.each(CALLS)(
-  "%s %s accepts only its roles, and records attempts by others",
+  "%s %s accepts only its roles, and records attempts by other roles",
   async (method, path, allowed) => {
     const before = vault.vault.journal.head().seq;
     for (const role of REMOTE_ROLES) {

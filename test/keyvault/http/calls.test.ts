@@ -222,7 +222,7 @@ test("a sign call accepts only uncompressed bodies that are declared as JSON", a
   }
 });
 
-test("a sign call gives the same response to missing keys, malformed key ids and unusual paths", async () => {
+test("a sign call gives the same response for missing keys, malformed key ids and unusual paths", async () => {
   for (const id of ["0".repeat(32), "0".repeat(31), "A".repeat(32), "..%2f..", "%00"]) {
     expect(await post(`/v1/keys/${id}/sign/challenge`, challenge()), id).toMatchObject({ status: 404 });
   }

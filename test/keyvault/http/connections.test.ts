@@ -47,7 +47,7 @@ test("unfinished handshakes of one address use at most a quarter of the connecti
 test.each([
   ["disconnects", (socket: Socket) => void socket.destroy()],
   ["sends bytes that are not a handshake", (socket: Socket) => void socket.write("GET / HTTP/1.1\r\n\r\n")],
-])("an address that %s may start as many handshakes again", async (_, end) => {
+])("an address that %s during its handshakes may start the same number of new handshakes", async (_, end) => {
   for (let round = 0; round < 3; round += 1) {
     const held = sockets.filter(({ closed }) => !closed);
     for (const socket of held) end(socket);

@@ -45,7 +45,7 @@ test("a named segment is percent-decoded, or kept as it is if that fails", () =>
   expect(find("GET", "/v1/keys/%zz")?.params).toEqual({ id: "%zz" });
 });
 
-test("pathOf omits the query, whose values are read by name", () => {
+test("pathOf omits the query, and contextOf returns the query's values by name", () => {
   const request = requestTo("/v1/keys?tenant=a%20b&limit=5&limit=6");
   expect(pathOf(request)).toBe("/v1/keys");
   expect({ ...contextOf(request, {}, () => {}).query }).toEqual({ tenant: "a b", limit: ["5", "6"] });

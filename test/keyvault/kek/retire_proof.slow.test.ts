@@ -114,17 +114,20 @@ test.each([
       );
     },
   ],
-])("a retirement is refused because of a data key %s, and names its tenant", async (_, change) => {
-  expect(await retireAfter(change)).toEqual(needed("acc-1"));
-  expect(await lastRecord()).toEqual({
-    outcome: "policy_violation",
-    detail: { kek: "kek-1", step: "done" },
-  });
-  const { token } = vault.vault;
-  expect((await token.health()).keks).toEqual(["kek-1", "kek-2"]);
-  const opened = await token.unwrap({ kek: "kek-1", box: oldBox("acc-1") }, dataKeyContext("acc-1"));
-  expect(opened).toHaveLength(32);
-});
+])(
+  "a retirement is refused because of a data key %s, and the refusal names the tenant",
+  async (_, change) => {
+    expect(await retireAfter(change)).toEqual(needed("acc-1"));
+    expect(await lastRecord()).toEqual({
+      outcome: "policy_violation",
+      detail: { kek: "kek-1", step: "done" },
+    });
+    const { token } = vault.vault;
+    expect((await token.health()).keks).toEqual(["kek-1", "kek-2"]);
+    const opened = await token.unwrap({ kek: "kek-1", box: oldBox("acc-1") }, dataKeyContext("acc-1"));
+    expect(opened).toHaveLength(32);
+  },
+);
 
 test.each([
   ["altered", (box: Buffer) => Buffer.concat([box.subarray(0, 59), Buffer.from([(box[59] ?? 0) ^ 1])])],
@@ -148,7 +151,7 @@ test.each([
 test.each([
   ["emptied", "update tenants set wrapped_data_key = '' where tenant = 'acc-2'"],
   ["renamed", "update tenants set tenant = 'acc-0' where tenant = 'acc-2'"],
-])("a retirement is refused if a data key is %s in the database meanwhile", async (_, lie) => {
+])("a retirement is refused if a tenant's data key was %s in the database", async (_, lie) => {
   await write("acc-2", "kek-1", oldBox("acc-2"));
   await vault.home.sql("alter table keys drop constraint keys_tenant_fkey");
   await vault.home.sql(`${lie}; update tenants set kek = 'kek-2'`);
@@ -205,7 +208,7 @@ test("a retirement also proves a data key that is created or rewrapped after the
   expect(proven).toEqual({ answer: RETIRED, retired: ["kek-1"] });
 });
 
-test("a retirement is refused if a data key is wrapped under the version after the proof", async () => {
+test("a retirement is refused if, after the proof, a data key is wrapped under the version to retire", async () => {
   const kept = await retireWhile(() => write("acc-1", "kek-1", oldBox("acc-1")));
   expect(kept).toEqual({ answer: WRAPPED, retired: [] });
 });

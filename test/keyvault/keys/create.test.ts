@@ -26,7 +26,7 @@ const records = (keyId: string) =>
     [keyId],
   );
 
-test("a new key's id comes from its public key; it has an attestation and a record with caller and tenant", async () => {
+test("a new key has an id from its public key, an attestation, and a record with caller and tenant", async () => {
   const key = await vault.makeKey(request);
   expect(key.key_id).toBe(keyId(key.public_key));
   const [service] = await vault.home.sql<{ public_key: CreatedKey["public_key"] }>(
@@ -46,7 +46,7 @@ test("a new key's id comes from its public key; it has an attestation and a reco
   ]);
 });
 
-test("a repeated request returns the same key, and a different request with the same name is refused", async () => {
+test("a repeated request returns the same key, and a different request with the same requestKey is refused", async () => {
   const key = await vault.makeKey(request, "same-name");
   const count = () => vault.home.sql("select count(*) from keys");
   const before = await count();
@@ -84,7 +84,7 @@ test("a quota counts all keys that are not destroyed, and 0 means no quota", asy
   expect(await beyond(2)).toBeUndefined();
 });
 
-test("concurrent requests with the same name create one key", async () => {
+test("concurrent requests with the same requestKey create one key", async () => {
   const keys = await Promise.all(
     Array.from({ length: 16 }, () => vault.makeKey({ ...request, tenant: "acc-once" }, "at-once")),
   );
@@ -92,7 +92,7 @@ test("concurrent requests with the same name create one key", async () => {
   expect(await vault.home.sql("select from keys where tenant = 'acc-once'")).toHaveLength(1);
 });
 
-test("concurrent first keys of a tenant share one data key and all work", async () => {
+test("a tenant's first keys, created concurrently, share one data key, and each of them signs", async () => {
   const keys = await Promise.all(Array.from({ length: 16 }, () => vault.makeAgent("acc-race")));
   expect(await vault.home.sql("select from tenants where tenant = 'acc-race'")).toHaveLength(1);
   for (const { key_id, public_key } of keys) {

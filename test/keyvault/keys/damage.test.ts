@@ -89,7 +89,7 @@ test.each([
   ["another purpose", "purpose", () => "'account_root'", true],
   ["another label", "label", () => ofOther("label || key_id"), true],
 ])(
-  "a key with %s signs nothing, its attempt is recorded, and it is listed as damaged if a list shows the column %s",
+  "a key with %s signs nothing, the attempt is recorded, and a list that shows the column %s marks the key as damaged",
   async (_, column, value, isListed) => {
     const seq = vault.head();
     await altered(column, value(), async () => {
@@ -193,17 +193,20 @@ test.each([
   ["deleted", "delete from keys where key_id = $1"],
   ["given to another tenant", "update keys set tenant = 'acc-2' where key_id = $1"],
   ["relabelled as an agent's key", "update keys set purpose = 'agent' where key_id = $1"],
-])("a tenant gets no further root key if one of them was %s in the database", async (how, change) => {
-  const order = { tenant: `acc-${how}`, purpose: "account_root", label: "root" } as const;
-  const first = await vault.makeKey({ ...order, ceiling: ["data:read"] });
-  await vault.makeKey({ ...order, ceiling: ["data:read"] });
-  await vault.home.sql(change, [first.key_id]);
-  for (const bounds of [{ ceiling: ["data:read"] }, {}]) {
-    await expect(vault.makeKey({ ...order, ...bounds })).rejects.toMatchObject(damaged);
-  }
-  await vault.makeAgent(order.tenant);
-  await vault.home.sql("delete from keys where key_id = $1", [first.key_id]);
-});
+])(
+  "a tenant gets no further root key if one of its root keys was %s in the database",
+  async (how, change) => {
+    const order = { tenant: `acc-${how}`, purpose: "account_root", label: "root" } as const;
+    const first = await vault.makeKey({ ...order, ceiling: ["data:read"] });
+    await vault.makeKey({ ...order, ceiling: ["data:read"] });
+    await vault.home.sql(change, [first.key_id]);
+    for (const bounds of [{ ceiling: ["data:read"] }, {}]) {
+      await expect(vault.makeKey({ ...order, ...bounds })).rejects.toMatchObject(damaged);
+    }
+    await vault.makeAgent(order.tenant);
+    await vault.home.sql("delete from keys where key_id = $1", [first.key_id]);
+  },
+);
 
 test("if a tenant's state was altered, its keys are listed as damaged and sign nothing, and it gets no new key", async () => {
   const check = async () => {
@@ -218,7 +221,7 @@ test("if a tenant's state was altered, its keys are listed as damaged and sign n
 test.each([
   ["altered", "set_bit(wrapped_data_key, 100, 1 - get_bit(wrapped_data_key, 100))"],
   ["another tenant's", "(select o.wrapped_data_key from tenants o where o.tenant = 'acc-2')"],
-])("a tenant's data key that is %s makes its keys damaged", async (_, value) => {
+])("a tenant's data key that is %s makes the tenant's keys damaged", async (_, value) => {
   const refused = () => expect(vault.answer(agent.key_id)).rejects.toMatchObject(damaged);
   await altered("wrapped_data_key", value, refused, TENANT);
   expect(await vault.answer(agent.key_id)).toHaveProperty("challenge_sig");

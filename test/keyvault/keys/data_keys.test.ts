@@ -21,7 +21,7 @@ function dataKeysBehind(gate: Promise<void> = Promise.resolve()) {
 
 const same = (key: Uint8Array): Uint8Array => key;
 
-test("the first use caches a copy and overwrites the token's key, later uses share the copy, and clear() overwrites it", async () => {
+test("the first use caches a copy and overwrites the token's key, later uses share the copy, and clear() overwrites the copy", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   const seen = await dataKeys.use(WRAPPED, (key) => Buffer.from(key));
   expect(seen).toEqual(Buffer.alloc(32, 7));

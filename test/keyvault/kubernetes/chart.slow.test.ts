@@ -43,7 +43,7 @@ const componentsIn = (rule: { from?: Rendered[]; to?: Rendered[] }): unknown[] =
   );
 
 describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
-  test("does not give the running container the owner's URL, the authority, admin certificates or a PIN", async () => {
+  test("gives the running container neither the database owner's URL nor the certificate authority's key, admin certificates or a PIN", async () => {
     const made = await vaultOf(SEALED);
     expect(mountsOf(made.serve)).toEqual([
       "data",

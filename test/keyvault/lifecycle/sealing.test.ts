@@ -142,7 +142,7 @@ test("a caller with a wrong PIN must wait even if many other callers fail in bet
   expect(await sealing.unseal({ ...ADMIN, name: "a-0" }, PIN)).toMatchObject({ refused: "rate_limited" });
 });
 
-test("an encrypted PIN that the token's process cannot open counts as an attempt, but one for an earlier process does not", async () => {
+test("an encrypted PIN that the token's process cannot open counts as an attempt, but a PIN for an earlier process does not", async () => {
   const { sealing, token } = heldUp();
   const stale = { refused: "stale_offer" };
   expect(await sealing.unseal(ADMIN, { ...PIN, offer: "" })).toMatchObject(stale);

@@ -183,7 +183,7 @@ const ATTRIBUTES_SCRIPT = `
   console.log(JSON.stringify(found.sort()));`;
 
 describe("p11-kit in front of SoftHSM", () => {
-  test("lacks a mechanism that its protocol does not support, so the vault refuses it", async (context) => {
+  test("lacks a mechanism that its protocol does not support, so the vault refuses to use p11-kit", async (context) => {
     const home = await createHome();
     const remote = await serveRemotely(home);
     try {

@@ -29,7 +29,7 @@ test.each<[string, Partial<ChallengeBinding>]>([
   ["with a session", { session_context: bytes(2) }],
   ["with a stream", { stream_id: bytes(3), stream_seq: 1 }],
   ["with both", { session_context: bytes(2), stream_id: bytes(3), stream_seq: 7 }],
-])("a challenge %s gets a response that both halves verify", async (_, binding) => {
+])("a challenge %s gets a response with a valid signature of each half", async (_, binding) => {
   const signed = await answer(binding);
   if (isRefusal(signed)) throw new Error(signed.message);
   expect(signed.agent_id).toBe(agent.key_id);

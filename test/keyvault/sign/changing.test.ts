@@ -54,13 +54,13 @@ async function outcomes(change: string, keyId: string): Promise<{ before: string
 }
 
 test.each([
-  ["issuer's disabling", "key_disable", (issuer: CreatedKey) => vault.disable(issuer.key_id, TENANT)],
+  ["disables the issuer", "key_disable", (issuer: CreatedKey) => vault.disable(issuer.key_id, TENANT)],
   [
-    "subject's narrower ceiling",
+    "narrows the subject's ceiling",
     "ceiling_shrink",
     (_: CreatedKey, agent: CreatedKey) => vault.shrink(agent.key_id, TENANT, []),
   ],
-])("no delegation is granted after the record of its %s", async (_, change, apply) => {
+])("no delegation is granted after the record that %s", async (_, change, apply) => {
   for (let [round, later] = [0, 0]; round < ROUNDS || later === 0; round += 1) {
     expect(round).toBeLessThan(MOST_ROUNDS);
     const [issuer, agent] = [await makeRoot(), await vault.makeAgent(TENANT)];

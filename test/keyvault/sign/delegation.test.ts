@@ -70,7 +70,7 @@ const lastRecord = async () =>
     )
   )[0];
 
-test("signing returns a certificate that both halves verify, with the issuer's key, and records its hash", async () => {
+test("signing returns a certificate with the issuer's key and a valid signature of each half, and records the certificate's hash", async () => {
   const signed = await sign({ certificate: { cert_id: "cert-1" } });
   if (isRefusal(signed)) throw new Error(signed.message);
   expect(signed.issuer_pub_key).toEqual(root.public_key);
@@ -197,7 +197,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
     "with a constraint that has an unknown field",
     () => cert({ constraints: [{ type: "max_amount", max_amount: 5, currency: "EUR", extra: 1 } as never] }),
   ],
-])("signing answers with %s to a certificate %s, and records it", async (outcome, _, order) => {
+])("signing answers with %s to a certificate %s, and records this outcome", async (outcome, _, order) => {
   const signed = await sign(order());
   expect(isRefusal(signed) ? signed.refused : "signs").toBe(outcome);
   const isSigned = outcome === "signs";

@@ -150,22 +150,25 @@ test.each([
   ],
   ["not JSON", "update listed_certificates set listed = '' where key_id = $1"],
   ["deleted", "delete from listed_certificates where key_id = $1"],
-])("a stored list that was %s in the database stops signing and is recorded", async (_, lie) => {
-  await list({ "cert-1": 0 });
-  const [kept] = await vault.home.sql("select * from listed_certificates where key_id = $1", [root.key_id]);
-  await vault.home.sql(lie, [root.key_id]);
-  expect(await code(list({}))).toBe("key_damaged");
-  expect(await vault.recordsAfter(vault.head() - 1)).toEqual([
-    { statement: "revocation_list", outcome: "failed" },
-  ]);
-  await vault.home.sql(
-    `insert into listed_certificates (key_id, digest, listed) values ($1, $2, $3)
+])(
+  "if a stored list was %s in the database, its key signs no further list, and the failure is recorded",
+  async (_, lie) => {
+    await list({ "cert-1": 0 });
+    const [kept] = await vault.home.sql("select * from listed_certificates where key_id = $1", [root.key_id]);
+    await vault.home.sql(lie, [root.key_id]);
+    expect(await code(list({}))).toBe("key_damaged");
+    expect(await vault.recordsAfter(vault.head() - 1)).toEqual([
+      { statement: "revocation_list", outcome: "failed" },
+    ]);
+    await vault.home.sql(
+      `insert into listed_certificates (key_id, digest, listed) values ($1, $2, $3)
        on conflict (key_id, digest) do update set listed = excluded.listed`,
-    [root.key_id, kept!.digest, kept!.listed],
-  );
-  expect(await code(list({}))).toBe("policy_violation");
-  expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
-});
+      [root.key_id, kept!.digest, kept!.listed],
+    );
+    expect(await code(list({}))).toBe("policy_violation");
+    expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
+  },
+);
 
 const AT = 1_000;
 

@@ -27,7 +27,7 @@ test("an authority can issue client and server certificates but no further autho
   expect(constraints).toMatchObject({ ca: true, pathLength: 0, critical: true });
 });
 
-test("isTrusted accepts only certificates that the authority itself signed, not its clients or an authority of the same name", async () => {
+test("isTrusted accepts only certificates signed by the authority itself, not by its clients or an authority of the same name", async () => {
   const authority = await createAuthority(validity);
   const client = await issueCertificate(authority, { ...subject, role: "api" }, validity);
   const namesake = await createAuthority(validity);

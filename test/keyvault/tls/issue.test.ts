@@ -152,7 +152,7 @@ test("readMaterial rejects files without an authority or with a key that does no
   );
 });
 
-test("each reload and each new fault are logged once", async () => {
+test("the log reports each reload and each new fault of the TLS files once", async () => {
   await installTls(dir, ["localhost"], NOW);
   const lines: Record<string, unknown>[] = [];
   const log = pino(

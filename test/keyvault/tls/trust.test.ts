@@ -118,7 +118,7 @@ test("revocations stay in force while their file is missing, until another list 
   expect(trust.accepts(await api())).toBe(true);
 });
 
-test("a vault without a revocation list loads the first one, and ignores the removal of an empty one", async () => {
+test("a vault without a revocation list loads the first list, and ignores the removal of an empty list", async () => {
   const trust = await open();
   expect(trust.accepts(await api())).toBe(true);
   await writeFile(list, "# nobody\n");

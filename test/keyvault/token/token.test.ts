@@ -36,7 +36,7 @@ const isWell = () =>
 const context = Buffer.from("tenant acc-1");
 const plain = Buffer.alloc(32, 7);
 
-test("the token returns the same codes for any amount of text as in small calls", async () => {
+test("the token returns the same codes for one large call as for many small calls", async () => {
   const texts = Array.from({ length: 60 }, (_, index) => Buffer.alloc(131_072, index));
   const start = Buffer.alloc(32);
   const chained = await token.chain(start, texts);
@@ -168,7 +168,7 @@ test("a token process without an open token refuses token operations", async () 
   await link.ended;
 });
 
-test("nobody knows the security officer's PIN, and the user's PIN does not work as one", async () => {
+test("nobody knows the security officer's PIN, and the user's PIN does not work in its place", async () => {
   const script = `
     const pkcs11 = require(${JSON.stringify(createRequire(import.meta.url).resolve("pkcs11js"))});
     const library = new pkcs11.PKCS11();
