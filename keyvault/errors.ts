@@ -12,10 +12,7 @@ export const errorCodes = {
   key_not_found: [404, "The tenant has no such key"],
   key_disabled: [409, "The key is disabled"],
   idempotency_conflict: [409, "The idempotency key was used with another body"],
-  stale_offer: [
-    409,
-    "The PIN was encrypted for another start of the token's process; ask for its offer again",
-  ],
+  stale_offer: [409, "The PIN was encrypted for another start of the token's process; request a new offer"],
   rate_limited: [429, "Too many calls; see Retry-After"],
   key_damaged: [500, "A stored key or its attestation was altered; nothing was signed with it"],
   internal: [500, "An unexpected fault; nothing was signed"],

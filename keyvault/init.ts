@@ -56,7 +56,7 @@ export async function initialize(
     requirePin(config.token);
     if (!makesPin && !existsSync(config.token.pinFile)) {
       throw new UserError(
-        `A new vault needs its PIN, and there is no file ${config.token.pinFile}: put it there, 32 random bytes in hexadecimal`,
+        `A new vault needs its PIN, and there is no file ${config.token.pinFile}: write 32 random bytes in hexadecimal to this file`,
       );
     }
   }

@@ -193,7 +193,7 @@ function isKnown(table: string): boolean {
   return table === RESIDENTS || BACKUP_TABLES.some(({ table: name }) => name === table);
 }
 
-const unknownTable = (): UserError => new UserError("The backup has a table that is unknown here");
+const unknownTable = (): UserError => new UserError("The backup has a table that this version does not know");
 
 function requireFitting(manifest: Manifest, managed: boolean): void {
   requireKnownTables(manifest);

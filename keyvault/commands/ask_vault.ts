@@ -131,9 +131,10 @@ const REASONS: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: "it took too long to connect",
   UND_ERR_HEADERS_TIMEOUT: "it took too long to answer",
   UND_ERR_BODY_TIMEOUT: "its answer stopped half-way",
-  CERT_HAS_EXPIRED: 'its certificate has expired: "keyvault cert issue --role server --replace"',
+  CERT_HAS_EXPIRED:
+    'its certificate has expired: renew it with "keyvault cert issue --role server --replace"',
   ERR_TLS_CERT_ALTNAME_INVALID:
-    "its certificate does not have that name; it is issued for those of KEYVAULT_SERVER_NAMES",
+    "its certificate does not have that name, only the names in KEYVAULT_SERVER_NAMES",
 };
 const NOT_TRUSTED =
   /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_(GET|VERIFY)_.*|CERT_SIGNATURE_FAILURE)$/;
@@ -148,7 +149,7 @@ function explainSilence(error: unknown, { caFile, certFile, certificate }: Acces
   if (NOT_TRUSTED.test(code)) return `its certificate was not issued by the authority in ${caFile}`;
   if (!REFUSED.test(code)) return REASONS[code] ?? message;
   if (certificate.validToDate < systemClock.now()) {
-    return `${certFile} has expired on ${certificate.validToDate.toISOString().slice(0, 10)}: have another issued`;
+    return `${certFile} expired on ${certificate.validToDate.toISOString().slice(0, 10)}: issue another certificate`;
   }
   return `${message}; it may refuse ${certFile} (revoked, or issued by another authority)`;
 }

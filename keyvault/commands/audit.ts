@@ -73,7 +73,7 @@ async function readNoted(file: string): Promise<NotedHeads> {
 function parseHead(text: string): Head {
   const [, seq, mac] = HEAD.exec(text) ?? [];
   if (seq === undefined || mac === undefined) {
-    throw new InvalidArgumentError("Give it as 42:0f3a… (a number, a colon, 64 hexadecimal digits).");
+    throw new InvalidArgumentError("Give the head as 42:0f3a… (a number, a colon, 64 hexadecimal digits).");
   }
   return { seq: Number(seq), mac: Buffer.from(mac, "hex") };
 }

@@ -66,9 +66,9 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
   bar.end();
   print(options, progress, `${describe(progress)}\n`);
   if (progress.fault !== null) {
-    throw new UserError(`Not finished (${progress.fault}): run it again to continue`);
+    throw new UserError(`Not finished (${progress.fault}): run the command again to continue`);
   }
-  if (progress.remaining > 0) throw new UserError("Not finished: run it again to continue");
+  if (progress.remaining > 0) throw new UserError("Not finished: run the command again to continue");
   if (progress.damaged.length > 0) process.exitCode = DAMAGED_EXIT_CODE;
 }
 

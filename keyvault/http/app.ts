@@ -138,7 +138,7 @@ export function createApp(parts: AppParts): RequestListener {
 
   function requireAccepted(request: IncomingMessage): void {
     if (isAccepted(request.socket as TLSSocket)) return;
-    throw new PeerError("The certificate was revoked, or its authority is not trusted any more");
+    throw new PeerError("The certificate was revoked, or its authority is no longer trusted");
   }
 
   function failedReply(request: IncomingMessage, seen: Seen, error: unknown): Reply {

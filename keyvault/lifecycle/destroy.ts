@@ -59,7 +59,7 @@ export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKey
     const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) => {
       if (row.state === "destroying") return { row: { ...row, state: "disabled", destroy_at: null } };
       if (row.pending?.action === "destroy") return { row: { ...row, pending: null } };
-      return refuse("policy_violation", "No destruction of this key is under way");
+      return refuse("policy_violation", "There is no destruction of this key to cancel");
     });
     return keyAnswer(row);
   };
@@ -78,7 +78,7 @@ export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableK
             state: "active",
             disabled_at: null,
           }))
-        : refuse("policy_violation", `The key is ${row.state}; only a disabled one can be enabled`),
+        : refuse("policy_violation", `The key is ${row.state}; only a disabled key can be enabled`),
     );
     return keyAnswer(row);
   };
@@ -117,7 +117,7 @@ export function createTenantDestructionCancelling(parts: TenantChangeParts): Can
     const row = await changeTenant(parts, tenant, { caller, statement: "tenant_destroy_cancel" }, (row) =>
       row.state === "destroying" || (row.state === "active" && row.pending !== null)
         ? { row: { ...row, state: "active", pending: null, destroy_at: null } }
-        : refuse("policy_violation", "No destruction of this tenant is under way"),
+        : refuse("policy_violation", "There is no destruction of this tenant to cancel"),
     );
     return tenantAnswer(row);
   };

@@ -122,7 +122,7 @@ export function follow(last: Listed, { certificates, expiresAt }: Listed, now: n
     if (end === 0 || end >= now - CLOCK_TOLERANCE_SECONDS) {
       return refuse(
         "policy_violation",
-        `The list lacks ${certificate}, which the last one has and which has not expired`,
+        `The list lacks ${certificate}, which is on the last list and has not expired`,
       );
     }
   }

@@ -47,7 +47,7 @@ export async function readAuthority(dir: string): Promise<Identity> {
   for (const name of ["ca.pem", "ca.key"]) {
     if (!existsSync(join(dir, name))) {
       throw new UserError(
-        `${name} is not in ${dir}: run this where it is kept, or name that folder with --ca`,
+        `${name} is not in ${dir}: run this command where that file is kept, or name that folder with --ca`,
       );
     }
   }

@@ -38,7 +38,7 @@ export async function openSecrets(url: string, account: string): Promise<Secrets
   const read = (name: string): Promise<string> =>
     readFile(join(account, name), "utf8").catch((error: unknown) => {
       throw new UserError(
-        `${join(account, name)} cannot be read: run this in a pod that has its account's token`,
+        `${join(account, name)} cannot be read: run this command in a pod that mounts the token of its service account`,
         { cause: error },
       );
     });

@@ -49,7 +49,9 @@ export async function installToken(config: TokenConfig, log: Logger): Promise<st
 /** Throws a `TokenError` if a SoftHSM token exists without its PIN. */
 export function requirePin({ managed, dir, pinFile }: TokenConfig): void {
   if (managed && existsSync(dir) && !existsSync(pinFile)) {
-    throw new TokenError(`There is a token in ${dir}, but its PIN file ${pinFile} is gone: put it back`);
+    throw new TokenError(
+      `There is a token in ${dir}, but its PIN file ${pinFile} is missing: put that file back`,
+    );
   }
 }
 

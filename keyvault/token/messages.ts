@@ -101,6 +101,6 @@ export class StaleOffer extends UserError {
   override readonly name = "StaleOffer";
 
   constructor() {
-    super("The PIN was encrypted for another start of the token's process: ask for its offer again");
+    super("The PIN was encrypted for another start of the token's process: request a new offer");
   }
 }

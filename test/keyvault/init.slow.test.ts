@@ -119,7 +119,7 @@ test("keyvault init rejects an unfinished vault whose PIN file is missing, befor
   for (const change of unfinished) {
     await home.sql(change);
     const before = await home.sql("select tablename from pg_tables where schemaname = 'public' order by 1");
-    await expect(init(), change).rejects.toThrow(/There is a token in .*, but its PIN file .* is gone/);
+    await expect(init(), change).rejects.toThrow(/There is a token in .*, but its PIN file .* is missing/);
     expect(await home.sql("select tablename from pg_tables where schemaname = 'public' order by 1")).toEqual(
       before,
     );

@@ -197,7 +197,7 @@ test("keyvault cert issues certificates in the folder of ca.key without any sett
     cert({}, "issue", "--role", "admin", "--name", "ada", "--json", ...args);
   for (const file of ["ca.pem", "ca.key"]) {
     await expect(issue("--ca", offline)).rejects.toThrow(
-      `${file} is not in ${offline}: run this where it is kept`,
+      `${file} is not in ${offline}: run this command where that file is kept`,
     );
     await copyFile(inTls(file), join(offline, file));
   }

@@ -109,10 +109,10 @@ test("kek rewrap names the tenants of damaged data keys and exits with 2", async
 
 test("kek rewrap fails if the rewrapping stopped early, whatever the reason", async () => {
   await expect(rewrap({ ...progress, remaining: 1, fault: "token_unavailable" })).rejects.toThrow(
-    "Not finished (token_unavailable): run it again to continue",
+    "Not finished (token_unavailable): run the command again to continue",
   );
   await expect(rewrap({ ...progress, remaining: 1 })).rejects.toThrow(
-    "Not finished: run it again to continue",
+    "Not finished: run the command again to continue",
   );
   await expect(rewrap({ ...progress, running: true }, { kek: null })).rejects.toThrow(
     "Not finished: the vault was sealed",
@@ -247,12 +247,12 @@ test("ask names the remedy for a server certificate that has expired or contains
   };
   const late = await answering([], await issue(["localhost"], new Date(Date.now() - 60_000)));
   await expect(ask(own(late.url), "/v1/status")).rejects.toThrow(
-    'its certificate has expired: "keyvault cert issue --role server --replace"',
+    'its certificate has expired: renew it with "keyvault cert issue --role server --replace"',
   );
   server?.close();
   const other = await answering([], await issue(["vault.internal"], new Date(Date.now() + 60_000)));
   await expect(ask(own(other.url), "/v1/status")).rejects.toThrow(
-    "its certificate does not have that name; it is issued for those of KEYVAULT_SERVER_NAMES",
+    "its certificate does not have that name, only the names in KEYVAULT_SERVER_NAMES",
   );
 });
 

@@ -94,7 +94,7 @@ test("the command line reads certificate and key from standard input in either o
 test("the command line explains an expired certificate, an unknown authority and an address without a vault", async () => {
   const late = await identityFile("late", client("admin", "late"), -24);
   expect(await complaint(["--cert", late])).toMatch(
-    /late\.pem has expired on \d{4}-\d\d-\d\d: have another issued/,
+    /late\.pem expired on \d{4}-\d\d-\d\d: issue another certificate/,
   );
   const now = new Date();
   const validity = { notBefore: new Date(now.getTime() - HOUR), notAfter: new Date(now.getTime() + HOUR) };

@@ -204,7 +204,7 @@ test("keyvault cert secrets creates the Secrets, prints no key, and reports erro
     [[...wanted, "--client", `backup/one=other`, ...there], /refuses the Secret other \(403\)/],
     [[...wanted, "--days", "30", ...there], /--renew-days must be fewer/],
     [[...wanted, "--kubernetes", "https://127.0.0.1:1", "--account", folder], /does not answer/],
-    [[...wanted, "--account", join(folder, "none")], /cannot be read: run this in a pod/],
+    [[...wanted, "--account", join(folder, "none")], /cannot be read: run this command in a pod/],
   ];
   for (const [args, message] of wrong) {
     await expect(run(...args), args.join(" ")).rejects.toMatchObject({

@@ -69,7 +69,7 @@ test("a certificate leaves the list only after it has expired, and never if it d
   const refused = await list({ forever: 0, later: end + 1_000 });
   expect(refused.error).toMatchObject({
     code: "policy_violation",
-    message: "The list lacks soon, which the last one has and which has not expired",
+    message: "The list lacks soon, which is on the last list and has not expired",
   });
   expect(await code(list({}))).toBe("policy_violation");
   vault.clock.move(end + TOLERANCE - now() - 1);
