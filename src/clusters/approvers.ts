@@ -23,8 +23,8 @@ export function isPerson(username: string): boolean {
 }
 
 /**
- * Decisions of a linked user in that cluster count as decisions by the account's owner. Throws
- * `invalid_request` if the user is not a person, and `approver_limit` if the account has too many approvers.
+ * Decisions of a linked cluster user count as decisions by the account's owner. Throws `invalid_request` if
+ * the user is not a person, and `approver_limit` if the account has too many approvers.
  */
 async function linkApprover(
   { db, clock }: Deps,

@@ -12,7 +12,7 @@ import {
   startPlatformApi,
 } from "../support/platform_world.ts";
 
-/* Uses the real vault over mutual TLS, which limits how many keys it creates per tenant and time. */
+/* These tests use the real vault, which limits how many keys it creates per tenant and time. */
 
 type World = { vault: TestVault; client: VaultClient; api: PlatformApi };
 

@@ -17,7 +17,7 @@ export type AccountRows = Owned & {
 /** An approved certificate. `json` is the certificate in the wire format. */
 export type CertificateRows = { certId: string; json: string; scope: string[]; now: Date };
 
-/** Inserts an account with the same rows that the service writes. */
+/** Inserts an account with the rows that the service would write. */
 export async function insertAccount(db: Database, rows: AccountRows): Promise<void> {
   const { accountId, connectionId, humanId, now } = rows;
   const platformId = randomUUID();

@@ -110,7 +110,7 @@ export function encode(value: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** Changes one bit of the first byte. The result remains canonical base64. */
+/** Changes one bit in the first byte of base64 text. The result remains canonical base64. */
 export function tamper(text: string): string {
   const bytes = Buffer.from(text, "base64");
   bytes[0] = (bytes[0] ?? 0) ^ 1;

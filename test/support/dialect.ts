@@ -10,7 +10,7 @@ const UPPER_CASE_SQL =
 /** Ignores quoted text, since Postgres reports statements in their original case. */
 const QUOTED = /'[^']*'/g;
 
-/** Only matching text can violate a rule, so other text is not parsed. */
+/** Other text contains neither a body without braces nor upper-case SQL, so it is not parsed. */
 const MAY_DEPART =
   /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE)\b/m;
 

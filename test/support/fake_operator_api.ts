@@ -63,7 +63,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   let server: Server | undefined;
   let port = 0;
 
-  /** Checks request body and response against the contract. */
+  /** Checks the request body and the response against the contract. */
   function answerTo(method: string, path: string, body: unknown): unknown {
     for (const [name, call] of Object.entries<OperatorCall>(operatorCalls)) {
       const id = call.method === method ? idIn(path, call.path) : undefined;

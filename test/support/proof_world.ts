@@ -49,7 +49,7 @@ export type WorldOptions = {
   now?: Date;
 };
 
-/** Inserts the same rows that the service writes into a migrated database. */
+/** Inserts into a migrated database the rows that the service would write. */
 export async function createProofWorld(
   db: Database,
   secretBox: SecretBox,

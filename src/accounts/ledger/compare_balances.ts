@@ -64,8 +64,8 @@ export function differencesOf(count: LedgerCount): LedgerDifference[] {
 const BEGIN = `(select coalesce(max(ends_at), '-infinity') from history_archives where dropped_at is not null)`;
 
 /*
- * - `posted`: the sum of an account's postings. Each recorded grant refers to its posting, so the posting
- *   cannot be missing. Only the other direction is compared.
+ * - `posted`: the sum of an account's postings. Each recorded grant refers to its posting, so only postings
+ *   without a recorded grant are searched.
  * - `moments`: a charge is posted at the time of its decision, so charges and decisions are counted for each
  *   time. An invented charge cannot hide behind a missing one. Months that were dropped from the history have
  *   charges but no decisions, so they are left out.

@@ -14,7 +14,7 @@ export type PostedGrant = Grant & {
   postedAt: Date;
   /** Whether the grant was already in the ledger. */
   repeated: boolean;
-  /** The account's balance now. */
+  /** The account's current balance. */
   balance: number;
 };
 

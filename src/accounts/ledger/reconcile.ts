@@ -50,8 +50,8 @@ export async function accountAfter(database: Database, account: string): Promise
 }
 
 /**
- * Returns the closed time up to which an account has about `rows` postings or events after the given time.
- * Returns `infinity` if fewer remain, or if they extend into times that are not closed.
+ * Returns a time more than 5 minutes ago up to which the account has about `rows` postings or events after
+ * `after`. Returns `infinity` if fewer remain, or if they are newer.
  */
 export async function sliceEnd(
   database: Database,

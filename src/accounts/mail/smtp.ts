@@ -89,7 +89,7 @@ function step(run: (done: (error?: Error | null) => void) => void): Promise<void
   return new Promise((resolve, reject) => run((error) => (error ? reject(error) : resolve())));
 }
 
-/** Rejects when the connection fails, which not every step notices, or after `totalMs`. */
+/** Rejects when the connection fails, because not every step notices that, or after `totalMs`. */
 function failureOf(connection: SMTPConnection, totalMs: number, over: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     connection.on("error", reject);

@@ -39,7 +39,7 @@ type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
  * the family ends, and both must sign in again.
  */
 export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
-  const logs = { log, tellRepeat: createPacedLines("info", { log, clock }) };
+  const logs = { log, logRepeat: createPacedLines("info", { log, clock }) };
   return route({
     id: "refresh_session",
     method: "POST",
@@ -77,7 +77,7 @@ async function refreshOnce(
   tx: Transaction,
   presented: Presented,
   now: Date,
-  { log, tellRepeat }: { log: Logger; tellRepeat: PacedLines },
+  { log, logRepeat }: { log: Logger; logRepeat: PacedLines },
 ): Promise<IssuedSession | undefined> {
   const used = await tx("sessions").where("refresh_hash", presented.refreshHash).forUpdate().first();
   if (used === undefined || used.refresh_expires_at <= now) return undefined;
@@ -97,11 +97,7 @@ async function refreshOnce(
   if (repeated === undefined) {
     await endReusedFamily(tx, used, now, log);
   } else {
-    tellRepeat(
-      used.account_id,
-      familyOf(used),
-      "a refresh token was sent again and received the same answer",
-    );
+    logRepeat(used.account_id, familyOf(used), "a refresh token was sent again and received the same answer");
   }
   return repeated;
 }

@@ -57,10 +57,10 @@ export type CodeBounds = {
 
 /** An address's emails and wrong codes, as the limits count them. */
 export type AddressHistory = {
-  /** Emails with a six-digit code that was not used. */
+  /** Emails whose six-digit code was not used, in the periods of {@link CodeBounds}. */
   clientMails: number;
   dayMails: number;
-  /** Wrong tries of codes that are still valid or ended within the last 24 hours or 30 days. */
+  /** Wrong tries of codes that are still valid, or that ended in the last 24 hours or in the last 30 days. */
   dayTries: number;
   monthTries: number;
   /** Remaining tries of all valid codes. */

@@ -21,7 +21,7 @@ const DAY = 24 * 60 * MINUTE;
 export const HISTORY_SECONDS = 30 * DAY;
 /** Seconds over which a client's emails with six-digit codes are counted. */
 const CLIENT_SECONDS = 15 * MINUTE;
-/** Seconds after an email with a link in which no other email is sent. */
+/** Seconds after an email with a link during which no other email is sent. */
 const LINK_PAUSE_SECONDS = 30 * MINUTE;
 /** Seconds for which a planned link counts as sent. Sending takes less, so an older plan was never sent. */
 const MAILING_SECONDS = MINUTE;
@@ -108,8 +108,8 @@ export async function forgetMail(db: Database, mailId: string): Promise<void> {
 }
 
 /**
- * Plans the email that reports failures to an address: after `from` or more wrong codes in 24 hours, and at
- * most once in that time. Returns the email's id and the number of wrong codes.
+ * Plans the email that reports wrong codes to their address: after `from` or more wrong codes in 24 hours,
+ * and at most once in that time. Returns the email's id and the number of wrong codes.
  */
 export async function planNotice(
   db: Database,

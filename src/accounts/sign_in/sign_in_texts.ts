@@ -69,7 +69,7 @@ export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes
  * or not the address has an account. Never rejects because of the mail server. If sending fails, the next
  * wrong code tries again.
  */
-export async function tellOfFailures(
+export async function mailFailureNotice(
   { db, mailer, hashes, log }: FailureNotice,
   email: string,
   now: Date,

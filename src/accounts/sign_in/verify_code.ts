@@ -13,7 +13,7 @@ import { type SessionTokens, sessionCookies, startFamily } from "../sessions/ses
 import { findLink, type PresentedCode, type RightCode, spendCode, tryDigits } from "./code_tries.ts";
 import { CODE_FORM, type CodeHashes } from "./codes.ts";
 import { knownCookie } from "./sign_in_mails.ts";
-import { type FailureNotice, tellOfFailures } from "./sign_in_texts.ts";
+import { type FailureNotice, mailFailureNotice } from "./sign_in_texts.ts";
 
 const body = z.object({
   email: emailAddress,
@@ -63,7 +63,7 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
       };
       const right = await findRight(deps, presented, { hasDigits: code.length === 6, ip }, now);
       if (right === undefined) {
-        await tellOfFailures(deps, email, now);
+        await mailFailureNotice(deps, email, now);
         throw new ApiError("invalid_code");
       }
       const { account, session } = await db.transaction(async (tx) => {

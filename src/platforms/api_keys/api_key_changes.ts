@@ -8,9 +8,7 @@ const DELAY = { base: 100, cap: 5_000, jitter: [0.75, 1.25] } as const;
 const HEARTBEAT_MS = 2_000;
 const ANSWER_WITHIN_MS = 2_000;
 
-/**
- * `onListening`: from now on, `onChange` receives each changed key. `onInterrupted`: changes may be missed.
- */
+/** `onListening`: `onChange` now receives each changed key. `onInterrupted`: changes may have been missed. */
 export type ApiKeyChangeHandler = {
   onListening(): void;
   onChange(keyPrefix: string): void;

@@ -80,7 +80,7 @@ async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: str
   });
 }
 
-/** If the same name, namespace and cluster declared the platform before, its owner need not confirm. */
+/** An object of the same name, namespace and cluster as before needs no confirmation by the owner. */
 function isLeftBehind(platform: PlatformRow, { clusterId, object }: Newcomer): boolean {
   return (
     platform.external_id?.startsWith(`${clusterId}.`) === true &&

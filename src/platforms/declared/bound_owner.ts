@@ -48,9 +48,9 @@ export async function requireBinding(
 }
 
 /**
- * Throws `namespace_not_bound` unless the connection's account still accepts the namespace of its platform.
- * Otherwise the namespace receives no key and no agent, but what it registered remains. With `lock`, the
- * acceptance cannot end before the transaction ends.
+ * Throws `namespace_not_bound` unless the connection's account still accepts the namespace of its platform. A
+ * namespace that is no longer accepted receives no key and no agent, but what it registered remains. With
+ * `lock`, the acceptance cannot end before the transaction ends.
  */
 export async function requireBoundConnection(
   db: Database | Transaction,
