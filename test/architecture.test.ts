@@ -198,7 +198,7 @@ describe("the check of the house rules", () => {
     'Date["now"]()',
     "globalThis.Date.now()",
     "[1].map(Date.now)",
-  ])("lets only a clock read the time by %s", (expression) => {
+  ])("lets only a clock's file read the time with %s", (expression) => {
     const text = `export const now = () => ${expression};`;
     expect(found("src/proofs/verify.ts", text)).toEqual(["src/proofs/verify.ts reads the time"]);
     expect(found("keyvault/serve.ts", text)).toEqual(["keyvault/serve.ts reads the time"]);
@@ -221,7 +221,7 @@ describe("the check of the house rules", () => {
     'process["env"]',
     "globalThis.process.env.A",
     "({ ...process.env })",
-  ])("lets only a process's settings read the environment by %s", (expression) => {
+  ])("lets only a process's settings read the environment with %s", (expression) => {
     const text = `export const value = ${expression};`;
     expect(found("src/http/app.ts", text)).toEqual(["src/http/app.ts reads the environment"]);
     expect(found("keyvault/token/child.ts", text)).toEqual(["keyvault/token/child.ts reads the environment"]);

@@ -166,7 +166,7 @@ describe("a file with a secret", () => {
     ["migrate", "DATABASE_URL", {}],
     ["migrate", "KAFKA_PASSWORD", sasl],
     ["operator", "OPERATOR_TOKEN", {}],
-  ])("replaces the setting of the %s: %s", (role, name, more) => {
+  ])("replaces the setting for the role %s: %s", (role, name, more) => {
     const read = roles[role] as (settings: Record<string, string>) => Record<string, unknown>;
     const without = { ...more, [name]: "" };
     expect(read({ ...without, [`${name}_FILE`]: file })[name]).toBe(value);
@@ -264,7 +264,7 @@ describe("the event settings", () => {
     ["KAFKA_REPLICATION", "9", "10"],
     ["KAFKA_PREFIX", "p".repeat(100), "p".repeat(101)],
     ["KAFKA_PREFIX", "a.b_c-1.", "a/b"],
-  ])("check the limits of %s: %s", (name, good, bad) => {
+  ])("accept a %s of %s, but not of %s", (name, good, bad) => {
     expect(faults({ ...kafka, [name]: good })).toBe("");
     expect(faults({ ...kafka, [name]: bad })).toContain(name);
   });

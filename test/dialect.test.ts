@@ -77,7 +77,7 @@ describe("the check of the English finds", () => {
     ["a.md", "```\nstops at once\n```"],
     ["a.md", `See [a](b.md) and \`${"code ".repeat(40)}\`.`],
     ["a.yaml", `a: ${"word ".repeat(40)}`],
-  ])("nothing in %s: %s", (path, text) => {
+  ])("nothing in a file like %s with the content %s", (path, text) => {
     expect(proseViolations(path, text)).toEqual([]);
   });
 });

@@ -33,7 +33,7 @@ test("the search finds messages of the service and of its vault", () => {
   expect(texts).toContain("proof_bundle: is required");
 });
 
-test("draws the same sample of English for the same seed", async () => {
+test("the command for a sample of English draws the same sample for the same seed", async () => {
   const root = await mkdtemp(join(tmpdir(), "deputize-english-"));
   const comments = Array.from(
     { length: 200 },

@@ -46,7 +46,7 @@ describe("the security page", () => {
     expect([...new Set(used)].sort((a, b) => a - b)).toEqual(named.map(({ number }) => number));
   });
 
-  test("names a test for each guarantee, so each cell contains a test's number, a dash, or a missing guarantee", () => {
+  test("has in each cell a test's number, a dash, or a sentence about a missing guarantee", () => {
     expect(cells.length).toBeGreaterThan(30);
     for (const cell of cells) expect(cell.trim()).toMatch(/^(–|.*\d.*|[a-z].* .*)$/);
   });

@@ -21,7 +21,7 @@ async function startsOf(
     .map((line) => (JSON.parse(line) as unknown[]).map(String));
 }
 
-test("a program restarts itself in the same process, with a small new space and one garbage collection thread", async () => {
+test("a program restarts itself in the same process, with a small heap space for new objects and one garbage collection thread", async () => {
   const [first, second, ...others] = await startsOf(["--disable-sigusr1"]);
   expect(others).toEqual([]);
   expect(second?.[0]).toBe(first?.[0]);

@@ -52,7 +52,7 @@ test("different keys do not wait for each other", async () => {
   expect(await answers[0]).toBe("a");
 });
 
-test("a failed run fails for the callers that share it, but not for later ones", async () => {
+test("a failed run fails for the callers that share it, but not for later callers", async () => {
   const { begun, share, hasBegun } = steeredRuns();
   const first = share("a");
   await hasBegun(1);

@@ -29,7 +29,7 @@ describe("single flight", () => {
     expect(await flights.run("a", async () => 4)).toEqual({ outcome: 4, shared: false });
   });
 
-  test("lets one of the waiting callers run if the work fails", async () => {
+  test("lets one of the waiting callers run its own work if the running work fails", async () => {
     const flights = flightsOf();
     const { work, reject } = held();
     const first = flights.run("a", work);

@@ -62,7 +62,7 @@ describe("the reason in a result", () => {
     ["own_key_rotation_bad_signature", "key_rotation_error_reason", "sentence"],
     ["own_revoked_root", "error_reason", "sentence"],
     ["own_broken_chain", "error_reason", "code"],
-  ])("must match the reason that vector %s expects: %s, by its %s", async (name, member, fixed) => {
+  ])("must match the reason of vector %s in %s, compared by %s", async (name, member, fixed) => {
     const failuresOf = async (change: (reason: string) => string) =>
       checks(
         await outcomesOf(name, (document) => {
@@ -77,7 +77,7 @@ describe("the reason in a result", () => {
     expect(await failuresOf(() => "another sentence")).toEqual(changed);
   });
 
-  test("must match when decoding refuses a document, unless verification reports the vector's reason for it", async () => {
+  test("must match if decoding refuses a document, unless verification reports the expected reason for the same fault", async () => {
     const bored = (reason: string) =>
       outcomesOf("own_key_rotation_bad_signature", (document) => {
         Object.assign(document.key_rotation as Json, { reason: "bored" });
@@ -90,7 +90,7 @@ describe("the reason in a result", () => {
     ]);
   });
 
-  test("must match when decoding refuses a bundle, unless the vector expects a malformed bundle", async () => {
+  test("must match if decoding refuses a bundle, unless the vector expects a malformed bundle", async () => {
     const cut = (error_reason: string) =>
       outcomesOf("own_broken_chain", (document) => {
         Object.assign(document.bundle as Json, { session_context: "AAAA" });
@@ -105,7 +105,7 @@ describe("the reason in a result", () => {
   });
 });
 
-describe("a vector that expects revoked", () => {
+describe("a vector that expects the status revoked", () => {
   const naming = (revoked: unknown) => (document: Json) => {
     const { verify_options } = document.expected as { verify_options: Json };
     Object.assign(verify_options, { revoked });
@@ -114,15 +114,18 @@ describe("a vector that expects revoked", () => {
   const ROOT = "00000000-0000-4000-8000-000000000001";
 
   test.each([[], false, ROOT, [ROOT], true])(
-    "revokes the last certificate of its chain if it has %j",
+    "revokes the last certificate of its chain with the option revoked set to %j",
     async (named) => {
       expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toEqual([]);
     },
   );
 
-  test.each(["somebody", ["somebody"], 1])("revokes only the named certificate with %j", async (named) => {
-    expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toHaveLength(1);
-  });
+  test.each(["somebody", ["somebody"], 1])(
+    "revokes no certificate of its chain with the option revoked set to %j",
+    async (named) => {
+      expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toHaveLength(1);
+    },
+  );
 
   test("revokes the named certificate before it reports faults of other certificates", async () => {
     expect(failed(await outcomesOf("own_revoked_leaf", naming(LEAF)))).toEqual([]);
@@ -156,7 +159,7 @@ describe("a list of vectors", () => {
     ["vector with an unknown member", { novelty: 1 }],
     ["vector with nothing to compare", { expected_hash_hex: undefined }],
     ["vector with both a hash and bytes", { expected_bytes_b64: "" }],
-  ])("fails for one %s, and runs the others", async (_, change) => {
+  ])("fails for a %s, and runs the other vectors", async (_, change) => {
     const outcomes = await outcomesOf(NAME, ({ vectors }) => {
       Object.assign((vectors as Json[])[0] ?? {}, change);
     });

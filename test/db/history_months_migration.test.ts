@@ -174,7 +174,7 @@ describe("the check that proves a partition's bound", () => {
     expect(await checks()).toEqual([]);
   });
 
-  test("replaces the check of a killed run if its month is near", async () => {
+  test("replaces the check of a killed run if the month of that check is near", async () => {
     const near = name(month(1));
     await client.query(
       `alter table ledger_postings add constraint ${near} check (posted_at < '${month(1).toISOString()}') not valid`,

@@ -44,7 +44,7 @@ describe("fuzzing", () => {
     }
   });
 
-  test("finds planted faults, namely a crash and a protocol error where none is allowed", async () => {
+  test("finds two planted faults: a crash, and a protocol error where no error is allowed", async () => {
     const seeds = [Buffer.from('{"a":[1,2]}')];
     const crash: Target = {
       name: "crash",

@@ -108,7 +108,7 @@ describe("a challenge store", () => {
     },
   );
 
-  test("moves all constraints after the challenge rules, instead of before the next certificate's rules", async () => {
+  test("makes verification check all constraints after the challenge, not together with each certificate", async () => {
     const unknown = { constraints: [{ type: "acme:x" }] };
     const bundle = await prove([unknown, { expires_at: NOW - 1 }]);
     expect(await code(bundle)).toBe("constraint_unknown");

@@ -10,7 +10,7 @@ describe("the session context", () => {
     ["missing in the bundle", undefined, bytes32(1), "missing_session_context"],
     ["unknown to the verifier", bytes32(1), undefined, "session_context_unverifiable"],
     ["with the wrong length at the verifier", bytes32(1), bytes32(1).slice(0, 24), "invalid_session_context"],
-  ])("%s", async (_, presented, own, expected) => {
+  ])("determines the result if it is %s", async (_, presented, own, expected) => {
     const bundle = await prove([{}], presented === undefined ? {} : { session_context: presented });
     expect(await code(bundle, { session_context: own })).toBe(expected);
   });

@@ -138,7 +138,7 @@ describe("the enforcement table", () => {
       answering(status, status === 204 ? "" : ALLOW, status === 204 ? { "content-length": "0" } : {}),
       noDecision("unexpected_status"),
     ]),
-  ])("%s", async (_name, behaviour, expected) => {
+  ])("determines what happens after the response %s", async (_name, behaviour, expected) => {
     world.stub.respond(behaviour);
     expect(await act()).toEqual(expected);
     expect(world.stub.requests).toHaveLength(1);

@@ -65,7 +65,7 @@ describe("the guard's request to verify", () => {
     ["text in an envelope", { proof_bundle: '{"a":1}' }, { proof_bundle: { a: 1 } }],
     ["a reference", Buffer.from([1, 0, 1, 200]).toString("base64url"), { proof_ref: "AQAByA" }],
     ["a reference in an envelope", { proof_ref: "AQAByA" }, { proof_ref: "AQAByA" }],
-  ])("accepts a proof as %s", async (_name, source, expected) => {
+  ])("contains the proof if the application passes it as %s", async (_name, source, expected) => {
     expect(await guardWith().authorize({ requiredScope, proof: source })).toMatchObject({ allowed: true });
     expect(sentBodies()).toEqual([{ ...expected, required_scope: requiredScope }]);
   });

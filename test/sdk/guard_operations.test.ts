@@ -39,7 +39,7 @@ describe("an operation", () => {
     ["of bytes, hashed unchanged", Buffer.from([0, 255]), Buffer.from([0, 255])],
     ["of text, hashed as JSON", "pay", Buffer.from('"pay"')],
     ["that is absent", undefined, undefined],
-  ])("sends the hashes of the wire format for a payload %s", async (_name, payload, bytes) => {
+  ])("makes the guard send the wire format's hashes for a payload %s", async (_name, payload, bytes) => {
     await guardWith({ verifier }).authorize({ ...call, operation, payload });
     const digest = bytes === undefined ? Buffer.alloc(0) : sha(bytes);
     const expected = sha(

@@ -117,7 +117,7 @@ describe("a proof bound to an operation", () => {
   const payload = { to: "DE1", amount: 12.5, note: "für Zoë\u2028" };
 
   test.each(["bundle", "ref"] as const)(
-    "lets that operation run with the %s, and the outcome is recorded",
+    "lets that operation run if the application gets it as a %s, and the outcome is recorded",
     async (form) => {
       const app = await world.application();
       const { guard, faults } = guardOf(app);
@@ -193,7 +193,7 @@ describe("a proof bound to an operation", () => {
     await Promise.all([guard.flush(), repeating.flush()]);
   });
 
-  test("leads to a record if the action failed or refused", async () => {
+  test("leads to a recorded outcome if the action failed or refused", async () => {
     const app = await world.application();
     const { guard, faults } = guardOf(app);
     const first = await proveOperation(app, { payload });

@@ -96,7 +96,7 @@ describe("a streamed turn", () => {
     ["a second too early", NOW - 1, "session_token_invalid: session_token not yet valid"],
     ["in the token's last second", NOW + 600, undefined],
     ["a second too late", NOW + 601, "session_token_invalid: session_token expired"],
-  ])("requires a token that is valid at the time: %s", async (_, now, expected) => {
+  ])("requires a token that is valid at the time of the turn: %s", async (_, now, expected) => {
     expect((await answer(token(), await turn({ challenge_at: now }), { now })).error_reason).toBe(expected);
   });
 
@@ -164,7 +164,7 @@ describe("a streamed turn", () => {
     ],
     ["for a scope that was not granted", {}, { required_scope: "meeting:record" }, "scope_denied"],
   ] as [string, Partial<ChallengeBinding>, Partial<TurnOptions>, string | undefined][])(
-    "%s",
+    "gets the right result if it is %s",
     async (_, change, options, expected) => {
       expect((await answer(token(), await turn(change), options)).violation?.code).toBe(expected);
     },

@@ -167,7 +167,7 @@ describe("geo_bbox", () => {
     expect(await outcome({ ...box, max_alt_m: 20 }, at(0, 3, -0.1))).toBe("constraint_denied");
   });
 
-  test("denies every position if it is upside down, and reports a request without a position as unverifiable", async () => {
+  test("denies every position if min_lat is greater than max_lat, and reports a request without a position as unverifiable", async () => {
     expect(await outcome({ ...box, min_lat: 4 }, at(3.5, 3))).toBe("constraint_denied");
     expect(await outcome(box, {})).toBe("constraint_unverifiable");
   });

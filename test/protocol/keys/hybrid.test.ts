@@ -92,7 +92,7 @@ describe("a hybrid key", () => {
     expect([ROOT.id, AGENT.id]).not.toContain(mixed);
   });
 
-  test("has a cached identifier, and a malformed key has none even if one of its halves is known", () => {
+  test("has a cached identifier, but a malformed key has no identifier even if one of its halves is known", () => {
     const { ed25519, ml_dsa_65 } = AGENT.publicKey;
     expect([1, 2].map(() => keyId({ ed25519, ml_dsa_65 }))).toEqual([AGENT.id, AGENT.id]);
     for (const malformed of [
