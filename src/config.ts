@@ -118,7 +118,7 @@ const apiSchema = common.extend({
   /** Email addresses of the service administrators, separated by commas. */
   SERVICE_ADMINISTRATORS: list,
   /** DNS servers that resolve organizations' domains. If the list is empty, the machine's own are used. */
-  DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
+  DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, with or without a port: 192.0.2.1:53"),
   /** The page to which links in sign-in emails lead. Defaults to the service's own page. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
   /** Contact address for users who need credit or help. */
@@ -167,7 +167,7 @@ const clusterOperatorSchema = operatorSchema.extend({
   OPERATOR_NAMESPACE: z.string().regex(NAMESPACE, "must be the name of a namespace").optional(),
   /** The namespaces whose objects the operator reconciles. If absent, all namespaces. */
   WATCH_NAMESPACES: list
-    .pipe(z.array(z.string().regex(NAMESPACE, "must be names of namespaces, with commas")).min(1))
+    .pipe(z.array(z.string().regex(NAMESPACE, "must be names of namespaces, separated by commas")).min(1))
     .transform((names) => [...new Set(names)])
     .optional(),
   /** How long a finished Delegation is kept. If absent, it is kept permanently. */

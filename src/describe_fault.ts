@@ -6,7 +6,7 @@ export type Fault = { type: string; code?: string; message: string; stack?: stri
  * placeholders, the SQLSTATE and the constraint, but omits `detail` and the message, which quotes values.
  */
 export function describeFault(error: unknown): Fault {
-  if (!(error instanceof Error)) return { type: typeof error, message: "not an error" };
+  if (!(error instanceof Error)) return { type: typeof error, message: "the thrown value is not an Error" };
   const code = codeOf(error);
   const frames = error.stack?.split("\n").filter((line) => line.startsWith("    at "));
   return {

@@ -67,7 +67,7 @@ export function renderDocument(document: Html): string {
  * security policy must contain the style sheet's hash.
  */
 export function inlineStyle(css: string): Html {
-  if (/<[/!]/.test(css)) throw new Error("A style sheet must not contain the end of its element");
+  if (/<[/!]/.test(css)) throw new Error("A style sheet must not contain </ or <!");
   return Html.of(OWN, `<style>${css}</style>`);
 }
 

@@ -36,8 +36,8 @@ export function createClientRates({
   const bySend = limiter("send_code_ip", sends);
   const byTry = limiter("verify_code_ip", tries);
   return {
-    takeSend: (ip) => takeRate(bySend, networkOf(ip), "Too many codes were requested"),
-    takeTry: (ip) => takeRate(byTry, networkOf(ip), "Too many codes were tried"),
+    takeSend: (ip) => takeRate(bySend, networkOf(ip), "Too many sign-in codes were requested"),
+    takeTry: (ip) => takeRate(byTry, networkOf(ip), "Too many sign-in codes were tried"),
     async giveBackTry(ip) {
       await byTry.reward(networkOf(ip));
     },

@@ -129,7 +129,7 @@ describe("registering a platform", () => {
     expect(again.text.slice(again.text.indexOf("<main"))).not.toContain("<form");
     const second = await late.send("register", filled);
     expect([second.status, SECRET.test(second.text)]).toEqual([409, false]);
-    expect(second.words).toContain("A personal account can register one platform");
+    expect(second.words).toContain("A personal account can register only one platform");
   });
 
   test("works any number of times for an organization", async () => {
