@@ -4,9 +4,7 @@ import { v7 as uuidv7 } from "uuid";
 const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const keyIdText = /^[0-9a-f]{32}$/;
 
-/**
- * Returns whether a string is a UUID in lower case. Only such a string may be compared with a `uuid` column.
- */
+/** Returns whether a string is a UUID in lower case. Compare only such a string with a `uuid` column. */
 export function isUuid(text: string): boolean {
   return uuidText.test(text);
 }

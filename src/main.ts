@@ -8,10 +8,7 @@ const OPTIONS = {
   /** Threads for garbage collection and compilation. More threads would take processor time from calls. */
   "--v8-pool-size": 1,
 };
-/**
- * Runs a full garbage collection when the heap has grown by this percentage, instead of to four times its
- * size.
- */
+/** Runs a full garbage collection when the heap has grown by this percentage, not to four times its size. */
 const GROWTH = "--heap-growing-percent=40";
 
 restartWithV8Options();

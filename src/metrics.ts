@@ -14,9 +14,7 @@ export type Metrics = {
 
 const DECISIONS = ["allow", "deny", "indeterminate"];
 
-/**
- * Creates the metrics in their own registry. `processMetrics` adds memory, event loop and garbage collection.
- */
+/** Creates metrics in their own registry. `processMetrics` adds memory, event loop and garbage collection. */
 export function createMetrics({ processMetrics = false }: { processMetrics?: boolean } = {}): Metrics {
   const registry = new Registry();
   const registers = [registry];

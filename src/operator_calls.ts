@@ -121,10 +121,7 @@ const agentPath = "/internal/v1/agents/{external_id}";
 const delegationPath = "/internal/v1/delegations/{external_id}";
 const removed = answerOf(z.object({ removed: z.literal(true) }), "Removed");
 
-/**
- * The operator's calls to the API. The API's routes, the operator's client and the tests' fake API all use
- * these schemas.
- */
+/** The operator's calls to the API, for the API's routes, the operator's client and the tests' fake API. */
 export const operatorCalls = {
   claimLeadership: {
     method: "POST",

@@ -241,9 +241,7 @@ async function startOnce(
   return role;
 }
 
-/**
- * The first stop signal of the process aborts `signal`, and `name` resolves to the name of the stop signal.
- */
+/** The first stop signal: `signal` is aborted, and `name` resolves to the name of that signal. */
 type Stopping = { signal: AbortSignal; name: Promise<NodeJS.Signals> };
 
 function firstSignal(): Stopping {

@@ -1,10 +1,7 @@
 import type { ZodType } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
-/**
- * Callers that a route accepts: anyone, a signed-in person, an API key, a person or an API key, or the
- * operator.
- */
+/** Callers that a route accepts: anyone, a person, an API key, a person or an API key, or the operator. */
 export type Access = "public" | "session" | "api_key" | "account" | "operator";
 
 /** A member's role in an organization. Each route declares the roles that may call it. */
@@ -76,9 +73,7 @@ export type Call<A extends Access, P, Q, B> = {
   /** The client's address, according to trusted proxies. */
   ip: string;
   requestId: string;
-  /**
-   * Returns a request header by its lower-case name. `x-service-…` means the header with the service's word.
-   */
+  /** Returns a request header by its lower-case name. `x-service-…` means the name with the word. */
   header(name: string): string | undefined;
   /** Returns the value of one of the service's cookies. */
   cookie(name: CookieName): string | undefined;

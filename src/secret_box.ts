@@ -4,9 +4,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 export type SecretBox = {
   /** Returns AES-256-GCM of `plain`, bound to `context`: version ‖ nonce ‖ ciphertext ‖ tag. */
   box(plain: string, context: string): Buffer;
-  /**
-   * Returns the text that was boxed with this context. Throws if the box was altered or has another context.
-   */
+  /** Returns the text that was boxed with this context. Throws if the box or the context was changed. */
   unbox(boxed: Uint8Array, context: string): string;
 };
 
@@ -15,8 +13,8 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Returns a secret box that uses a 32-byte key. The context prevents anyone from moving a boxed value to
- * another row or column.
+ * Returns a secret box with a 32-byte key. Nobody can move a boxed value to a row or column with another
+ * context.
  */
 export function createSecretBox(key: Uint8Array): SecretBox {
   if (key.length !== 32) throw new Error("The key of the secret box must be 32 bytes");

@@ -8,7 +8,7 @@ export type Backoff = {
   cap: number;
   /** Factor between one wait and the next. Defaults to 2. */
   factor?: number;
-  /** Range of the random factor for each wait. Without it, the whole wait is used. */
+  /** Range of the random factor for each wait. By default, waits are not random. */
   jitter?: Jitter;
 };
 

@@ -12,10 +12,7 @@ export type KeyCounts = {
   nextEnd(key: string): Promise<void> | undefined;
 };
 
-/**
- * Returns empty counts. At most `mostWaiting` callers can wait for one key. A key without running tasks uses
- * no memory.
- */
+/** Returns empty counts. At most `mostWaiting` callers can wait for one key. Idle keys use no memory. */
 export function createKeyCounts({ mostWaiting = 0 }: { mostWaiting?: number } = {}): KeyCounts {
   const keys = new Map<string, { count: number; waiting: (() => void)[] }>();
   return {

@@ -13,15 +13,12 @@ export type SingleFlight<Outcome> = {
   ): Promise<{ outcome: Outcome; shared: boolean }>;
 };
 
-/**
- * Information for the running work. The caller stops waiting at `waitsUntil`, in `performance.now()`
- * milliseconds.
- */
+/** For the running work: the `performance.now()` time at which the caller stops waiting. */
 export type Flight = { waitsUntil: number };
 
 type Settings = { mostWaiting: number; waitMs: number; full: () => Error; late: () => Error };
 
-/** Returns a single flight without running work. A key without running work uses no memory. */
+/** Returns a single flight without running work. Idle keys use no memory. */
 export function createSingleFlight<Outcome>({
   mostWaiting,
   waitMs,

@@ -22,10 +22,7 @@ export type DatabaseSettings = {
   url: string;
   name: string;
   max?: number;
-  /**
-   * The server ends a transaction that is idle for this long. Otherwise a frozen process would keep its locks
-   * on rows.
-   */
+  /** The server ends a transaction that is idle for this long, so that a frozen process keeps no locks. */
   idleTransactionMs?: number;
   /** Milliseconds after which the server cancels a statement. Default: never. Set it to answer requests. */
   statementMs?: number;
@@ -48,15 +45,12 @@ const PROBE_AFTER_MS = 10_000;
  * its call.
  */
 const TABLES_WEIGHED = 4;
-/**
- * Milliseconds within which a server must accept a connection. A query waits longer than this for a
- * connection.
- */
+/** Milliseconds within which a server must accept a connection. Shorter than a query waits for one. */
 const CONNECT_MS = 4_000;
 
 /**
- * Opens a database for ordinary queries. A lost idle connection is passed to `onError` and never fatal: the
- * next query reconnects.
+ * Opens a database for ordinary queries. Passes lost idle connections to `onError`; the next query
+ * reconnects.
  */
 export function openDatabase(settings: DatabaseSettings): Database {
   const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;

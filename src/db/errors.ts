@@ -7,9 +7,7 @@ export const CHECK_VIOLATION = "23514";
 /** SQLSTATE: another transaction did not release a lock in time. */
 export const LOCK_NOT_AVAILABLE = "55P03";
 
-/**
- * Returns an error's SQLSTATE, the five characters by which Postgres identifies the kind of error, if any.
- */
+/** Returns an error's SQLSTATE: the five characters by which Postgres identifies the kind of error. */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;

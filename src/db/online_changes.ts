@@ -41,8 +41,8 @@ async function buildBeside(client: PoolClient, { name, table, on }: GrowingIndex
 }
 
 /**
- * The index becomes valid when each partition has its own part of it. Postgres creates the part of a new
- * partition automatically.
+ * The index becomes valid when each partition has its own part of the index. Postgres creates the part of a
+ * new partition automatically.
  */
 async function buildParted(client: PoolClient, index: GrowingIndex, times: LockTimes) {
   const { name, table, on } = index;
@@ -90,7 +90,7 @@ async function one<Row extends object>(client: PoolClient, sql: string, values: 
 /** A table that a migration attaches as a partition of all times in `column` before a bound. */
 export type GrowingBound = { table: string; column: string };
 
-/** Leaves at least one full month. */
+/** Leaves at least one full month before the bound. */
 const MONTHS_AHEAD = 2;
 
 /**

@@ -71,9 +71,7 @@ export function inlineStyle(css: string): Html {
   return Html.of(OWN, `<style>${css}</style>`);
 }
 
-/**
- * Converts plain text to paragraphs, separated by empty lines. Text in backticks becomes a `<code>` element.
- */
+/** Converts plain text to paragraphs, at empty lines. Text in backticks becomes a `<code>` element. */
 export function prose(text: string): Html {
   const paragraphs = text.split("\n\n").map((paragraph) => {
     const pieces = paragraph
@@ -136,7 +134,7 @@ function isOutside(address: string): boolean {
 }
 
 function hasControl(address: string): boolean {
-  // A browser removes some of these characters, and uses the rest.
+  // A browser removes some of these characters, and uses the rest of the URL.
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   return /[\u0000-\u0020\u007f]/.test(address);
 }

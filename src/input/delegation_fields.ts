@@ -15,9 +15,7 @@ export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional
 /** Seconds from the approval until a certificate expires. */
 export const expirySeconds = z.number().int().min(1).max(LONGEST_SECONDS);
 
-/**
- * A certificate's expiry in a call: a time, or seconds after the approval. By default, valid until revoked.
- */
+/** A certificate's expiry in a call: a time, or seconds after the approval. By default, there is none. */
 export const expiryFields = {
   expires_at: isoTimeInput.nullish(),
   expires_in: expirySeconds.nullish(),

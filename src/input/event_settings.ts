@@ -72,7 +72,7 @@ type EventConfig = z.infer<z.ZodObject<typeof eventFields>>;
 
 type Fault = [name: keyof EventConfig, message: string];
 
-/** Returns the faults of settings that do not fit together. Each fault names the setting that is needed. */
+/** Reports settings that do not fit together. Each fault names the setting that is needed. */
 export function checkEventSettings(
   config: EventConfig,
   report: { addIssue(issue: { code: "custom"; path: string[]; message: string }): void },

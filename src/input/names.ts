@@ -4,10 +4,7 @@ import type { CookieName } from "../route.ts";
 export type Names = {
   /** The configured word that replaces `service` in names. */
   word: string;
-  /**
-   * Returns every path of a route: one with the word instead of the segment `service`, and one for each
-   * alias.
-   */
+  /** Returns every path of a route: with the word instead of the segment `service`, and with each alias. */
   paths(path: string): string[];
   /** Returns the accepted lower-case names of a header. Only `x-service-…` headers have more than one. */
   headers(name: string): readonly string[];

@@ -1,6 +1,4 @@
-/**
- * Bad evidence: malformed, forged, stale or replayed, or its parts do not belong together (wire format §8).
- */
+/** Codes for bad evidence: malformed, forged, stale, replayed or mismatched (wire format §8). */
 const EVIDENCE_CODES = [
   "no_delegations",
   "chain_too_deep",
@@ -78,9 +76,7 @@ export function statusOf(violation: Violation): IdentityStatus {
 
 const WITHOUT_CODE: readonly ViolationCode[] = ["expired", "revoked"];
 
-/**
- * Returns the `error_reason` of a violation: `<code>: <detail>`, or only the detail if expired or revoked.
- */
+/** Returns the `error_reason`: `<code>: <detail>`, or only the detail for `expired` and `revoked`. */
 export function reasonOf({ code, detail }: Violation): string {
   return WITHOUT_CODE.includes(code) ? detail : `${code}: ${detail}`;
 }

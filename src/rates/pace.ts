@@ -25,10 +25,7 @@ export const ACCOUNT_SHARE = 4;
 const MINUTE_MS = 60_000;
 const REMEMBERED = 100_000;
 
-/**
- * Returns a limit of `perMinute` calls for each key. With 0, no call is admitted. Only the 100,000 most
- * recently used keys are stored.
- */
+/** Returns a limit of `perMinute` calls (0 admits none) for each key. Stores the 100,000 last used keys. */
 export function createPace({ perMinute, clock }: { perMinute: number; clock: Clock }): Pace {
   // Whole numbers avoid rounding errors. One call costs `MINUTE_MS` units, and each millisecond restores
   // `perMinute` units.

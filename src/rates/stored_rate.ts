@@ -2,14 +2,10 @@ import { RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Database } from "../db/database.ts";
 import { type ApiError, rateLimited } from "../errors.ts";
 
-/**
- * A limit of `points` in `seconds`. The window starts with the first use, and later uses do not extend it.
- */
+/** A limit of `points` in `seconds`. The window starts with the first use. Later uses do not extend it. */
 export type StoredRate = { keyPrefix: string; points: number; seconds: number };
 
-/**
- * Returns a rate limit that is stored in the database for all replicas. With 0 points, every use is refused.
- */
+/** Returns a rate limit in the database, for all replicas. With 0 points, every use is refused. */
 export function createStoredRate(
   db: Database,
   { keyPrefix, points, seconds }: StoredRate,
@@ -31,9 +27,7 @@ export async function takeRate(rate: RateLimiterPostgres, key: string, what: str
   await consumeRate(rate, key, ({ msBeforeNext }) => rateLimited(what, msBeforeNext));
 }
 
-/**
- * Counts one use by a key, and returns the remaining points. Throws the error of `refusal` if none remain.
- */
+/** Counts one use by a key, and returns the remaining points. If none remain, throws `refusal`'s error. */
 export async function consumeRate(
   rate: RateLimiterPostgres,
   key: string,

@@ -15,10 +15,7 @@ export type Authority = {
   readonly receiptId: string | undefined;
   readonly receiptHash: string | undefined;
   readonly operation: Operation | undefined;
-  /**
-   * A frozen copy of the authorized payload. With an operation, the proof is bound to its digest. Act on this
-   * copy.
-   */
+  /** A frozen copy of the authorized payload, to which an operation's proof is bound. Act on this copy. */
   readonly payload: unknown;
   readonly record: VerificationRecord;
   /**

@@ -12,9 +12,7 @@ export type AuthorizeCall = {
   requiredScope: string | undefined;
   /** The proof from the request. Without a proof the action is refused. */
   proof: ProofSource | undefined;
-  /**
-   * The input of the action: plain data, or bytes. With an operation, the proof must be bound to its digest.
-   */
+  /** The input of the action: plain data or bytes. With an operation, the proof must be bound to it. */
   payload?: unknown;
   /** If set, requires a proof that was made for this one action. */
   operation?: OperationInput | undefined;
@@ -68,10 +66,7 @@ export function readQuestion(
   }
 }
 
-/**
- * Throws TypeError for a scope that no certificate can grant. Such a scope is a mistake of the application,
- * not of its caller.
- */
+/** Throws TypeError for a scope that no certificate can grant, which is a mistake of the application. */
 export function demandScope(requiredScope: string): void {
   if (!isRequirableScope(requiredScope)) {
     throw new TypeError(

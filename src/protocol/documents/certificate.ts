@@ -63,7 +63,7 @@ const FIELDS = {
   expires_at: integer(),
 };
 
-/** A bundle also contains one key and two signatures, at two more nesting levels (wire format §1). */
+/** Reserved for the rest of a bundle: one key, two signatures and two nesting levels (wire format §1). */
 const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
 const ISSUED_LIMITS = {
   bytes: MAX_PROOF_BUNDLE_BYTES - BUNDLE_OVERHEAD.bytes,
@@ -93,7 +93,7 @@ export function decodeDelegationCert(bytes: Uint8Array): DelegationCert {
 }
 
 /**
- * Returns the bytes that an issuer signs: canonical JSON of all fields except the signature (wire format §4).
+ * Returns the bytes that an issuer signs: canonical JSON of all fields but the signature (wire format §4).
  */
 export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
   return canonicalBytes({

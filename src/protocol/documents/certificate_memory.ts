@@ -17,10 +17,7 @@ export type RecentCertificates = JsonMemo & {
    * cache contains a certificate that is equal in every field. Callers must not write to the buffer.
    */
   bytesOf(certificate: DelegationCert): Buffer | undefined;
-  /**
-   * Stores a certificate whose signature is valid. Skips very long certificates, and certificates without a
-   * canonical form.
-   */
+  /** Stores a certificate whose signature is valid, unless it is very long or has no canonical form. */
   add(certificate: DelegationCert): void;
 };
 
@@ -125,9 +122,7 @@ function canonicalText(certificate: DelegationCert): string | undefined {
   }
 }
 
-/**
- * Cache of certificates whose own signature is valid. It knows nothing about time, revocation or constraints.
- */
+/** Cache of certificates whose own signature is valid. Ignores time, revocation and constraints. */
 export type CertificateMemory = {
   /** Returns whether exactly this signature over exactly these signed bytes was verified before. */
   has(key: string): boolean;
@@ -168,7 +163,8 @@ const [LEAF_BYTES, COLLECTION_BYTES, NAME_BYTES] = [40, 240, 120];
 
 /**
  * Returns about how many bytes a value and all nested values use in memory, without the bytes of its strings.
- * For `[0],[0],…` the result is many times the size of the JSON. Count it when you store untrusted values.
+ * For `[0],[0],…` the result is many times the size of the JSON. Limit this number when you store untrusted
+ * values.
  */
 export function structureBytes(value: unknown): number {
   if (typeof value !== "object" || value === null) return LEAF_BYTES;

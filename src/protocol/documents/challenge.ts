@@ -4,10 +4,7 @@ import { ProtocolError } from "../encoding/errors.ts";
 import { base64, integer, timestamp } from "../encoding/fields.ts";
 import { signature } from "../keys/hybrid.ts";
 
-/**
- * The values that an agent's challenge signature covers (wire format §4). The stream fields are both present
- * or both absent.
- */
+/** The values that an agent's challenge signature covers (wire format §4). Has both stream fields or none. */
 export type ChallengeBinding = {
   /** Canonical base64 of 32 bytes. */
   challenge: string;
@@ -68,9 +65,7 @@ export const ANSWER_FIELDS = {
   challenge_sig: signature,
 };
 
-/**
- * Decoders of the members that are absent if a proof is not bound to a session or stream (wire format §4).
- */
+/** Decoders of the members that an unbound proof lacks: session context and stream (wire format §4). */
 export const OPTIONAL_ANSWER_FIELDS = {
   session_context: base64(BINDING_BYTES),
   stream_id: base64(BINDING_BYTES),

@@ -5,7 +5,7 @@ import { CANONICAL_SCOPES, WILDCARDS } from "./scope_vocabulary.ts";
 const CUSTOM_PREFIX = "custom:";
 
 /**
- * Returns whether `scope` is canonical, a wildcard, or `custom:` and at least one character (wire format §6).
+ * Returns whether `scope` is canonical, a wildcard, or `custom:` and a character or more (wire format §6).
  */
 export function isValidScope(scope: string): boolean {
   return (
@@ -39,9 +39,7 @@ function expandOnce(scopes: readonly string[]): readonly string[] {
   return expanded;
 }
 
-/**
- * Returns the scopes that grant `scope`: itself unless it is a wildcard, and the wildcards that expand to it.
- */
+/** Returns the scopes that grant `scope`: itself unless a wildcard, and the wildcards that expand to it. */
 export function scopesGranting(scope: string): string[] {
   const wildcards = [...WILDCARDS.keys()].filter((wildcard) => WILDCARDS.get(wildcard)?.includes(scope));
   return WILDCARDS.has(scope) ? wildcards : [scope, ...wildcards];
@@ -53,10 +51,7 @@ export function coversScopes(ceiling: readonly string[], scopes: readonly string
   return expandScopes(scopes).filter((scope) => !granted.has(scope));
 }
 
-/**
- * Grants every scope that starts with `custom:`. Only in the ceiling of a service or of an account's root
- * key.
- */
+/** Grants every scope that starts with `custom:`, in the ceiling of a service or an account's root key. */
 export const EVERY_CUSTOM = "custom:*";
 
 /**

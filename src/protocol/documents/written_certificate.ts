@@ -45,7 +45,7 @@ export function readWritten(part: Buffer): WrittenCertificate {
  * have a member with the same name.
  */
 function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
-  const from = behind(bytes, SUBJECT_KEY);
+  const from = valueOffset(bytes, SUBJECT_KEY);
   const to = bytes.indexOf(BRACE, from) + 1;
   if (to === 0) return undefined;
   const text = bytes.toString("utf8", from, to);
@@ -74,7 +74,7 @@ export function findWritten(
   written: (start: string) => WrittenCertificate | undefined,
 ): PlacedValue[] {
   const found: PlacedValue[] = [];
-  let at = behind(document, DELEGATIONS);
+  let at = valueOffset(document, DELEGATIONS);
   if (document[at] !== BRACKET) return found;
   do {
     const start = pastSpace(document, at + 1);
@@ -89,7 +89,7 @@ export function findWritten(
 }
 
 function agentKey(document: Buffer, before: number, leaf: WrittenCertificate): PlacedValue[] {
-  const start = behind(document, AGENT_KEY);
+  const start = valueOffset(document, AGENT_KEY);
   if (leaf.subjectKey === undefined || start >= before) return [];
   const bytes = leaf.bytes.subarray(leaf.subjectKey.from, leaf.subjectKey.to);
   if (!standsAt(document, start, bytes)) return [];
@@ -97,7 +97,7 @@ function agentKey(document: Buffer, before: number, leaf: WrittenCertificate): P
 }
 
 /** Returns the offset of the first value of a member with this name, or the end of the document. */
-function behind(document: Buffer, name: Buffer): number {
+function valueOffset(document: Buffer, name: Buffer): number {
   const at = document.indexOf(name);
   return at === -1 ? document.length : pastSpace(document, at + name.length);
 }

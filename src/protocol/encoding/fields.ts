@@ -22,8 +22,7 @@ type Decoded<R extends Fields, O extends Fields> = { [K in keyof R]: ReturnType<
 };
 
 /**
- * Returns a decoder for objects with all `required` members, any `optional` members, and no others. Required
- * members must not be null.
+ * Returns a decoder for objects with all `required` members (not null), any `optional` ones, and no others.
  */
 export function object<R extends Fields, O extends Fields = Record<never, never>>(
   required: R,
@@ -145,9 +144,7 @@ export const float: Decoder<number> = (value) => {
   return number;
 };
 
-/**
- * Returns a decoder for base64 of `length` bytes, or of any number of bytes. It returns the base64 string.
- */
+/** Returns a decoder for canonical base64 of `length` bytes (default: any). The result is still base64. */
 export function base64(length?: number): Decoder<string> {
   return (value) => {
     if (typeof value !== "string") throw wrongType("a base64 string");

@@ -5,9 +5,7 @@ import { Decimal, type JsonMemo, type JsonObject, type JsonValue } from "./json_
 const SHORT_TEXT = 64;
 const SHORTEST_REFERENCE = 13;
 const LONGEST_NAME = 1024;
-/**
- * Minimum size in bytes of an object worth remembering. Of a proof's objects, only certificates are larger.
- */
+/** Minimum size in bytes of an object worth remembering. In a proof, only certificates are this large. */
 const LONG_VALUE = 8192;
 const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
@@ -137,9 +135,7 @@ export class JsonReader {
     return content;
   }
 
-  /**
-   * Copies short strings, which may be stored for a long time, because a slice retains the whole document.
-   */
+  /** Copies short strings, which may be stored for long, because a slice retains the whole document. */
   #part(start: number, end: number): string {
     const part = this.#text.slice(start, end);
     if (part.length < SHORTEST_REFERENCE || part.length > LONGEST_NAME) return part;
@@ -218,10 +214,7 @@ function isSpace(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
 }
 
-/**
- * One native search for each of the 32 characters is several times faster than a loop or a regular
- * expression.
- */
+/** One native search for each of the 32 characters is several times faster than a loop or a regex. */
 function hasControlCharacter(content: string): boolean {
   if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));
   for (let index = 0; index < content.length; index += 1) {

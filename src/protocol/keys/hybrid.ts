@@ -41,9 +41,7 @@ const rememberedKeys = {
   ml_dsa_65: new LRUCache<string, VerifyingKey>({ max: REMEMBERED_KEYS }),
 };
 
-/**
- * Cache of key ids by ML-DSA-65 half in base64. Stores copies, because a parsed string retains its document.
- */
+/** Cache of key ids by ML-DSA-65 half. Stores copies, because a parsed string retains its document. */
 const rememberedIds = new LRUCache<string, { ed25519: string; id: string }>({ max: REMEMBERED_KEYS });
 
 /** Returns new seeds from the operating system's random source. */

@@ -19,9 +19,7 @@ const generateKeys = promisify(generateKeyPair) as unknown as (
   formats: { publicKeyEncoding: { format: string }; privateKeyEncoding: { format: string } },
 ) => Promise<{ publicKey: Buffer; privateKey: Buffer }>;
 
-/**
- * Ed25519 in the runtime's OpenSSL, on its thread pool. The strictness does not depend on OpenSSL's version.
- */
+/** Ed25519 in the runtime's OpenSSL, on its thread pool. Equally strict with every OpenSSL version. */
 export const ed25519: Implementation = {
   signingKey: (seed) => signingKey(seed, "ed25519"),
   signOnce: (seed, bytes) => signWith(privateKey(seed, "ed25519"), bytes),

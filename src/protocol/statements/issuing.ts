@@ -19,8 +19,7 @@ export async function issueDelegation(
 }
 
 /**
- * Answers a challenge with an agent's key and a chain of certificates, leaf first. Rejects with the errors of
- * `challengeSignBytes`.
+ * Answers a challenge with an agent's key and a chain, leaf first. Rejects as `challengeSignBytes` throws.
  */
 export async function presentProof(
   agent: HybridPrivateKey,

@@ -3,9 +3,7 @@ import { PROTOCOL_VERSION } from "../encoding/constants.ts";
 import { equalPublicKeys, isIdOf } from "../keys/hybrid.ts";
 import { type CertificateRule, violation } from "./rules.ts";
 
-/**
- * The scope that a certificate must list by name if its subject issues certificates (wire format §8 step 6).
- */
+/** The scope that a certificate must list by name so that its subject may issue (wire format §8 step 6). */
 export const DELEGATE_SCOPE = "identity:delegate";
 
 /** The certificate has the supported protocol version. */

@@ -34,10 +34,10 @@ export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions):
   await lookUpRevocation(findings, evidence);
   await spendChallenge(findings, evidence);
   await checkConstraints(findings, evidence);
-  return conclude(findings, evidence);
+  return toVerification(findings, evidence);
 }
 
-function conclude(findings: Findings, { bundle, options }: Evidence): Verification {
+function toVerification(findings: Findings, { bundle, options }: Evidence): Verification {
   const { delegations, agent_id } = bundle;
   const consulted = options.revocation === undefined ? [] : findings.consulted(NOT_REVOKED_RULE);
   const common = {

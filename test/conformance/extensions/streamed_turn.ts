@@ -78,7 +78,7 @@ export async function verifyStreamedTurn(
   await askStore(findings, evidence);
   await checkSignatures(findings, evidence);
   await spendChallenge(findings, evidence);
-  return conclude(findings, token);
+  return toVerification(findings, token);
 }
 
 function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOptions): Step[] {
@@ -113,7 +113,7 @@ function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOp
   ];
 }
 
-function conclude(findings: Findings, token: SessionToken): Verification {
+function toVerification(findings: Findings, token: SessionToken): Verification {
   const violation = findings.first();
   const common = { checks: findings.checks, genuine: findings.isSound(), consulted: [] };
   if (violation === undefined) {
