@@ -93,7 +93,7 @@ export type ErrorCode = keyof typeof errorCodes;
 const RETRY_SECONDS: Partial<Record<ErrorCode, number>> = {
   unavailable: 1,
   vault_unavailable: 5,
-  // Revoked certificates must expire first.
+  // A retry succeeds only after revoked certificates have expired.
   too_many_revoked: 3_600,
 };
 

@@ -17,9 +17,9 @@ const SOON_PAUSE_MS = 60 * 1000;
 
 type UpkeepDeps = {
   db: Database;
-  /** Creates partitions. Its statements have a lock timeout. */
+  /** A pool for creating partitions. Its statements have a lock timeout. */
   pool: Pool;
-  /** Works on whole months. Its statements may take long. */
+  /** A pool for work on whole months. Its statements may take long. */
   months: Pool;
   clock: Clock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;

@@ -21,7 +21,7 @@ export type Finding =
 /** The application's refusal: an HTTP status, a stable code, and a message that reveals no details. */
 export type Refusal = { readonly status: 403 | 503; readonly code: string; readonly message: string };
 
-/** The action that the enforcement table requires. Only without `refusal`, the application executes. */
+/** The action that the enforcement table requires. The application executes only without a `refusal`. */
 export type Ruling = {
   finding: Finding;
   /** HTTP status of verify's response, or `undefined` if no complete response arrived. */

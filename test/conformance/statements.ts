@@ -35,9 +35,7 @@ import {
 import { decodeWitnessEntry, verifyWitnessEntry, witnessEntrySignBytes } from "./extensions/witness_entry.ts";
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
 
-/**
- * Verification has a published wording for these faults, but strict decoding detects them (wire format §5).
- */
+/** Strict decoding detects these faults first, although verification has a wording for them (§5). */
 const DECODED_AWAY = ["unknown key rotation reason", "missing_transaction_id", "empty_party_id"];
 
 /** A kind of statement with one signature. `prefix` is set if the expectations do not begin with the name. */
@@ -164,8 +162,7 @@ function compareReason(
 }
 
 /**
- * Numbers keep their value but not their notation. Only bundles contain floats, and bundles are not encoded
- * again here.
+ * Changes the notation of floats, but only bundles contain floats, and bundles are not encoded again here.
  */
 function bytesOf(document: JsonObject, part: string): Uint8Array {
   return Buffer.from(JSON.stringify(plainJson(document[part] ?? null)));

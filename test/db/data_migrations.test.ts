@@ -7,10 +7,7 @@ import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/
 import { organizations } from "../../src/db/migrations/from_0026.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
-/**
- * Tests the effects of migrations on existing rows. The tests share one database. Each test applies the
- * migrations up to the one that it checks.
- */
+/** The tests share one database. Each test applies the migrations up to the one that it checks. */
 
 let database: TestDatabase;
 let client: Client;

@@ -99,7 +99,7 @@ test("the migration keeps every row, key, sum and grant of the postings when it 
   });
 });
 
-test("rows before the end of next month stay in the former table, and later rows go to a new partition", async () => {
+test("after the migration, rows before the end of next month stay in the former table, and later rows go to a new partition", async () => {
   await migrate(database.url, { migrations: upTo });
   const partitionAt = async (at: Date) => (await post({ at })).rows[0].partition;
   expect(await partitionAt(new Date("2020-01-01T00:00:00.000Z"))).toBe("ledger_postings_before");
@@ -151,10 +151,7 @@ describe("the check that proves a partition's bound", () => {
   const checks = () =>
     rowsOf(`select conname::text as name from pg_constraint where contype = 'c' and conname ~ 'before_\\d'`);
 
-  /**
-   * Returns the server's messages about constraints during an attach. One message means that the server need
-   * not read the partition.
-   */
+  /** One message about constraints during an attach means that the server need not read the partition. */
   async function saidOf(sql: string): Promise<string[]> {
     const said: string[] = [];
     client.on("notice", ({ message = "" }) => said.push(message));

@@ -13,9 +13,7 @@ import type { WorkerData } from "./worker.ts";
  * `test/fuzz/corpus`, and `npm test` runs them from then on.
  */
 const DEFAULT_SECONDS = 600;
-/**
- * Limits for one input: processor time, and elapsed time if it waits forever. The slowest take about 0.3 s.
- */
+/** Limits for one input: processor time, and elapsed time if it waits forever. The slowest take 0.3 s. */
 const HANG_CPU_MS = 10_000;
 const HANG_MS = 120_000;
 const LOOK_MS = 1000;

@@ -18,10 +18,7 @@ export function refusedWith(error: unknown): string {
   return `${error.code} ${error.path.replaceAll(/\d+/g, "#").slice(0, 80)}`;
 }
 
-/**
- * If the parser accepts an input, `JSON.parse` must give the same values, and the canonical text must be
- * stable.
- */
+/** If the parser accepts an input, `JSON.parse` gives the same values, and the canonical text is stable. */
 export function parse(input: Uint8Array): string {
   let plain: unknown;
   try {

@@ -2,10 +2,7 @@
 const SHORTEST_NAMED = 40;
 const NAME = "⟦([\\w.]+)⟧";
 
-/**
- * Shortens inputs: replaces the seeds' keys and signatures by names such as
- * `⟦bundle.0.challenge_sig.ed25519⟧`.
- */
+/** Replaces the seeds' keys and signatures by names such as `⟦bundle.0.challenge_sig.ed25519⟧`. */
 export type Shorthand = {
   shorten(input: Uint8Array): Uint8Array;
   /** Throws `Error` for a name that no seed has. */

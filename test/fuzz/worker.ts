@@ -14,10 +14,7 @@ export type WorkerData = {
   genuine: Genuine;
 };
 
-/**
- * Runs in a separate thread, which the main thread can stop if an input hangs. Starts from the seeds and the
- * corpus.
- */
+/** Runs in a separate thread, which the main thread can stop if an input hangs. */
 const { seed, seconds, memory, genuine }: WorkerData = workerData;
 const current = shareCurrent(memory);
 const kept = Map.groupBy(keptInputs(createShorthand(genuine)), ({ target }) => target);

@@ -76,7 +76,7 @@ describe("html templates", () => {
     expect(() => String(make())).toThrow();
   });
 
-  test("render JSON that looks like an element as nothing", () => {
+  test("render nothing for JSON that looks like an element", () => {
     const forged = JSON.parse(`{"type": "script", "markup": "<script>", "html": "<b>"}`) as Piece;
     expect(String(html`<p>${forged}</p>`)).toBe("<p></p>");
   });

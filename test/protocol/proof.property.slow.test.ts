@@ -126,7 +126,7 @@ describe("a simple proof", () => {
   });
 });
 
-test("random documents fail to decode with a protocol error", () => {
+test("decoding a random document fails with a protocol error", () => {
   const piece = fc.oneof(
     fc.uint8Array({ maxLength: 20 }),
     fc.constantFrom(...'{}[]",:\\0-1.5e9tn'.split("")).map((text) => Buffer.from(text)),

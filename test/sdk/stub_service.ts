@@ -15,9 +15,7 @@ export type StubService = {
   stop(): Promise<void>;
 };
 
-/**
- * Starts a stub on loopback, or on `server` (for TLS). The last call of `respond` determines the response.
- */
+/** Starts a stub on loopback, or on `server` (for TLS). The last call of `respond` applies. */
 export async function startStub(behaviour: StubBehaviour, server: Server = createServer()) {
   const requests: StubRequest[] = [];
   const sockets = new Set<Socket>();

@@ -2,10 +2,7 @@ import { fileURLToPath } from "node:url";
 import { BaseSequencer, startVitest, type TestSpecification } from "vitest/node";
 import { readSettings } from "./settings.ts";
 
-/**
- * `npm run contract`: checks a running service against the specification. Exits with 1 if a check fails, and
- * with 2 for wrong arguments.
- */
+/** `npm run contract`: exits with 1 if a check fails, and with 2 for wrong arguments. */
 const settings = readSettings(process.argv.slice(2));
 if (settings === undefined) {
   process.exit(2);

@@ -5,10 +5,7 @@ export type Settings = {
   /** URL that returns `{mails: [{to, text}]}` as JSON, newest message first. */
   mailbox: string;
   word: string;
-  /**
-   * Whether to request codes until the service refuses. The email address may then be unable to sign in for a
-   * while.
-   */
+  /** Whether to request codes until the service refuses. The address then cannot sign in for a while. */
   limits: boolean;
 };
 

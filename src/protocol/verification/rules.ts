@@ -4,7 +4,7 @@ import { ProtocolError } from "../encoding/errors.ts";
 import type { Violation, ViolationCode } from "../violations.ts";
 import type { Check, Evidence } from "./evidence.ts";
 
-/** Whether a rule asks if the evidence is good, or if good evidence allows the request. */
+/** The question that a rule answers: is the evidence good, or does good evidence allow the request? */
 export type RuleKind = "evidence" | "permission";
 
 /** A named rule. A rule without a `check` needs a lookup or a signature, which `verify_bundle.ts` does. */

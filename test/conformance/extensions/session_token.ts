@@ -21,10 +21,7 @@ import {
 import { parseJson } from "../../../src/protocol/encoding/json.ts";
 import { type HybridPublicKey, publicKey } from "../../../src/protocol/keys/hybrid.ts";
 
-/**
- * A verifier's own record that it has verified a chain. With it, later turns of a session need only a
- * challenge signature (wire format §4).
- */
+/** A verifier's own record that it verified a chain, for later turns of a session (wire format §4). */
 export type SessionToken = {
   version: number;
   session_id: string;

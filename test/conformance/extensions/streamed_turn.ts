@@ -32,9 +32,7 @@ import {
 import { reasonOf, statusOf } from "../../../src/protocol/violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 
-/**
- * One turn of a session: a signed challenge, with a token instead of a certificate chain (wire format §4).
- */
+/** One turn of a session: a signed challenge, with a token instead of a chain (wire format §4). */
 export type StreamedTurn = ChallengeBinding & {
   challenge_sig: HybridSignature;
 };

@@ -109,10 +109,7 @@ export function decodeTransactionReceipt(bytes: Uint8Array): TransactionReceipt 
   return decodeFields(parseJson(bytes));
 }
 
-/**
- * Returns the bytes that every party signs: the transaction with its parties sorted by id, without proofs and
- * signatures.
- */
+/** Returns the bytes that every party signs. They contain neither proofs nor signatures. */
 export function transactionReceiptSignBytes(fields: TransactionFields): Uint8Array {
   const { version, transaction_id, created_at, terms_schema_uri, terms_canonical_json } = fields;
   const parties = fields.parties

@@ -75,9 +75,7 @@ export async function verifyWitnessEntry(
   );
 }
 
-/**
- * Like {@link verifyWitnessEntry}, for a complete log. Each entry must contain the hash of the previous one.
- */
+/** Like {@link verifyWitnessEntry}, for a complete log, in which each entry contains the previous hash. */
 export async function verifyWitnessLog(
   entries: readonly WitnessEntry[],
   witness: HybridPublicKey,

@@ -14,9 +14,7 @@ import type { ApiKeyCaller } from "../../../src/route.ts";
 import { code } from "../../support/answers.ts";
 import { prove } from "../../support/chains.ts";
 
-/**
- * Constraints that decoding normalizes if they are written with a fraction of zero, or with altitudes of 0.
- */
+/** Constraints that decoding normalizes if they have a fraction of zero, or altitudes of 0. */
 const CHANGED_BY_DECODING: Constraint[] = [
   { type: "geo_bbox", min_lat: 1, min_lon: 1, max_lat: 2, max_lon: 2 },
   { type: "max_speed_mps", max_mps: 5 },

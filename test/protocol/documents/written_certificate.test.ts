@@ -102,7 +102,7 @@ describe("known certificates in a document", () => {
     );
   });
 
-  test("never match at a position where JSON allows no value, and documents cannot contain their placeholder", async () => {
+  test("never match at a position where JSON allows no value, and no document can contain the placeholder", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     const recent = recentAfter(encode(bundle));
@@ -203,7 +203,7 @@ describe("verification with a certificate memory", () => {
     expect(await code(other, { certificateMemory })).toBe("bad_signature");
   });
 
-  test("stores a certificate from a reference by value, and a certificate from a later bundle by its bytes", async () => {
+  test("recognizes a certificate by its bytes only after the verification of a bundle that contains these bytes", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const document = Buffer.from(encode(bundle));

@@ -59,7 +59,7 @@ describe("canonical JSON", () => {
     expect(canonicalJson({ a: undefined, b: 1 })).toBe('{"b":1}');
   });
 
-  test("keeps a member named __proto__ like any other", () => {
+  test("keeps a member named __proto__ like any other member", () => {
     expect(canonicalJson(JSON.parse('{"__proto__":1,"a":2}'))).toBe('{"__proto__":1,"a":2}');
   });
 
