@@ -96,16 +96,10 @@ type Outcome = {
 
 const RETRY_SECONDS = "1";
 
-/**
- * Format of a safe header value. Untrusted issuers choose the ids of their own certificates, so only an id in
- * this format may become a header value.
- */
+/** Untrusted issuers choose the ids of their certificates. Only an id in this format may become a header. */
 const HEADER_TEXT = /^[\x21-\x7e]{1,128}$/;
 
-/**
- * Returns the ids of the human, the agent, the receipt and the certificate of a decision. Omits a certificate
- * id that is not safe in a header. Every certificate id of this service is safe.
- */
+/** Omits a certificate id that is not safe in a header. Every certificate id of this service is safe. */
 function authorityOf(receipt: Receipt | undefined): Record<string, string> {
   if (receipt === undefined) return {};
   const { human_id, agent_id, cert_id, receipt_id } = receipt;

@@ -4,18 +4,14 @@ import { availableParallelism, getPriority, setPriority } from "node:os";
 const THREADS = "/proc/self/task";
 /** Name of the runtime's thread pool threads, which check signatures. */
 const POOL_THREAD = "libuv-worker";
-/**
- * Added to the main thread's niceness. If both compete for a processor, the pool then gets a tenth of the
- * time.
- */
+/** Added to the main thread's niceness, so that the pool gets a tenth of the time if both compete. */
 const NICER_BY = 10;
 const NICEST = 19;
 
 /**
- * Lowers the priority of this process's thread pool below its main thread. The main thread wakes a pool
- * thread twice for each decision. At equal priority, the pool thread would displace the main thread until the
- * signature is checked, although another core may be free. Works on Linux with more than one core. Changes
- * nothing on other systems, or if the system does not permit it.
+ * Lowers the priority of this process's thread pool below its main thread, which a pool thread would
+ * otherwise displace while it checks a signature. Changes nothing on one core, outside Linux, or without
+ * permission.
  */
 export async function lowerPoolPriority(): Promise<void> {
   if (availableParallelism() < 2) return;

@@ -9,9 +9,8 @@ const BATCH = 1_000;
 type PruneDeps = { db: Database; now: Date; signal?: AbortSignal; batch?: number };
 
 /**
- * Deletes invocations decided more than `keptDays` days ago. `keptDays` is at least 1. By then the challenges
- * of their proofs have expired, so no proof can be decided on twice. Receipts, outcomes, history and charges
- * remain. Returns the number of deleted invocations.
+ * Deletes invocations decided more than `keptDays` (at least 1) days ago. By then the challenges of their
+ * proofs have expired, so no proof can be decided on twice. Returns the number of deleted invocations.
  */
 export function pruneInvocations({ keptDays, ...deps }: PruneDeps & { keptDays: number }): Promise<number> {
   const end = addSeconds(deps.now, -keptDays * SECONDS_A_DAY);
@@ -26,9 +25,8 @@ export function pruneInvocations({ keptDays, ...deps }: PruneDeps & { keptDays: 
 }
 
 /**
- * Deletes the history rows of presented proofs whose challenge has expired. Such proofs can no longer be
- * decided on, and every decision has its own row. Does not delete rows that the audit topic does not contain
- * yet. Returns the number of deleted rows.
+ * Deletes the history rows of presented proofs whose challenge has expired, except rows that the audit topic
+ * does not contain yet. Returns the number of deleted rows.
  */
 export function prunePresented(deps: PruneDeps): Promise<number> {
   const end = addSeconds(deps.now, -CHALLENGE_WINDOW_SECONDS);
@@ -45,10 +43,7 @@ export function prunePresented(deps: PruneDeps): Promise<number> {
   );
 }
 
-/**
- * Deletes rows from before `end` in small statements that wait for no lock, until all such rows are deleted
- * or `signal` aborts. Several processes may run this function concurrently.
- */
+/** Deletes rows in small statements that wait for no lock, so several processes may run it concurrently. */
 async function pruneUntil(
   end: Date,
   { db, signal, batch = BATCH }: PruneDeps,

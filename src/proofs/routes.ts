@@ -34,7 +34,6 @@ export type ProofDeps = {
   rated: Pool;
   vault: Pick<VaultClient, "signChallenge">;
   secretBox: SecretBox;
-  /** The queue in which calls for decisions wait. */
   queue: FairQueue;
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
@@ -48,10 +47,7 @@ export type ProofDeps = {
   word: string;
 };
 
-/**
- * Returns the routes for challenge, present, verify, trial and outcome, and the AuthZEN and gateway forms of
- * verify.
- */
+/** Returns the routes of proofs, with the AuthZEN and gateway forms of verify. */
 export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, queue, metrics, clock } = deps;
   const { findApiKey, baseUrl, word } = deps;

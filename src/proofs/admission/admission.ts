@@ -54,10 +54,7 @@ import { createFairQueue, type FairQueue, type FairQueueBounds, type QueueRefusa
 import { createRefusals, type Refusals } from "./refused_proofs.ts";
 import { createRecordedFinder, createRepeats, type FindRecorded, type Repeats } from "./repeats.ts";
 
-/**
- * 64 slots are one batch of decisions. In measurements, more slots did not increase throughput. A waiting
- * caller gets the overload error after a second, or slightly later if thousands wait.
- */
+/** 64 slots are one batch of decisions. More slots did not increase throughput. */
 const BOUNDS: FairQueueBounds = {
   places: 64,
   share: { least: 4, most: 8 },

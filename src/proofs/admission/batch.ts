@@ -5,10 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { DecisionItem } from "../decide/decision_item.ts";
 
-/**
- * Decides one item, together with other items that wait at the same time. Calls `onHeld` before it waits
- * longer for a row that another transaction has locked.
- */
+/** Decides an item. Calls `onHeld` before it waits longer for a row that another transaction has locked. */
 export type Decide = (item: DecisionItem, onHeld?: () => void) => Promise<DecisionOutcome>;
 
 /**
@@ -28,11 +25,9 @@ type Waiting = {
 };
 
 /**
- * Creates a batcher that combines concurrent decisions into one statement. The next batch grows while a
- * statement runs, so batches grow with the load and a single item does not wait. A statement is expensive,
- * and each further item in it is cheap. So a second statement runs in parallel only for a full batch, or if
- * the first statement takes long. The batcher refuses an item that it could not send in time with
- * `unavailable`. Such an item was not decided and never will be.
+ * Creates a batcher that combines concurrent decisions into one statement. A second statement runs in
+ * parallel only for a full batch, or if the first statement takes long. An item that could not be sent in
+ * time is refused with `unavailable`. It was not decided and never will be.
  */
 export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
   let waiting: Waiting[] = [];
@@ -81,10 +76,7 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
     });
 }
 
-/**
- * Settles every waiting item. Never rejects. If the database rejects the whole batch, sends each item once
- * more on its own.
- */
+/** Never rejects. If the database rejects the whole batch, sends each item once more on its own. */
 async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
   try {
     const outcomes = await decideBatch(
@@ -104,8 +96,7 @@ async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry =
 }
 
 /**
- * SQLSTATE classes of errors after which the database has changed nothing: bad data, constraint violation,
- * rolled-back transaction, unavailable lock.
+ * SQLSTATE classes of errors after which nothing has changed: bad data, violation, rollback, lock timeout.
  */
 const refusals = ["22", "23", "40", "55"];
 
@@ -122,13 +113,9 @@ const AVOID_MS = 1_000;
 const AVOIDED_ACCOUNTS = 10_000;
 
 /**
- * Returns a decider that prevents one account's locked rows from delaying other accounts. All accounts share
- * batches. A long lock, for example during the revocation of thousands of certificates, would delay everyone.
- * So a batch stops waiting for a locked row quickly. Items that need the row wait alone, and so do the next
- * decisions of that account.
- *
- * `batched` is a batcher whose statements wait `QUICK_LOCK_MS` for a row. `patient` is a small pool whose
- * statements wait `PATIENT_LOCK_MS`.
+ * Returns a decider that prevents one account's locked rows from delaying other accounts. An item that needs
+ * a locked row waits alone, and so do the next decisions of its account. `batched` must wait `QUICK_LOCK_MS`
+ * for a row, and the statements of `patient` must wait `PATIENT_LOCK_MS`.
  */
 export function separateSlowAccounts(batched: Decide, patient: Pool): Decide {
   const avoided = new LRUCache<string, true>({ max: AVOIDED_ACCOUNTS, ttl: AVOID_MS });

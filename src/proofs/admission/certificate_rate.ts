@@ -14,20 +14,16 @@ import type { StepAside } from "./fair_queue.ts";
 type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 
 /**
- * Certificates for which `allow` decisions before `now` are counted. `byOwner`: the calling connection
- * belongs to the account that owns the certificates.
+ * Certificates whose `allow` decisions before `now` are counted. `byOwner`: the caller's account owns them.
  */
 type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
 /**
- * Exclusive access to certificates with a rate limit. Until the turn ends, no other call decides with these
- * certificates.
+ * Exclusive access to certificates with a rate limit: until the turn ends, no other call decides with them.
  */
 export type Turn = {
   countAllows: CountAllows;
-  /**
-   * Decides an item in the same transaction that counted, so the counts are still correct when it commits.
-   */
+  /** Decides an item in the transaction that counted, so the counts are still correct when it commits. */
   decide: Decide;
   /** Ends the turn and rolls back anything that was not committed. Never rejects. */
   end(): Promise<void>;
@@ -38,10 +34,7 @@ export type TakeTurn = (counting: Counting) => Promise<Turn>;
 
 /** Maximum number of calls that wait for one certificate, including the call that is being decided. */
 const MOST_CALLS = 64;
-/**
- * Maximum number of these calls that come from other accounts. Such calls are free while their account has no
- * credit.
- */
+/** Maximum number of these calls from other accounts. Such a call is free while its account has no credit. */
 const MOST_OF_OTHERS = 32;
 const RETRY_MS = 1_000;
 
@@ -51,13 +44,10 @@ function isRated(certificate: DelegationCert): boolean {
 }
 
 /**
- * Creates the function that waits for turns. The counts of a turn are still correct when its decision
- * commits, because the turn first locks the certificates' rows. Its later statements therefore see everything
- * that the previous turn recorded.
- *
- * Calls for the same certificates queue in memory, so a busy certificate uses only one connection of `pool`
- * and delays no other certificate. `pool` serves nothing else. Calls from other accounts never fill the
- * queue, so there is always room for the certificate's own account.
+ * Creates the function that waits for turns. A turn first locks the certificates' rows, so its counts include
+ * everything that the previous turn recorded. Calls for the same certificates queue in memory, so they use
+ * only one connection of `pool`. `pool` must serve nothing else. Calls from other accounts never fill the
+ * queue.
  */
 export function createTurns(pool: Pool): TakeTurn {
   const calls = createKeyCounts();
@@ -142,9 +132,7 @@ function tooManyCalls(): ApiError {
   return rateLimited("Too many concurrent calls for this certificate", RETRY_MS);
 }
 
-/**
- * Returns a function that counts the `allow` decisions, visible to `database`, in windows that end at `now`.
- */
+/** Returns a function that counts `allow` decisions, visible to `database`, in windows that end at `now`. */
 export function countAllowsBefore(database: Pool | PoolClient, now: Date): CountAllows {
   return async (certId, windowSeconds) => {
     const { rows } = await database.query<{ count: number }>(
@@ -170,9 +158,8 @@ export type IsAccepted = (asked: {
 }) => Promise<boolean>;
 
 /**
- * Creates the early check whether a root is accepted. It runs before a call waits for another account's
- * certificate. The result is not final, because the acceptance may be withdrawn later. The deciding statement
- * reads it again.
+ * Creates the check that runs before a call waits for another account's certificate. Its result is not final:
+ * the deciding statement reads the acceptance again.
  */
 export function createAcceptanceFinder(db: Database): IsAccepted {
   return async ({ connectionId, humanId, scope, at }) => {
@@ -188,18 +175,13 @@ export function createAcceptanceFinder(db: Database): IsAccepted {
 /** Dependencies of counting uses and of deciding. */
 export type CountingDeps = {
   decide: Decide;
-  /** Waits for a turn with certificates that limit how often they may be used. */
   takeTurn: TakeTurn;
-  /** Checks whether to count uses of another account's certificates with a rate limit. */
   isAccepted: IsAccepted;
 };
 
 /** A turn that starts when a rule first asks for a count. The proof is then decided within it. */
 type RateTurn = Turn & {
-  /**
-   * Checks whether the connection accepts the root's authority, with at most one lookup. Returns true if no
-   * certificate has a rate limit. In that case only the deciding statement checks the acceptance.
-   */
+  /** Returns true if no certificate is rated. Only the deciding statement then checks the acceptance. */
   isAccepted(): Promise<boolean>;
 };
 
@@ -216,8 +198,7 @@ type Proof = {
 
 /**
  * Creates a turn that starts when a rule first asks how often a proof's certificates were used. So only
- * genuine proofs with a known root wait. Proofs with another account's root wait only if the root is
- * accepted. All other proofs are decided immediately.
+ * genuine proofs wait, and only if the caller's account owns the root or the root is accepted.
  */
 export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
   const { caller, options } = call;

@@ -10,14 +10,10 @@ export type FairQueueBounds = {
    * accounts called about a second ago but have no calls now.
    */
   share: { least: number; most: number };
-  /** Longest time that a call waits for a slot. */
   waitMs: number;
   /** Maximum number of calls that wait at a time. */
   most: number;
-  /**
-   * A call that runs longer than this waits for something outside this process, so the queue gives its slot
-   * to another call.
-   */
+  /** A call that runs longer waits for something outside this process, so its slot goes to another call. */
   longMs: number;
 };
 
@@ -31,34 +27,25 @@ export type StepAside = () => void;
 export type FairQueue = {
   /**
    * Runs `work` once a slot is free, and returns its result. Throws `unavailable`, with `Retry-After`, if no
-   * slot becomes free within `waitMs` or if `most` calls already wait. If many calls are late, the refusal
-   * may take a little longer. When the queue is full, a call from an account with fewer waiting calls
-   * replaces the newest call of the account with the most.
+   * slot becomes free within `waitMs` or if `most` calls already wait. When the queue is full, a call from an
+   * account with fewer waiting calls replaces the newest call of the account with the most.
    */
   run<T>(accountId: string, work: (stepAside: StepAside) => Promise<T>): Promise<T>;
-  /** Number of calls that have a slot. */
   readonly running: number;
   readonly waiting: number;
 };
 
 const TICK_MS = 25;
-/**
- * Number of late calls that are refused in one pass. Other work waits during a pass, so a pass is small. It
- * grows to `most` when so many calls are late that small passes would take too long.
- */
+/** Number of late calls refused in one pass. Other work waits meanwhile. Grows to `most` if many are late. */
 const PASS_SIZE = { least: 8, most: 64 };
 /** Pause between two passes, in milliseconds. */
 const PAUSE_MS = 2;
 /** Time within which all late calls should be refused, in milliseconds. */
 const SPREAD_MS = 100;
-/**
- * Milliseconds after another account's call during which an account may not use all slots. The actual time is
- * up to twice as long.
- */
+/** For this time, or up to twice as long, after another account's call, an account may not use all slots. */
 const CALLED_MS = 1_000;
 /**
- * Milliseconds for which another account's number of calls counts. The actual time is up to twice as long. It
- * is longer than a client needs to send its next call.
+ * For this time, or up to twice as long, another account's calls count. A client sends its next call sooner.
  */
 const BUSY_MS = 100;
 
@@ -66,8 +53,8 @@ type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): vo
 type Place = { accountId: string; since: number };
 
 /**
- * Creates an empty queue, which calls `onRefused` for each refused call. Work on a call starts only when the
- * call has a slot, so a refused call has spent and charged nothing.
+ * Creates an empty queue. Work on a call starts only when the call has a slot, so a refused call has spent
+ * and charged nothing.
  */
 export function createFairQueue(
   bounds: FairQueueBounds,
@@ -98,7 +85,6 @@ export function createFairQueue(
     busy.note(accountId, calls);
   }
 
-  /** Does nothing if the slot is already free. */
   function giveUp(place: Place): void {
     if (!places.delete(place)) return;
     const left = (heldPlaces.get(place.accountId) ?? 0) - 1;
@@ -118,18 +104,14 @@ export function createFairQueue(
   }
 
   /**
-   * Counts the late calls, which are first in a queue. Their clients may have disconnected, so the queue
-   * starts none of these calls.
+   * Late calls are first in a queue. Their clients may have disconnected, so the queue starts none of them.
    */
   function lateIn(queue: readonly Waiting[], now: number): number {
     const first = queue.findIndex(({ since }) => now - since < bounds.waitMs);
     return first === -1 ? queue.length : first;
   }
 
-  /**
-   * Starts waiting calls while slots are free. An account that was served moves to the end of the map, where
-   * this loop reaches it again.
-   */
+  /** An account that was served moves to the end of the map, where this loop reaches it again. */
   function startWaiting(now = performance.now()): void {
     for (const [accountId, queue] of queues) {
       if (places.size >= bounds.places) return;
@@ -238,7 +220,6 @@ export function createFairQueue(
   };
 }
 
-/** Record of the accounts that called recently, and of their numbers of concurrent calls. */
 type RecentAccounts = {
   /** Records that an account now has this many calls, running or waiting. `calls` is at least 1. */
   note(accountId: string, calls: number): void;
@@ -250,9 +231,7 @@ type Noted = { accountId: string; calls: number };
 /** The two accounts with the most concurrent calls. No query needs a third account. */
 type Round = Noted[];
 
-/**
- * Creates an empty record. Each recorded number counts for `roundMs` milliseconds, or up to twice as long.
- */
+/** Creates an empty record. A noted number counts for `roundMs` milliseconds, or up to twice as long. */
 export function createRecentAccounts(
   roundMs: number,
   now: () => number = () => performance.now(),

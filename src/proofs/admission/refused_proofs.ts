@@ -5,14 +5,10 @@ import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 
-/**
- * An agent that a connection allowed before has its own rate limit: the connection's limit divided by this
- * number.
- */
+/** Agents that a connection allowed before each have the connection's limit divided by this number. */
 const KNOWN_SHARE = 10;
 /**
- * The limit of forged signatures is the limit of refused proofs times this number, because checking one
- * signature is cheaper than refusing a whole proof.
+ * Limit of forged signatures, as a multiple of the limit of refused proofs. Checking a signature is cheap.
  */
 const CHECK_SHARE = 4;
 const KNOWN_AGENTS = 50_000;
@@ -32,14 +28,13 @@ export type GuardedProof<T> = {
 export type Refusals = {
   /**
    * Runs the work for a proof, and counts the proof if it is refused. Throws `rate_limited` before any work
-   * if too many proofs were refused in a minute. Proofs that are not refused never count. At most as many
-   * proofs run at a time as may still be refused, so concurrent proofs cannot exceed the limit. Further
-   * proofs wait.
+   * if too many proofs were refused in a minute. At most as many proofs run at a time as may still be
+   * refused, and further proofs wait.
    *
-   * An attacker who sends forged proofs to an application must not lock out the application's agents. Agents
-   * that this connection allowed before are known. Refused proofs of unknown agents do not affect known
-   * agents. Once too many refused proofs name a known agent, the guard checks whether that agent signed them.
-   * Proofs that the agent really signed then have their own rate limit.
+   * An attacker who sends forged proofs must not lock out the application's agents. So refused proofs of
+   * unknown agents do not affect agents that this connection allowed before. Once too many refused proofs
+   * name such a known agent, the guard checks whether the agent signed them. Proofs that the agent signed
+   * then have their own rate limit.
    */
   guard<T>(caller: Caller, proof: GuardedProof<T>): Promise<T>;
 };
@@ -50,7 +45,6 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
     pace: createPace({ perMinute: count, clock }),
     running: createKeyCounts({ mostWaiting: MOST_WAITING }),
   });
-  /** Creates rate limits for a connection and for its whole account. */
   const bounds = (count: number) => {
     const [byConnection, byAccount] = [bound(count), bound(ACCOUNT_SHARE * count)];
     return ({ accountId, connectionId }: Caller): Rate[] => [
@@ -58,7 +52,6 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
       { ...byAccount, key: accountId },
     ];
   };
-  /** Creates rate limits for each agent and for all agents together. */
   const agentBounds = () => {
     const [byAgent, together] = [bound(Math.ceil(perMinute / KNOWN_SHARE)), bounds(perMinute)];
     return (caller: Caller, agent: string): Rate[] => [{ ...byAgent, key: agent }, ...together(caller)];
@@ -69,10 +62,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   const signed = agentBounds();
   const known = new LRUCache<string, true>({ max: KNOWN_AGENTS });
 
-  /**
-   * Registers the call as running under the rate limits that would count its refusal. Returns these rate
-   * limits.
-   */
+  /** Registers the call under the rate limits that would count its refusal, and returns these limits. */
   async function enter(caller: Caller, agent: string, isSigned: () => Promise<boolean>): Promise<Rate[]> {
     if (!known.has(agent)) return enterAll(strangers(caller));
     return enterAll(unchecked(caller, agent)).catch(async (refusal: unknown) => {
@@ -81,10 +71,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
     });
   }
 
-  /**
-   * Checks whether the agent signed the proof, and counts a forged proof. Throws `rate_limited` if too many
-   * proofs were forged.
-   */
+  /** Checks whether the agent signed the proof. Throws `rate_limited` if too many proofs were forged. */
   async function passes(caller: Caller, isSigned: () => Promise<boolean>): Promise<boolean> {
     const rates = await enterAll(checks(caller));
     try {
@@ -117,10 +104,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
 type Bound = { pace: Pace; running: KeyCounts };
 type Rate = Bound & { key: string };
 
-/**
- * Waits until no rate limit is full, then registers the call under all of them. Throws `rate_limited` if no
- * further proof may be refused.
- */
+/** Waits until no rate limit is full. Throws `rate_limited` if no further proof may be refused. */
 async function enterAll(rates: Rate[]): Promise<Rate[]> {
   for (;;) {
     const full = rates.find(isFull);
@@ -140,10 +124,7 @@ function countAll(rates: readonly Rate[]): void {
   for (const { pace, key } of rates) pace.take(key);
 }
 
-/**
- * Checks whether the number of running proofs has reached the number that may still be refused. Throws
- * `rate_limited` if no further proof may be refused.
- */
+/** Throws `rate_limited` if no further proof may be refused. */
 function isFull({ pace, running, key }: Rate): boolean {
   const { admitted, remaining, waitMs } = pace.look(key);
   if (!admitted) throw tooMany(waitMs);

@@ -42,8 +42,7 @@ export function createRecordedFinder(db: Database): FindRecorded {
 }
 
 /**
- * Converts a recorded decision to the answer for a repeated call. Throws `invocation_conflict` if the
- * decision is about another operation.
+ * Converts a recorded decision to an answer. Throws `invocation_conflict` if it is about another operation.
  */
 export function replay(
   recorded: RecordedDecision,
@@ -72,9 +71,9 @@ type Asked = { caller: ApiKeyCaller; invocationId: string };
 /** Bounds the work for repeated decisions, which are not charged. */
 export type Repeats = {
   /**
-   * Decides on an operation with `decide`, and counts the call if the operation already had a decision. If
-   * the running calls could use up all remaining repeats, the guard first looks for a recorded decision, and
-   * throws `rate_limited` if it finds one. Operations without a decision are never refused.
+   * Decides with `decide`, and counts the call if the operation already had a decision. If the running calls
+   * could use up all remaining repeats, first looks for a recorded decision, and throws `rate_limited` if it
+   * finds one. Operations without a decision are never refused.
    */
   guard(asked: Asked, decide: () => Promise<Decided>): Promise<Decided>;
 };
@@ -109,7 +108,7 @@ export function createRepeats(deps: {
         if (decided.replayed) countAll(rates);
         return decided;
       } catch (error) {
-        if (isOfAnother(error)) countAll(rates);
+        if (isInvocationConflict(error)) countAll(rates);
         throw error;
       } finally {
         for (const { key } of rates) running.leave(key);
@@ -124,7 +123,6 @@ function countAll(rates: readonly Rate[]): void {
   for (const { pace, key } of rates) pace.take(key);
 }
 
-/** Checks whether the invocation already has a decision on another operation. */
-function isOfAnother(error: unknown): boolean {
+function isInvocationConflict(error: unknown): boolean {
   return error instanceof ApiError && error.code === "invocation_conflict";
 }

@@ -17,9 +17,7 @@ const id = z
   .regex(/^[^\0]*$/, "must not contain U+0000");
 const entity = z.object({ type: z.string().min(1), id, properties });
 
-/**
- * One question of AuthZEN 1.0 (Access Evaluation API): may this subject perform this action on this resource?
- */
+/** One question (AuthZEN 1.0, Access Evaluation API): may this subject do this action on this resource? */
 export const evaluationBody = z.object({
   subject: entity.describe("type: agent; id: the agent's id"),
   action: z.object({ name: z.string().min(1).max(256), properties }).describe("name: the required scope"),
@@ -32,7 +30,7 @@ export const evaluationBody = z.object({
 
 /**
  * The answer to one question. Without a proof, the decision is `false`, unless the connection has enabled
- * registry answers. A registry answer reports what an agent may do, and proves nothing about the caller.
+ * registry answers. A registry answer proves nothing about the caller.
  */
 export const evaluationAnswer = z.object({
   decision: z.boolean(),
@@ -129,16 +127,14 @@ async function askRegistry(
 }
 
 /**
- * Reason in the answer to a repeated call whose first decision was `allow`. The repeated answer is `false`,
- * because a plain AuthZEN client acts on `decision`, and each action is allowed only once. Since the first
- * answer, the client may have acted, the answer may have been lost, or the authority may have been revoked.
- * The service cannot tell which.
+ * Reason in the answer `false` to a repeated call whose first decision was `allow`. A plain AuthZEN client
+ * acts on `decision`, and each action is allowed only once. The service cannot tell whether the client acted
+ * already.
  */
 const REPLAYED = "replayed";
 
 /**
- * HTTP statuses of errors for which the answer is `false`: the proof is invalid, or belongs to something
- * else. Any other error means that there is no decision.
+ * HTTP statuses of errors for which the answer is `false`. Any other error means that there is no decision.
  */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 

@@ -5,7 +5,6 @@ import type { ApiKeyCaller } from "../../route.ts";
 import { isJsonObject } from "../verify/call.ts";
 import { type EvaluateDeps, type EvaluationAnswer, evaluate, evaluationBody } from "./evaluation.ts";
 
-/** Maximum number of questions in one call. */
 const MOST_EVALUATIONS = 100;
 
 const semantic = z.enum(["execute_all", "deny_on_first_deny", "permit_on_first_permit"]);
@@ -19,10 +18,7 @@ export const evaluationsBody = evaluationBody.partial().extend({
   options: z.object({ evaluations_semantic: semantic.optional() }).optional(),
 });
 
-/**
- * Returns the items of a batch with the shared members filled in, and the rule for when to stop. Returns
- * `undefined` if the call is a single question.
- */
+/** Returns a batch's items with the shared members filled in. Returns `undefined` for a single question. */
 export function readBatch(
   members: JsonObject,
 ): { items: JsonValue[]; semantic: z.infer<typeof semantic> } | undefined {
@@ -47,8 +43,7 @@ function semanticOf(options: JsonValue | undefined): z.infer<typeof semantic> {
 }
 
 /**
- * Answers the items in order, up to the item that ends the batch. Answers `false` for an item without a
- * decision.
+ * Answers the items in order, up to the item that ends the batch. An item without a decision gets `false`.
  */
 export async function evaluateAll(
   deps: EvaluateDeps,

@@ -5,10 +5,7 @@ import { readMembers } from "../verify/call.ts";
 import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from "./evaluation.ts";
 import { evaluateAll, evaluationsBody, readBatch } from "./evaluations.ts";
 
-/**
- * Number of JSON levels between a body and its proof. The proof is in `context.proof_bundle` of the body, or
- * of an item in `evaluations[]`.
- */
+/** JSON levels between a body and its proof, in `context.proof_bundle` of the body or of an evaluation. */
 const [LEVELS_OF_ONE, LEVELS_OF_MANY] = [2, 4];
 
 /** `POST /access/v1/evaluation` (AuthZEN 1.0): answers one question. */
@@ -35,8 +32,7 @@ export function evaluationRoute(deps: EvaluateDeps): Route {
 const answers = z.union([z.object({ evaluations: z.array(evaluationAnswer) }), evaluationAnswer]);
 
 /**
- * `POST /access/v1/evaluations` (AuthZEN 1.0): answers several questions. A body without items is a single
- * question.
+ * `POST /access/v1/evaluations` (AuthZEN 1.0): answers several questions, or one if the body has no items.
  */
 export function evaluationsRoute(deps: EvaluateDeps): Route {
   return route({

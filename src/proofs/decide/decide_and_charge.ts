@@ -57,18 +57,16 @@ remembered as (
 type Form = "plain" | "whole";
 
 /**
- * Returns the statement that decides a whole batch in one commit. It reads the certificates' states and which
- * principals the connections accept. It charges the accounts, spends the challenges, and appends audit rows
- * and ledger postings. Each item accesses rows of one account, and two kinds of rows of its root's account:
- * certificates, and history rows about decisions of other accounts. Such a history row records the verifier's
- * current names. The statement reads these names for such rows only.
+ * Returns the statement that decides a whole batch in one commit. Each item accesses rows of one account, and
+ * two kinds of rows of its root's account: certificates, and history rows about decisions of other accounts.
+ * Such a history row records the verifier's current names. The statement reads these names for such rows
+ * only.
  *
  * The statement skips an operation that already has a decision, and does not spend its challenge. An
  * indeterminate decision does not count, nor does a decision about a root that was unknown or not accepted.
- * Otherwise an attacker could use up the ids of a verifier's operations. So one batch decides an operation
- * once for each account whose root asks for it. Two recorded decisions on one operation violate the primary
- * key of `invocations`, whether they are in one statement or in two concurrent statements. The statement that
- * fails has no effect at all, and its items must be sent again.
+ * Otherwise an attacker could use up the ids of a verifier's operations. Two recorded decisions on one
+ * operation violate the primary key of `invocations`. The statement that fails has no effect at all, and its
+ * items must be sent again.
  *
  * The statement does not decide an item without credit and does not spend its challenge, so the proof can be
  * used after a top-up. When credit is short, items with spent challenges do not compete for it.
@@ -80,14 +78,8 @@ type Form = "plain" | "whole";
  * acceptance, wait for the decisions that have read the row. Later decisions read the new state: see decision
  * record 0005.
  *
- * The same commit adds an event about a charge that leaves little credit: see `low_credit_events.ts`. If
- * events go to Kafka, the commit also queues the history rows.
- *
  * The statement receives scopes as canonical JSON and filters them as `json`, which keeps each element
  * unchanged. `offset 0` makes Postgres plan and run the subquery before it only once, not once per use.
- *
- * Most batches are plain. Their statement omits the parts that would find nothing to do, which takes Postgres
- * a tenth less time.
  */
 const statementFor = (form: Form): string => `
 with item as (

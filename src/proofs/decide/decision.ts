@@ -6,10 +6,7 @@ import { type DecisionItem, parametersOf } from "./decision_item.ts";
 import type { Receipt } from "./decision_receipt.ts";
 import type { Decision, Reason } from "./reasons.ts";
 
-/**
- * The outcome of an item, which was either decided and recorded, or refused. A refused item records, charges
- * and spends nothing.
- */
+/** The outcome of an item. A refused item records, charges and spends nothing. */
 export type DecisionOutcome =
   | {
       kind: "decided";
@@ -27,9 +24,7 @@ export type DecisionOutcome =
 export type Decided = {
   decision: Decision;
   reason: Reason;
-  /**
-   * Why the proof is not allowed, in the protocol's wording if one of its rules decided. Null for an allow.
-   */
+  /** Null for an allow. In the protocol's wording if one of the protocol's rules decided. */
   errorReason: string | null;
   receipt: Receipt;
   receiptHash: Buffer;
@@ -47,10 +42,7 @@ type AnswerRow = {
   receipt_hash: Buffer | null;
 };
 
-/**
- * Decides a batch, in its own transaction or in the transaction of `client`. Rejects if it cannot confirm
- * that anything was recorded. The callers then answer that there is no decision.
- */
+/** Decides a batch, in the client's transaction or in a new one. Rejects if it cannot confirm the commit. */
 export async function decideBatch(
   database: Pool | PoolClient,
   items: readonly DecisionItem[],
@@ -66,10 +58,7 @@ export async function decideBatch(
   );
 }
 
-/**
- * Returns `credits_exhausted` also for items with the same invocation or challenge as an item without credit.
- * Their account has no credit for them either, because the first item changed nothing.
- */
+/** Returns `credits_exhausted` also for items that share an invocation or a challenge with such an item. */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
   if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;
   const keysOf = ({ connectionId, challenge, invocation, rootAccountId }: DecisionItem) => [

@@ -11,18 +11,13 @@ export type DecisionItem = {
   /** The verdict of the pure rules. */
   decision: "allow" | "deny";
   reason: Reason;
-  /**
-   * Certificates whose state matters for the verdict. If one of them is revoked, the decision is a denial.
-   */
+  /** If one of these certificates is revoked, the decision is a denial. */
   certificates: { accountId: string; certId: string }[];
   eventId: string;
   decidedAt: Date;
   agentId: string;
   humanId: string;
-  /**
-   * The account whose root signed the chain. Null if no account's root signed it. The verdict is then a
-   * denial.
-   */
+  /** The account whose root signed the chain. Null if no account's root did: then the verdict is a denial. */
   rootAccountId: string | null;
   certId: string;
   requiredScope: string;
@@ -30,21 +25,15 @@ export type DecisionItem = {
   errorReason: string | null;
   /** The operation that the proof is bound to. An operation is decided only once. */
   invocation: { id: string; operationHash: Buffer } | null;
-  /**
-   * The sorted scopes that the chain grants. The platform's current ceiling, or the scopes accepted from
-   * another account, may narrow them further.
-   */
+  /** The sorted scopes that the chain grants. The current ceiling, or an acceptance, may narrow them. */
   grantedScope: string[];
   /** The parts of the receipt's canonical JSON before the decision and after the granted scopes. */
   receiptHead: string;
   receiptTail: string;
-  /** The trace that the call belongs to. */
   traceparent: string | null;
 };
 
-/**
- * SQL type and value of each column. The statement receives each column as an array with one element per row.
- */
+/** SQL type and value of each column, which the statement receives as an array with one element per row. */
 type Columns<Row> = Record<string, readonly [type: string, value: (row: Row, n: number) => unknown]>;
 
 const ITEM: Columns<DecisionItem> = {
@@ -81,10 +70,7 @@ const LINK: Columns<Link> = {
   required_scope: ["text", (link) => link.requiredScope],
 };
 
-/**
- * Returns the statement's parameters: the price of a decision, then the columns of items and of their
- * certificates.
- */
+/** Returns the parameters: the price of a decision, then the columns of items and of their certificates. */
 export function parametersOf(items: readonly DecisionItem[], priceMicroUsd: number): unknown[] {
   const links = items.flatMap(({ certificates, requiredScope }, n) =>
     certificates.map((certificate) => ({ n, requiredScope, ...certificate })),

@@ -19,14 +19,10 @@ const LOCK_MS = 500;
 const CLOSED_SECONDS = 600;
 
 /**
- * Moves rows of the history and the ledger out of the default partition. Rows are stored there if their month
- * had no partition. Each month gets its own partition.
- *
- * Most rows are copied while others read and write. Then one transaction copies the rest, deletes the
- * originals and attaches the new partition, so readers see each row exactly once at every moment. That
- * transaction waits at most 500 ms for locks, and must finish within the budget. Otherwise it changes
- * nothing: the rows stay readable where they are, and the next run tries again. Logs every month that it
- * finds. Only one process moves rows at a time. In other processes, the function returns immediately.
+ * Moves rows of the history and the ledger from the default partition to the partitions of their months.
+ * Readers see each row exactly once at every moment. The final transaction waits at most 500 ms for locks and
+ * must finish within the budget. Otherwise it changes nothing, and the next run tries again. Logs every month
+ * that it finds. Returns immediately if another process moves rows.
  */
 export async function mendDefaultPartitions(deps: MendDeps): Promise<void> {
   const client = await deps.pool.connect();
@@ -79,19 +75,13 @@ async function mendMonth(client: PoolClient, one: Monthly, { month, rows }: Foun
   }
 }
 
-/**
- * Returns an SQL condition that selects rows that no longer change. Presented proofs in the history are
- * deleted after minutes, so they are not copied in advance.
- */
+/** Selects rows that no longer change. Presented proofs are deleted after minutes, so no early copy helps. */
 const isClosed = ({ table, column }: Monthly) =>
   `${column} < $3${table === monthly.audit_events.table ? " and decision is not null" : ""}`;
 
 const inMonth = ({ column }: Monthly) => `${column} >= $1 and ${column} < $2`;
 
-/**
- * Creates a table that no query reads yet, and copies the rows that no longer change. Replaces a table that
- * an aborted run left behind.
- */
+/** Copies the rows that no longer change to a new table. Replaces a table that an aborted run left behind. */
 async function copyClosed(client: PoolClient, one: Monthly, month: Month, closed: Date): Promise<void> {
   const moving = movingName(one, month);
   const { table, column } = one;

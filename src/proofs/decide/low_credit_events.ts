@@ -1,21 +1,19 @@
 import { OUTBOX_SHARDS, SCHEMA_VERSION } from "../../events/outbox.ts";
 
 /**
- * Returns an SQL condition over `before`, `after` and `low_at`. The condition is true if a charge reduced the
- * balance to or below the account's low-credit mark, or below the price of one decision. `price` is the SQL
- * parameter with the price.
+ * Returns an SQL condition over `before`, `after` and `low_at`: a charge reduced the balance to or below the
+ * low-credit mark, or below the price of one decision. `price` is the SQL parameter with the price.
  */
 export const crossesMark = (price: string): string =>
   `(before >= ${price} and after < ${price} or before > low_at and after <= low_at)`;
 
 /**
  * Returns the part of the deciding statement that appends an event `credits.low` for each account whose
- * charge crossed a mark. The event is part of the charge's commit and gets its number under the balance lock,
- * so it is neither lost nor sent twice. If a charge crosses both marks, the event reports the lower one. If
- * no charge crosses a mark, which is the usual case, this part reads nothing.
+ * charge crossed a mark. The event gets its number under the balance lock, so it is neither lost nor sent
+ * twice. If a charge crosses both marks, the event reports the lower one.
  *
- * Reads `decided` and `charge (account_id, after, low_at, event_seq)`, which has one row per account.
- * `event_seq` is null unless the charge crossed a mark. `price` is the SQL parameter with the price.
+ * Reads `decided` and `charge (account_id, after, low_at, event_seq)`, with one row per account. `event_seq`
+ * is null unless the charge crossed a mark. `price` is the SQL parameter with the price.
  */
 export const lowCreditEvents = (price: string): string => `
 announced as (

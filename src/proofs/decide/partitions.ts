@@ -6,16 +6,13 @@ import { monthly, monthOf, partitionName, readPartitions } from "../../db/months
 const HOUR = 3_600;
 /** Number of hours for which partitions of spent challenges are created in advance. */
 const HOURS_AHEAD = 3;
-/**
- * Number of hours for which spent challenges are kept. A challenge expires long before its row is dropped.
- */
+/** Number of hours for which spent challenges are kept, far longer than a challenge is valid. */
 const HOURS_KEPT = 2;
 const MONTHS_AHEAD = 1;
 
 /**
- * Creates the partitions that the hot path will write to, and drops partitions of spent challenges that are
- * no longer needed. Several processes may run it concurrently. Rows that arrive while a partition is missing
- * go to the default partition.
+ * Creates the partitions that decisions will write to, and drops partitions of spent challenges that are no
+ * longer needed. Several processes may run it concurrently.
  */
 export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
   const client = await pool.connect();
@@ -63,7 +60,6 @@ function challengeHours(now: Date): Partition[] {
   });
 }
 
-/** Returns the missing partitions of each monthly table, for this month and the following months. */
 async function missingMonths(client: Pick<PoolClient, "query">, now: Date): Promise<Partition[]> {
   const missing: Partition[] = [];
   for (const { table } of Object.values(monthly)) {

@@ -12,14 +12,9 @@ type Meaning = {
   status: IdentityStatus;
   /** Name of the failed rule, as it appears in `checks`. Absent for an allow. */
   rule?: PermissionRule;
-  /**
-   * The protocol's violation that leads to this reason. Absent for reasons that only this service defines.
-   */
+  /** The protocol's violation that leads to this reason. Absent if only this service defines the reason. */
   violation?: PermissionCode;
-  /**
-   * The protocol's sentence for a reason that only the deciding statement can find, because it reads stored
-   * state. Absent if the rules already report the sentence, or if the protocol has none (wire format §8).
-   */
+  /** The protocol's sentence, if only the deciding statement can find this reason (wire format §8). */
   words?: string;
 };
 
@@ -117,10 +112,7 @@ export const decisionReasons = {
   indeterminate: reasonsOf("indeterminate"),
 } as const satisfies Record<Decision, readonly Reason[]>;
 
-/**
- * Returns why a proof was not allowed, in the protocol's wording. Returns the reason itself if the protocol
- * has no wording for it.
- */
+/** Returns why a proof was not allowed: the protocol's words, or the reason itself if there are none. */
 export function protocolWords(errorReason: string): string {
   return meaningOf(errorReason)?.words ?? errorReason;
 }
@@ -130,10 +122,7 @@ export function identityStatusOf(reason: Reason): IdentityStatus {
   return meaningOf(reason)?.status ?? "invalid";
 }
 
-/**
- * Returns `undefined` for a string that is not a reason in this release. The database may contain reasons
- * from another release.
- */
+/** Returns `undefined` for an unknown reason. The database may contain reasons from another release. */
 function meaningOf(reason: string): Meaning | undefined {
   return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
 }
@@ -141,8 +130,7 @@ function meaningOf(reason: string): Meaning | undefined {
 type DeniedCode = Exclude<PermissionCode, "revoked" | "revocation_error">;
 
 /**
- * The reason for each of the protocol's violations, except revocation, which the deciding statement
- * determines.
+ * The reason for each violation of the protocol, except revocation, which the deciding statement determines.
  */
 export const DENIALS = {
   expired: "delegation_expired",
@@ -176,9 +164,8 @@ export const decisionRules: readonly DecisionRule[] = [
 ];
 
 /**
- * Derives from a decision's reason whether each rule passed, failed or was not reached. With `undefined`
- * there is no decision, so no rule was reached. With a reason that belongs to no rule, such as `authorized`,
- * all rules passed.
+ * Returns each rule's outcome for a decision's reason. Without a reason, no rule was reached. If the reason
+ * belongs to no rule, such as `authorized`, all rules passed.
  */
 export function explainDecision(reason: string | undefined): Check[] {
   const failed = decisionRules.findIndex(({ reasons }) => reasons.some((each) => each === reason));

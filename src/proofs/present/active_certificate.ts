@@ -12,7 +12,6 @@ export type ActiveCertificate = {
 /** Selects the certificate to present: by id, or the newest that grants a scope, or the newest of all. */
 export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
 
-/** Maximum number of certificates that are returned for one agent. */
 const MOST = 100;
 
 /**

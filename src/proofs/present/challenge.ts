@@ -31,8 +31,7 @@ export function challengeDay(now: Date): number {
 }
 
 /**
- * Creates a challenge for a connection, valid for `CHALLENGE_WINDOW_SECONDS` from `now`. `key` must be the
- * key of `challengeDay(now)`.
+ * Creates a challenge, valid for `CHALLENGE_WINDOW_SECONDS`. `key` must be the key of `challengeDay(now)`.
  */
 export function issueChallenge(key: ChallengeKey, connectionId: string, now: Date): Buffer {
   const signed = Buffer.alloc(SIGNED_BYTES);
@@ -43,8 +42,7 @@ export function issueChallenge(key: ChallengeKey, connectionId: string, now: Dat
 }
 
 /**
- * Reads the claims of a challenge. Returns `undefined` if this service issues no challenges of that length or
- * version.
+ * Reads a challenge's claims. Returns `undefined` for a length or version that this service does not issue.
  */
 export function readChallenge(challenge: Uint8Array): ChallengeClaims | undefined {
   const bytes = Buffer.from(challenge.buffer, challenge.byteOffset, challenge.byteLength);
@@ -77,10 +75,7 @@ export type ChallengeKeys = {
 /** Number of daily keys in memory: today, yesterday, and one day for clocks that differ. */
 const REMEMBERED_DAYS = 3;
 
-/**
- * Stores keys sealed in Postgres and caches them in memory. Caching is safe, because a key never changes.
- * Concurrent lookups of one day query the database once.
- */
+/** Stores keys sealed in Postgres, and caches them. Concurrent lookups of one day query the database once. */
 export function createChallengeKeys({
   db,
   secretBox,
@@ -119,19 +114,15 @@ function contextOf(day: number): string {
   return `challenge_keys/${day}`;
 }
 
-/**
- * Seconds by which another replica's clock may run ahead. A challenge is still accepted if its expiry is this
- * much too late.
- */
+/** A replica's clock may run this far ahead, so an expiry that is this much too late is still accepted. */
 const CLOCK_SKEW_SECONDS = 30;
 
 /** A challenge of this service that has not expired. */
 export type OpenChallenge = { bytes: Uint8Array; expiresAt: Date };
 
 /**
- * Reads a bundle's challenge. Throws the same `invalid_challenge` for unknown challenges, for challenges of
- * other connections and for expired challenges. The deciding statement determines whether the challenge is
- * spent.
+ * Reads a bundle's challenge. Throws the same `invalid_challenge` for unknown challenges, expired challenges,
+ * and challenges of other connections. Does not check whether the challenge is spent.
  */
 export async function checkChallenge(
   keys: ChallengeKeys,

@@ -66,10 +66,7 @@ const answer = z.object({
 /** Dependencies of `buildProof`. */
 export type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
 
-/**
- * `POST …/agents/{agent_id}/present`: builds a proof bundle over a challenge, signed in the vault with the
- * agent's key.
- */
+/** `POST …/agents/{agent_id}/present`: builds a proof bundle over a challenge. The vault signs the bundle. */
 export function presentRoute(deps: PresentDeps): Route {
   return route({
     id: "present_proof",
@@ -98,10 +95,7 @@ export function presentRoute(deps: PresentDeps): Route {
 /** The proof to build: the agent, the challenge, the choice of certificate, and the binding. */
 export type ProofAsked = { connection_id: string; agent_id: string } & z.infer<typeof body>;
 
-/**
- * Builds a proof over a challenge from one of the agent's active certificates. The vault signs it. Throws
- * `ApiError` with one of the route's error codes if the proof cannot be built.
- */
+/** Builds a proof over a challenge, signed in the vault. Throws `ApiError` with one of the route's codes. */
 export async function buildProof(
   { db, vault, clock }: PresentDeps,
   caller: ApiKeyCaller,
@@ -147,9 +141,7 @@ function showCertificate({ cert_id, approved_scope, expires_at }: ActiveCertific
   return { cert_id, approved_scope, expires_at: expires_at === null ? null : expires_at.toISOString() };
 }
 
-/**
- * Signs with the agent's key. Throws `rate_limited` if callers requested too many signatures with that key.
- */
+/** Throws `rate_limited` if callers requested too many signatures with the agent's key. */
 async function sign(
   vault: PresentDeps["vault"],
   agent: PresentingAgent,
@@ -166,9 +158,8 @@ async function sign(
 }
 
 /**
- * Returns when a challenge expires. Throws `invalid_challenge` for an unknown format or an expired challenge,
- * before the route calls the vault. Does not check the MAC, because the challenge may come from any
- * connection. Verify checks the MAC.
+ * Returns when a challenge expires. Throws `invalid_challenge` for an unknown format or an expired challenge.
+ * Does not check the MAC, because the challenge may come from any connection. Verify checks the MAC.
  */
 function readPresentable(challenge: string, now: Date): Date {
   const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));
@@ -182,10 +173,7 @@ type Bound = {
   required_scope?: string | undefined;
 };
 
-/**
- * Returns the session context that the proof must be bound to, either computed from the operation or supplied
- * by the caller.
- */
+/** Returns the session context, either computed from the operation or supplied by the caller. */
 function readContext(agentId: string, asked: Bound): string | undefined {
   const { session_context: context, operation, required_scope: requiredScope } = asked;
   if (operation !== undefined) {

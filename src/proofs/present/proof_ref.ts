@@ -26,9 +26,8 @@ const HAS_CONTEXT = 1;
 export const MAX_PROOF_REF_LENGTH = 4_768;
 
 /**
- * Encodes a proof as base64url without padding. The reference contains the ids of the certificates, without
- * their keys. It has at most 4,768 characters, which is within the default header limits of gateways. Only a
- * service that stores the certificates can resolve the reference.
+ * Encodes a proof with the ids of its certificates, as base64url without padding. The reference fits into the
+ * default header limits of gateways. Only a service that stores the certificates can resolve it.
  */
 export function encodeProofRef(bundle: ProofBundle): string {
   const { session_context: context, delegations } = bundle;
@@ -51,19 +50,14 @@ export function encodeProofRef(bundle: ProofBundle): string {
   ]).toString("base64url");
 }
 
-/**
- * A strictly decoded proof reference. It contains the ids of its certificates, not the certificates
- * themselves.
- */
+/** A strictly decoded proof reference, with the ids of its certificates. */
 export type ProofRef = {
   /** Leaf first, root last. */
   certIds: string[];
   signed: Pick<ProofBundle, "challenge" | "challenge_at" | "challenge_sig" | "session_context">;
 };
 
-/**
- * Decodes a reference. Returns `undefined` unless every byte is exactly as {@link encodeProofRef} writes it.
- */
+/** Decodes a reference. Returns `undefined` unless every byte is as {@link encodeProofRef} writes it. */
 export function decodeProofRef(text: string): ProofRef | undefined {
   if (text.length > MAX_PROOF_REF_LENGTH) return undefined;
   const bytes = Buffer.from(text, "base64url");
@@ -97,23 +91,16 @@ function certIdOf(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the whole bundle for a reference, or `undefined` if the reference contains the id of a certificate
- * that this service never issued.
+ * Returns a reference's whole bundle, or `undefined` if this service never issued one of its certificates.
  */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
 /** Enough for about 1,600 certificates, including the parsed parts that other caches keep of them. */
 const REMEMBERED_BYTES = 50_000_000;
-/**
- * Number of copies of a certificate in memory: decoded strings, canonical JSON, and the bytes of the
- * canonical JSON.
- */
+/** Copies of a certificate in memory: decoded strings, canonical JSON, and the bytes of that JSON. */
 const TEXTS = 3;
 
-/**
- * Creates a resolver that caches certificates, which never change once issued. The resolver does not check
- * whether a certificate is revoked.
- */
+/** Creates a resolver that caches certificates. It does not check whether a certificate is revoked. */
 export function createProofRefResolver(db: Database): ResolveProofRef {
   const certificates = new LRUCache<string, DelegationCert>({
     maxSize: REMEMBERED_BYTES,

@@ -1,7 +1,6 @@
 import { createNames } from "../../input/names.ts";
 import { rootOf } from "../../input/url.ts";
 
-/** Input for the shell lines that call challenge, present and verify. */
 type CurlCalls = {
   baseUrl: string;
   /** The service's name in its paths and headers. */
@@ -41,10 +40,8 @@ function body(fields: Record<string, unknown>, name: string, variable: string): 
   return `${quoted(start)}"$${variable}"'"}'`;
 }
 
-/** A call with an API key. */
 type CurlCall = {
   url: string;
-  /** Name of the header with the key. */
   header: string;
   /** The key as a shell word: a quoted string, or a variable such as `$API_KEY`. */
   apiKey: string;
@@ -71,7 +68,6 @@ export function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns a string as one shell word, quoted if necessary. */
 function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : quoted(text);
 }

@@ -10,7 +10,7 @@ import { showDecision, type VerifyDeps, verifyProof } from "../verify/verify_pro
 export type TryDeps = ChallengeDeps &
   PresentDeps & {
     verify: VerifyDeps;
-    /** Counts a proof as present does. Throws `rate_limited` if the connection has reached its limit. */
+    /** Counts the proof toward the limit of `present`. Throws `rate_limited` if the limit is reached. */
     takePresent(caller: Pick<ApiKeyCaller, "accountId" | "connectionId">): Promise<unknown>;
   };
 

@@ -122,8 +122,7 @@ export function tryRoute(deps: TryRouteDeps): Route {
 
 /**
  * Throws `not_found` unless the connection has the agent and the agent has the certificate, active or not.
- * Throws `not_available` if the agent's key is not in the vault, because then only the key's holder can build
- * a proof.
+ * Throws `not_available` if the vault lacks the agent's key, because only the key's holder can build a proof.
  */
 async function requirePresentable(
   db: Database,

@@ -18,10 +18,7 @@ import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
 
 const number = z.number();
 
-/**
- * Facts that the verifying application knows about the action. Verification evaluates constraints against
- * these facts (API reference, verify).
- */
+/** Facts about the action, against which verification evaluates constraints (API reference, verify). */
 export const verifyContext = z.object({
   latitude: number.min(-90).max(90).optional(),
   longitude: number.min(-180).max(180).optional(),
@@ -56,30 +53,19 @@ export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 /** A verify call. Everything except its proof is already read and checked. */
 export type VerifyCall = {
   caller: ApiKeyCaller;
-  /**
-   * Reads the proof. Throws `invalid_request` if there is no proof or more than one, and `invalid_proof` for
-   * anything that is not a proof.
-   */
+  /** Throws `invalid_request` unless there is exactly one proof, and `invalid_proof` if it is malformed. */
   readProof: () => Proof;
   options: z.infer<typeof verifyOptions>;
   /** The agent that the proof must belong to. Absent unless the caller names an agent outside the proof. */
   agentId?: string;
-  /**
-   * Frees the call's queue slot, if it has one, before the call waits for something that other calls hold.
-   */
+  /** Absent if the call has no queue slot. */
   stepAside?: StepAside;
 };
 
-/**
- * Header that may carry the proof instead of the body: the bundle's JSON, that JSON in base64 or base64url,
- * or a reference.
- */
+/** Header that may carry the proof: the bundle's JSON, that JSON in base64 or base64url, or a reference. */
 export const PROOF_HEADER = "x-service-proof";
 
-/**
- * Reads a verify call from the raw body in one pass. The strict parser detects duplicate keys and the form of
- * numbers. Throws `invalid_request` for any error outside the proof.
- */
+/** Reads a verify call from the raw body. Throws `invalid_request` for any error outside the proof. */
 export function readVerifyCall(
   caller: ApiKeyCaller,
   rawBody: Uint8Array,
@@ -123,10 +109,7 @@ export type Presented = {
   header?: string | undefined;
 };
 
-/**
- * Reads the proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` if there is no proof
- * or more than one, and `invalid_proof` for anything that is not a proof.
- */
+/** Reads the proof of a call whose body has `bodyBytes` bytes. Throws what `VerifyCall.readProof` throws. */
 export function readProof({ bundle, ref, header }: Presented, bodyBytes: number, memo?: JsonMemo): Proof {
   if (bundle !== undefined && ref !== undefined) {
     throw new ApiError("invalid_request", "send either proof_ref or proof_bundle, not both");
@@ -181,7 +164,6 @@ function storable(bundle: ProofBundle): ProofBundle {
   return bundle;
 }
 
-/** Decodes a bundle from text: its JSON, or that JSON in base64 or base64url. */
 function decodeText(text: string, memo: JsonMemo | undefined): ProofBundle {
   if (text.startsWith("{")) return decodeProofBundle(Buffer.from(text, "utf8"), memo);
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) throw new ProtocolError("invalid_base64", "not base64");

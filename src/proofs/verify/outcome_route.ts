@@ -71,10 +71,7 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
   });
 }
 
-/**
- * Finds the decision on a connection's invocation by its receipt. Reads the history, which is kept longer
- * than the invocation.
- */
+/** Finds the decision by its receipt in the history, which is kept longer than the invocation. */
 async function findDecision(
   db: Database,
   { accountId, connectionId }: ApiKeyCaller,

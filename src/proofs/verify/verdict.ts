@@ -19,8 +19,7 @@ import type { VerifyCall } from "./call.ts";
 type Root = { accountId: string; publicKey: HybridPublicKey };
 
 /**
- * Finds the account whose root key signed a bundle's root certificate. Returns `undefined` if no account has
- * exactly that key.
+ * Finds the account whose root key signed a bundle's root certificate. Returns `undefined` if there is none.
  */
 export type FindRoot = (bundle: ProofBundle) => Promise<Root | undefined>;
 
@@ -28,10 +27,7 @@ export type FindRoot = (bundle: ProofBundle) => Promise<Root | undefined>;
 const KEY_ID = /^[0-9a-f]{32}$/;
 const REMEMBERED_ROOTS = 10_000;
 
-/**
- * Creates a finder that caches only roots that it has found. A root key never changes, but an account may
- * create an unknown key at any time. Concurrent lookups of one root query the database once.
- */
+/** Creates a finder that caches only roots that exist. An account may create an unknown key at any time. */
 export function createRootFinder(db: Database): FindRoot {
   const roots = new LRUCache<string, Root>({
     max: REMEMBERED_ROOTS,
@@ -50,7 +46,6 @@ export function createRootFinder(db: Database): FindRoot {
   };
 }
 
-/** The findings about a proof. */
 type Examined = {
   bundle: ProofBundle;
   challenge: OpenChallenge;
@@ -60,10 +55,7 @@ type Examined = {
   isAccepted: boolean;
 };
 
-/**
- * Evaluates a proof, and returns the item that the deciding statement then decides. Throws `ApiError` for a
- * proof that is not genuine.
- */
+/** Evaluates a proof, and returns the item to decide. Throws `ApiError` for a proof that is not genuine. */
 export function judge(
   { caller, options }: VerifyCall,
   examined: Examined,
@@ -118,9 +110,9 @@ export function judge(
 type Verdict = Pick<DecisionItem, "decision" | "reason" | "errorReason" | "certificates">;
 
 /**
- * Returns the verdict on a proof. A genuine proof that violates a rule is denied and spends its challenge. A
- * root that is unknown or not accepted is denied first, without reading any certificate's state. Throws
- * `ApiError` for a forged, malformed or stale proof, which spends nothing.
+ * A genuine proof that violates a rule is denied and spends its challenge. A root that is unknown or not
+ * accepted is denied first, without reading any certificate's state. Throws `ApiError` for a forged,
+ * malformed or stale proof, which spends nothing.
  */
 function verdictOf({ root, verification, isAccepted }: Examined): Verdict {
   const { violation, genuine, error_reason: errorReason = null, consulted } = verification;
@@ -148,7 +140,6 @@ const CONTEXT_FAULTS: readonly ViolationCode[] = [
   "session_context_unverifiable",
 ];
 
-/** Returns the error code for a proof that is not genuine. */
 function refusalOf(code: ViolationCode): ErrorCode {
   if (code === "unknown_challenge") return "invalid_challenge";
   return CONTEXT_FAULTS.includes(code) ? "session_context_mismatch" : "invalid_proof";

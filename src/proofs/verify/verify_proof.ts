@@ -27,7 +27,6 @@ export type VerifyDeps = Guards & {
   findRoot: FindRoot;
   resolveProofRef: ResolveProofRef;
   memory: CertificateMemory;
-  /** Counts decisions by decision value. */
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
 };
@@ -91,10 +90,8 @@ export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
 }
 
 /**
- * Decides on a proof. This file is the whole path, from top to bottom: admit, read, check the challenge, find
- * the root, verify the bundle, decide. For an operation that already has a decision, returns the same
- * decision again. Throws `ApiError` if there is no decision. A genuine proof that is not allowed is a `deny`,
- * not an error.
+ * Decides on a proof. For an operation that already has a decision, returns that decision again. Throws
+ * `ApiError` if there is no decision. A genuine proof that is not allowed is a `deny`, not an error.
  */
 export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<Decided> {
   const { operation, required_scope: requiredScope } = call.options;
@@ -112,10 +109,7 @@ export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<D
   return decided;
 }
 
-/**
- * Returns the bundle of a call's proof. Also throws `invalid_proof` if the call names an agent and the proof
- * belongs to a different one.
- */
+/** Throws `invalid_proof` also if the proof belongs to another agent than the call names. */
 async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
   const proof = call.readProof();
   const bundle = "bundle" in proof ? proof.bundle : await resolveProofRef(proof.ref);
@@ -126,11 +120,7 @@ async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Pr
   return bundle;
 }
 
-/**
- * Decides on a proof, unless too many of the connection's proofs were refused before. If `sessionContext` (32
- * bytes in base64) is present, the proof must be bound to it. Returns `undefined` if the operation already
- * has a decision. Throws `ApiError` if there is no decision.
- */
+/** `sessionContext`: 32 bytes in base64. Returns `undefined` if the operation already has a decision. */
 function decideProof(
   deps: VerifyDeps,
   call: VerifyCall,
@@ -199,10 +189,7 @@ export function showDecision(decided: Decided, explain: boolean): z.infer<typeof
   };
 }
 
-/**
- * Error codes of a proof that can no longer be decided on. The same proof may already have led to a decision
- * on its operation.
- */
+/** Error codes of a proof that can no longer be decided on, but may have led to a decision before. */
 const ENDED: readonly string[] = ["invalid_challenge", "invalid_proof"];
 /** Error codes of a proof that shows no authority for the operation. */
 const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
@@ -211,10 +198,9 @@ const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 const MOST_ATTEMPTS = 3;
 
 /**
- * Decides on an operation once. If the operation already has a decision, any genuine proof for it gets that
- * decision again. A refused proof gets that decision only if the decision was made with the same proof.
- * Throws `invocation_conflict` if the invocation id was used for another operation, whatever proof the call
- * contains.
+ * Decides on an operation once. A genuine proof for a decided operation gets the same decision again. A
+ * refused proof gets it only if the decision was made with that proof. Throws `invocation_conflict` if the
+ * invocation id was used for another operation, whatever proof the call contains.
  */
 async function decideOnce(
   deps: VerifyDeps,
@@ -240,8 +226,7 @@ async function decideOnce(
 }
 
 /**
- * Returns the session context that the proof must be bound to, in base64. Throws `session_context_mismatch`
- * if the operation does not match the proof or the scope.
+ * Returns base64. Throws `session_context_mismatch` if the operation does not match the proof or the scope.
  */
 function boundContext({ options }: VerifyCall, operation: Operation, bundle: ProofBundle): string {
   if (operation.agent_id !== bundle.agent_id) {
