@@ -114,10 +114,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
   };
 }
 
-/**
- * Returns the Kubernetes object that declares a request or a certificate. The object's id begins with its
- * cluster's id, which contains no dot.
- */
+/** The id of a declaring object begins with its cluster's id, which contains no dot. */
 function showObject(record: RequestRecord | CertificateRecord) {
   const { external_id, object_namespace, object_name } = record;
   if (external_id === null) return null;

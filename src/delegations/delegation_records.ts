@@ -5,10 +5,7 @@ import { isCertificateId, isRequestId } from "../ids.ts";
 import { type DeclaredColumns, selectedColumns } from "../input/declared_fields.ts";
 import type { AccountCaller } from "../route.ts";
 
-/**
- * A delegation request, with the email addresses of the requester and the decider, and the id of the
- * resulting certificate.
- */
+/** A delegation request, with email addresses instead of account ids. */
 export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided_by"> & {
   requested_by: string | null;
   decided_by: string | null;
@@ -74,10 +71,7 @@ export async function findRequest(
   return stateAt(record, now);
 }
 
-/**
- * Returns a request in its state at `now`. A pending request counts as expired after its expiry time, even if
- * the stored status is still pending.
- */
+/** Returns a request in its state at `now`. A pending request counts as expired after its expiry time. */
 export function stateAt(record: RequestRecord, now: Date): RequestRecord {
   return isPending(record, now) || record.status !== "pending" ? record : { ...record, status: "expired" };
 }
@@ -88,8 +82,7 @@ export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at
 }
 
 /**
- * Marks an account's pending requests as expired after their expiry time. Skips rows that a decision has
- * locked, because the decision itself detects the expiry.
+ * Marks an account's due requests as expired. Skips locked rows, because their decision detects the expiry.
  */
 export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
   const due = db("delegation_requests")
@@ -102,8 +95,8 @@ export async function expireRequests(db: Database, accountId: string, now: Date)
 }
 
 /**
- * Returns the condition for the table rows that a caller may see. A person sees all rows of the account. An
- * application sees only rows of its own connection. `alias` is the table's alias.
+ * Returns the condition for the rows that a caller may see in the table with this alias. A person sees all
+ * rows of the account. An application sees only rows of its own connection.
  */
 export function callerRows(
   { accountId, connectionId }: AccountCaller,
@@ -114,8 +107,7 @@ export function callerRows(
 }
 
 /**
- * A certificate, with its agent and platform, the email addresses of the people who approved and revoked it,
- * and the object that declares it.
+ * A certificate, with its agent, platform and declaring object, and email addresses instead of account ids.
  */
 export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by"> &
   DeclaredColumns & {
@@ -132,8 +124,7 @@ export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by
   };
 
 /**
- * Selects all certificates. Callers narrow the query by `t.` (certificates), `g.` (agents) and `p.`
- * (platforms). The object that declares a delegation is in the same namespace as its platform's object.
+ * Selects all certificates. Callers narrow the query by `t.` (certificates), `g.` (agents), `p.` (platforms).
  */
 export function selectCertificates(db: Database | Transaction) {
   return db("certificates as t")

@@ -3,15 +3,11 @@ import { ApiError } from "../errors.ts";
 import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
 
 /**
- * The requested expiry of a certificate: a time in Unix seconds, or a number of seconds after approval. If
- * both are `null`, the certificate is valid until revoked.
+ * The requested expiry: a time in Unix seconds, or seconds after approval. If both are `null`: until revoked.
  */
 export type RequestedExpiry = { at: number | null; inSeconds: number | null };
 
-/**
- * Reads the expiry from a call. Throws `invalid_expiry` if the call contains both forms. {@link endOf} checks
- * whether the expiry is possible.
- */
+/** Reads the expiry from a call, unchecked. Throws `invalid_expiry` if the call contains both forms. */
 export function readExpiry(fields: {
   expires_at?: string | null | undefined;
   expires_in?: number | null | undefined;
@@ -26,8 +22,8 @@ export function readExpiry(fields: {
 
 /**
  * Returns the last second (Unix) in which a certificate approved at `now` is valid, or `null` if it does not
- * expire. Throws `invalid_expiry` if this second is not after `now`, or so late that it would mean "until
- * revoked" on the wire.
+ * expire. Throws `invalid_expiry` if that second is not after `now`, or so late that it would mean "until
+ * revoked".
  */
 export function endOf({ at, inSeconds }: RequestedExpiry, now: Date): number | null {
   const end = at ?? (inSeconds === null ? null : unixSeconds(now) + inSeconds);
@@ -41,8 +37,7 @@ export function endOf({ at, inSeconds }: RequestedExpiry, now: Date): number | n
 
 /**
  * Returns the expiry of a certificate approved at `now`: the approver's, or the requested expiry if the
- * approver sets none. An approver may shorten the requested validity but not extend it. Throws
- * `invalid_expiry`.
+ * approver sets none. Throws `invalid_expiry`, also if the approver extends the requested validity.
  */
 export function approvedEnd(requested: RequestedExpiry, approver: RequestedExpiry, now: Date): number | null {
   const limit = endOf(requested, now);

@@ -87,7 +87,6 @@ const GROUPS: Record<string, Record<string, string>> = {
   actuate: { valve: "Open and close valves", motor: "Run motors", switch: "Turn switches" },
 };
 
-/** Describes in plain words what each scope and wildcard in the vocabulary lets an agent do. */
 const SCOPE_WORDS: Readonly<Record<string, string>> = Object.fromEntries(
   [...CANONICAL_SCOPES, ...WILDCARDS.keys()].map((scope) => [scope, wordsOf(scope)]),
 );
@@ -112,10 +111,7 @@ const answer = z.object({
   version: z.int().describe("Version of the protocol whose vocabulary this is"),
 });
 
-/**
- * `GET /v1/service/scopes`: returns the canonical scope vocabulary (wire format §6), which contains no scopes
- * that begin with `custom:`.
- */
+/** `GET /v1/service/scopes`: returns the scope vocabulary (wire format §6), without `custom:` scopes. */
 export function scopesRoute(): Route {
   return route({
     id: "list_scopes",

@@ -67,15 +67,11 @@ const SETTLED_SECONDS = 300;
 /** The number of cached days: 90 for each of about 500 accounts, about 100 bytes a day. */
 const REMEMBERED = 50_000;
 
-/** Returns the day of a time in UTC. */
 function dayOf(time: Date): string {
   return time.toISOString().slice(0, 10);
 }
 
-/**
- * Creates a counter that caches days that are over, because the history only grows at its end. Each process
- * has its own cache.
- */
+/** Creates a counter that caches days that are over, because the history only grows at its end. */
 function createCountDays({ db, clock }: { db: Database; clock: Clock }): CountDays {
   const remembered = new LRUCache<string, DayCounts>({ max: REMEMBERED });
   return async (accountId, days) => {

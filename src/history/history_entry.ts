@@ -123,7 +123,7 @@ export type NamedEntry = z.infer<typeof namedEntry>;
 export type NamedRow = HistoryRow &
   Pick<NamedEntry, "agent_name" | "platform_id" | "platform_name" | "human_id" | "receipt_hash">;
 
-/** Adds the names to a query of `audit_events` as `e`. */
+/** Adds the fields of {@link NamedRow} to a query of `audit_events` as `e`. */
 export function withNames(db: Database, found: Knex.QueryBuilder): Knex.QueryBuilder {
   const own = (alias: string, column: string): Knex.JoinCallback =>
     function () {

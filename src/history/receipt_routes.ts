@@ -29,9 +29,7 @@ const answer = z.object({
 /** The body of the answer. */
 export type ReceiptAnswer = z.infer<typeof answer>;
 
-/**
- * `GET /v1/service/receipts/{receipt_id}`: the record of one decision, exactly as it was hashed at the time.
- */
+/** `GET /v1/service/receipts/{receipt_id}`: the record of one decision, exactly as it was hashed. */
 export function receiptRoute({ db }: { db: Database }): Route {
   return route({
     id: "get_receipt",
@@ -69,10 +67,7 @@ type ReceiptRow = {
   recorded_at: Date | null;
 };
 
-/**
- * Finds a receipt. Its id contains the time of the decision, so the query reads a single place in the
- * account's history.
- */
+/** A receipt's id contains the decision's time, so the query reads one place in the account's history. */
 async function findReceipt(
   db: Database,
   { accountId, connectionId }: AccountCaller,
@@ -159,10 +154,7 @@ function hashOf(receipt: Record<string, unknown>): Buffer {
   }
 }
 
-/**
- * Rejects the check if the receipt's month was dropped. The receipt may be genuine, and only the archive can
- * show it.
- */
+/** The receipt of a dropped month may be genuine, and only the archive can show it. */
 async function refuseDropped(db: Database, { receipt_id: id }: Record<string, unknown>): Promise<void> {
   const decidedAt = typeof id === "string" && isUuid(id) ? timeOfId(id) : undefined;
   const begin = await readHistoryBegin(db);
@@ -174,7 +166,6 @@ async function refuseDropped(db: Database, { receipt_id: id }: Record<string, un
   }
 }
 
-/** Returns the stored hash of the receipt with the same id in the history of its account. */
 async function keptHash(db: Database, receipt: Record<string, unknown>): Promise<Buffer | undefined> {
   const { receipt_id: id, connection_id: connectionId } = receipt;
   if (typeof id !== "string" || typeof connectionId !== "string") return undefined;

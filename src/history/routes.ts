@@ -23,7 +23,6 @@ import {
 } from "./history_entry.ts";
 import { receiptCheckRoute, receiptRoute } from "./receipt_routes.ts";
 
-/** The filters of the history. */
 const historyFilters = z.object({
   event_type: historyEventType.optional(),
   agent_id: idText.optional(),
@@ -47,17 +46,16 @@ const historyFilters = z.object({
   before: idText.optional().describe("An event's id. Shows the events after it in the list, which are older"),
 });
 
-/** The parsed filters of the history. */
 type HistoryFilters = z.infer<typeof historyFilters>;
 
-/** Newest first. An index has the same order. */
+/** An index has the same order. */
 const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
 
 const COMPARED = ["agent_id", "cert_id", "decision", "decision_reason", "required_scope"] as const;
 
 /**
- * Returns an account's events that match the filters. Every condition is on a column of one index, which
- * begins with account and time. Postgres therefore searches the index only, and reads only the rows to show.
+ * Every condition is on a column of one index, which begins with account and time. Postgres therefore
+ * searches only the index, and reads only the rows to show.
  */
 function findHistory(db: Database, accountId: string, filters: HistoryFilters): Knex.QueryBuilder {
   const found = db("audit_events as e").where({ "e.account_id": accountId });
@@ -77,14 +75,14 @@ function findHistory(db: Database, accountId: string, filters: HistoryFilters): 
   return found;
 }
 
-/** Returns the position of an event in the history. Its id contains its time. */
+/** An event's id contains the event's time. */
 function placeOf(eventId: string): [Date, string] {
   const occurredAt = isUuid(eventId) ? timeOfId(eventId) : undefined;
   if (occurredAt === undefined) throw new ApiError("invalid_request", "before: is not the id of an event");
   return [occurredAt, eventId];
 }
 
-/** Conditions on the decision for each kind of event. The kind itself is in no index. */
+/** Conditions on the decision, because no index contains the kind of event. */
 const decisionOf: Record<z.infer<typeof historyEventType>, (found: Knex.QueryBuilder) => void> = {
   "proof.presented": (found) => found.whereNull("e.decision"),
   "proof.verified": (found) => found.where("e.decision", "allow"),
@@ -94,7 +92,6 @@ const decisionOf: Record<z.infer<typeof historyEventType>, (found: Knex.QueryBui
 /** The body of the answer. */
 export type EventAnswer = NamedEntry;
 
-/** `GET /v1/service/audit/personal/{event_id}`: one event of the account's history. */
 function eventRoute({ db }: { db: Database }): Route {
   return route({
     id: "get_audit_event",
@@ -158,7 +155,6 @@ const historyAnswer = z.object({ events: z.array(historyEntry), next_cursor: z.s
 /** The body of the answer. */
 export type HistoryAnswer = z.infer<typeof historyAnswer>;
 
-/** `GET /v1/service/audit/personal`: the account's proof events, newest first. */
 function historyRoute({ db }: { db: Database }): Route {
   return route({
     id: "list_audit_events",

@@ -88,10 +88,7 @@ function narrow(found: Found, query: Query, now: Date): void {
   }
 }
 
-/**
- * Narrows the query to certificates that match a search string by id, scope, agent or platform. Looks up
- * agents and platforms by name first, which avoids joining certificates that do not match.
- */
+/** Looks up agents and platforms by name first, to avoid joining certificates that do not match. */
 function search(found: Found, db: Database, { accountId }: AccountCaller, text: string): void {
   const pattern = containing(text);
   const agents = db("agents").select("agent_id").where({ account_id: accountId });
@@ -132,10 +129,7 @@ export function getCertificateRoute({ db }: Deps): Route {
   });
 }
 
-/**
- * `POST /v1/service/delegations/{cert_id}/revoke`: revokes a certificate. After the answer, no new decision
- * allows an action with this certificate.
- */
+/** `POST …/{cert_id}/revoke`: revokes a certificate. After the answer, no new decision allows its use. */
 export function revokeRoute(deps: Deps): Route {
   return route({
     id: "revoke_delegation",

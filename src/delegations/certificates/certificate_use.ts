@@ -6,10 +6,7 @@ import { type Route, route } from "../../route.ts";
 import { type CertificateRecord, findCertificate } from "../delegation_records.ts";
 
 const DAYS = 7;
-/**
- * Maximum number of decisions that are counted. Counting more decisions would slow down the page about a busy
- * certificate.
- */
+/** Maximum number of decisions that are counted, so that the page about a busy certificate stays fast. */
 const MOST_COUNTED = 10_000;
 
 const count = z.int().min(0);
@@ -29,10 +26,7 @@ export type UseAnswer = z.infer<typeof answer>;
 
 type ScopeRow = { scope: string; allowed: number; denied: number; last_allowed_at: Date | null };
 
-/**
- * `GET /v1/service/delegations/{cert_id}/use`: shows what a certificate is used for. A revocation would stop
- * these uses.
- */
+/** `GET …/{cert_id}/use`: shows what a certificate is used for, and so what a revocation would stop. */
 export function certificateUseRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "get_delegation_use",

@@ -111,10 +111,7 @@ async function checkChain(
   };
 }
 
-/**
- * Checks whether the issuer's signed revocation list must contain the certificate. A revoked certificate
- * stays in the list until a day after it expires.
- */
+/** A revoked certificate stays in the issuer's signed revocation list until a day after it expires. */
 function isListed({ status, expires_at }: CertificateRecord, now: Date): boolean {
   if (status !== "revoked") return false;
   return expires_at === null || expires_at > addSeconds(now, -LISTED_AFTER_END_SECONDS);

@@ -8,8 +8,8 @@ import { lockConnection } from "../../platforms/platform_record.ts";
 import type { SecretBox } from "../../secret_box.ts";
 
 /**
- * Revokes a certificate. Every decision that starts after this call returns uses the new state. Emits
- * `delegation.revoked` once. A repeated call changes nothing, not even the reason. Throws `not_found`.
+ * Revokes a certificate. Every decision that starts after this call returns uses the new state. A repeated
+ * call changes nothing, not even the reason. Throws `not_found`.
  */
 export async function revokeCertificate(
   { db, secretBox, clock }: { db: Database; secretBox: SecretBox; clock: Clock },
@@ -27,10 +27,7 @@ export async function revokeCertificate(
   });
 }
 
-/**
- * Revokes an active certificate and emits the event, in a transaction that holds the connection's lock. Does
- * nothing if the certificate is already revoked.
- */
+/** Does nothing if the certificate is already revoked. The transaction must hold the connection's lock. */
 async function revokeOnce(
   tx: Transaction,
   secretBox: SecretBox,

@@ -18,9 +18,7 @@ import { type ClusterDecider, denyRequest } from "../requests/decide_request.ts"
 import { requireDeclaredDelegation } from "./declared_delegation.ts";
 import type { DeclaredDelegation } from "./declared_state.ts";
 
-/**
- * Dependencies of a decision in a cluster. `clusters` contains the clusters whose API servers can be read.
- */
+/** Dependencies of `decideInCluster`. `clusters` contains the clusters whose API servers can be read. */
 export type DecideDeps = SignDeps & {
   db: Database;
   secretBox: SecretBox;
@@ -32,10 +30,9 @@ type Question = { externalId: string; clusterId: string; object: ObjectPlace };
 type Approval = NonNullable<LiveDelegation["status"]["approval"]>;
 
 /**
- * Applies a decision that a person made in a cluster to a declared request. The function trusts nothing that
- * the operator reports. From the API server, it reads the Delegation, the decision in the Delegation's
- * status, and the policies that guarded the decision. A decided request stays unchanged, so the call may be
- * repeated at any time.
+ * Applies a decision that a person made in a cluster to a declared request. Trusts nothing that the operator
+ * reports: reads the Delegation, the decision in its status, and the policies that guarded the decision from
+ * the API server. A decided request stays unchanged, so the call may be repeated at any time.
  *
  * Throws `not_found`, `not_available` for a cluster that cannot be read, and `external_conflict` if the
  * object differs from the filed request. Also throws `approval_policy_missing`, `approver_not_linked`,
@@ -120,10 +117,7 @@ async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<Cluste
   };
 }
 
-/**
- * Checks that the account's owner permits this user to make this decision. The permission cannot change
- * before the transaction ends.
- */
+/** Checks the owner's consent to this user's decision. It cannot change before the transaction ends. */
 async function checkOwnersConsent(
   tx: Transaction,
   { question, filed, live, approval }: Evidence,
@@ -210,13 +204,9 @@ const delegation = z.object({
     .default({}),
 });
 
-/** The parts of a Delegation that a decision depends on, as the API server currently returns them. */
 type LiveDelegation = z.infer<typeof delegation>;
 
-/**
- * Reads a Delegation. Throws `not_found` if it does not exist, and `unavailable` if the cluster does not
- * answer.
- */
+/** Throws `not_found` for an unknown Delegation, and `unavailable` if the cluster does not answer. */
 async function readLiveDelegation(
   client: { custom: Pick<CustomObjectsApi, "getNamespacedCustomObject"> },
   { namespace, name }: ObjectPlace,
@@ -230,7 +220,6 @@ async function readLiveDelegation(
   }
 }
 
-/** Returns the error for a cluster that does not answer. */
 function clusterUnavailable(): ApiError {
   return new ApiError(
     "unavailable",

@@ -35,8 +35,7 @@ type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
  * Files the request that an object declares, once, under the same rules as requests by people. The call may
  * be repeated at any time. Throws what {@link requestDelegation} throws, and `namespace_not_bound` if the
  * account no longer accepts the namespace. Throws `external_conflict` if the object is not in its platform's
- * namespace, or if it declared a different request before. A delegation can be ended, but nothing else about
- * it can change.
+ * namespace, or if it declared a different request before.
  */
 export async function putDelegation(
   deps: Deps,
@@ -87,8 +86,8 @@ async function isSame(
 }
 
 /**
- * Ends the delegation that an object declares: withdraws a pending request, or revokes the certificate. A
- * delegation that has ended stays unchanged, so the call may be repeated at any time. Throws `not_found`.
+ * Withdraws the pending request that an object declares, or revokes the certificate. A repeated call changes
+ * nothing. Throws `not_found`.
  */
 export async function endDelegation(
   deps: Deps,

@@ -124,8 +124,7 @@ type Row = {
 };
 
 /**
- * `POST /internal/v1/delegations`: lists the delegations that a cluster's objects declare and that are in
- * force or pending, 500 per call.
+ * `POST /internal/v1/delegations`: lists a cluster's declared delegations in force or pending, 500 per call.
  */
 export function liveDelegationsRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({

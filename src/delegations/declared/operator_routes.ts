@@ -9,9 +9,7 @@ import { declaredStateRoute, liveDelegationsRoute, showState } from "./declared_
 
 type Deps = DecideDeps;
 
-/**
- * Returns the operator's routes for delegations. These routes follow the same rules as the routes for people.
- */
+/** Returns the operator's routes for delegations, which follow the same rules as the routes for people. */
 export function operatorDelegationRoutes(deps: Deps): Route[] {
   return [
     putDelegationRoute(deps),
@@ -22,7 +20,6 @@ export function operatorDelegationRoutes(deps: Deps): Route[] {
   ];
 }
 
-/** `PUT /internal/v1/delegations/{external_id}`: files the request that an object declares. */
 function putDelegationRoute(deps: Deps): Route {
   return route({
     id: "internal_put_delegation",
@@ -57,10 +54,6 @@ function putDelegationRoute(deps: Deps): Route {
   });
 }
 
-/**
- * `POST /internal/v1/delegations/{external_id}/decision`: applies the decision that a person made in the
- * cluster.
- */
 function decideDelegationRoute(deps: Deps): Route {
   return route({
     id: "internal_decide_delegation",
@@ -90,7 +83,6 @@ function decideDelegationRoute(deps: Deps): Route {
   });
 }
 
-/** `POST /internal/v1/delegations/{external_id}/revoke`: ends a declared delegation. */
 function endDelegationRoute(deps: Deps): Route {
   return route({
     id: "internal_revoke_delegation",

@@ -32,10 +32,9 @@ type Draft = {
 };
 
 /**
- * Approves a pending request. The vault signs a certificate for exactly the approved scope with the owner's
- * root key. Then one transaction stores the decision, the certificate and `delegation.approved`. The vault
- * signs before the transaction starts, so the request stays pending if the vault is unavailable. Concurrent
- * approvals create only one certificate.
+ * Approves a pending request. The vault signs a certificate for exactly the approved scope. It signs before
+ * the transaction starts, so the request stays pending if the vault is unavailable. Concurrent approvals
+ * create only one certificate.
  *
  * Throws what {@link judgeApproval} throws, and `VaultUnavailable` and `VaultRefused`.
  */
@@ -59,14 +58,13 @@ export async function approveRequest(
   };
 }
 
-/** Returns the account id that is recorded as approver. A cluster's user approves on behalf of the owner. */
+/** A cluster's user approves on behalf of the owner. */
 function approverOf(decider: Decider, owner: Owner): string {
   return "accountId" in decider ? decider.accountId : owner.accountId;
 }
 
 /**
- * Stores an approval under the connection's lock. Reads the request and the ceiling again, and throws if they
- * no longer permit the approval.
+ * Reads the request and the ceiling again, under the lock, and throws if they no longer permit the approval.
  */
 async function storeApproval(
   tx: Transaction,
@@ -115,9 +113,8 @@ function timeOf(seconds: number): Date {
 export type SignDeps = { vault: Pick<VaultClient, "signDelegation"> };
 
 /**
- * Returns the certificate for a grant. The vault signs it with the owner's root key. The vault checks the
- * grant against `ceiling` and against the agent key's ceiling. Throws `invalid_constraints`,
- * `VaultUnavailable`, `VaultRefused`.
+ * The vault checks the grant against `ceiling` and against the agent key's ceiling. Throws
+ * `invalid_constraints`, `VaultUnavailable`, `VaultRefused`.
  */
 async function signGrant(
   { vault }: SignDeps,

@@ -13,10 +13,7 @@ import { checkIssuable, type DelegationFields } from "../../protocol/documents/c
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/constants.ts";
 import { fitsBytes } from "../../protocol/encoding/fields.ts";
 
-/**
- * The content of a certificate: the issuer, the agent, the scopes, the constraints and the validity period.
- * Times are in Unix seconds.
- */
+/** The content of a certificate. Times are in Unix seconds. */
 export type Grant = {
   certId: string;
   owner: Owner;
@@ -29,9 +26,8 @@ export type Grant = {
 };
 
 /**
- * Returns the unsigned certificate for a grant. Throws `invalid_constraints` for malformed constraints, and
- * for constraints that no request could ever meet, alone or together. These include values that a verify call
- * cannot contain. Also throws `invalid_constraints` for a string that could hide content from the approver.
+ * Returns the unsigned certificate for a grant. Throws `invalid_constraints` for malformed constraints, for
+ * constraints that no request could ever meet, and for a string that could hide content from the approver.
  */
 export function certificateFields(grant: Grant): DelegationFields {
   const fields: DelegationFields = {
@@ -55,16 +51,14 @@ export function certificateFields(grant: Grant): DelegationFields {
   throw new ApiError("invalid_constraints", fault.message);
 }
 
-/** Checks a well-formed constraint against this service's own rules. Throws `invalid_constraints`. */
 function checkConstraint(constraint: Constraint, index: number): void {
   const fault = textViolation(constraint) ?? limitViolation(constraint);
   if (fault !== undefined) throw new ApiError("invalid_constraints", `constraints.${index}: ${fault}`);
 }
 
 /**
- * Returns why a well-formed constraint could hide content from the approver, or `undefined` if everything is
- * visible. Every string at any depth, and every member name in `params`, must be one plain line. The result
- * contains the position of the string, not the string itself.
+ * Returns why a constraint could hide content from the approver. Every string at any depth, and every member
+ * name in `params`, must be one plain line. The result never contains the string itself.
  */
 function textViolation(constraint: Constraint): string | undefined {
   for (const [name, value] of Object.entries(constraint)) {
@@ -91,11 +85,7 @@ const MAX_PATH_CHARACTERS = 4096;
 /** Longest window in seconds for which this service counts uses: one year. */
 const MAX_RATE_WINDOW_SECONDS = 31_536_000;
 
-/**
- * Returns why no request to this service could ever meet a well-formed constraint, or `undefined`. Either no
- * verify call can contain its currency, resource or path, or its window is longer than this service counts
- * uses. Extension constraints have no such limits.
- */
+/** Returns why no verify call could ever meet a constraint. Extension constraints have no such limits. */
 function limitViolation(constraint: Constraint): string | undefined {
   return isKnownConstraint(constraint) ? knownViolation(constraint) : undefined;
 }

@@ -10,7 +10,7 @@ import { findRequest } from "../delegation_records.ts";
 
 /**
  * A cluster user who decided in the cluster, and the hash of the policies in force. `check` throws if the
- * decision no longer counts. If it does not throw, the decision still counts when the transaction ends.
+ * decision does not count. Otherwise the decision still counts when the transaction ends.
  */
 export type ClusterDecider = {
   clusterId: string;
@@ -19,7 +19,6 @@ export type ClusterDecider = {
   check(tx: Transaction): Promise<void>;
 };
 
-/** A signed-in person who decides, with their own account. `check` throws if the person may not decide. */
 type MemberDecider = {
   accountId: string;
   check?(tx: Transaction, request: DelegationRequestRow): Promise<void>;
@@ -28,7 +27,6 @@ type MemberDecider = {
 /** The person who decides: a person with a session, or a cluster user on behalf of the owner. */
 export type Decider = MemberDecider | ClusterDecider;
 
-/** The decision on a pending request: the result, the decider, the reason and the time. */
 type RequestDecision = {
   status: "approved" | "denied" | "withdrawn";
   by: Decider | null;
@@ -37,9 +35,8 @@ type RequestDecision = {
 };
 
 /**
- * Decides a pending request, once. If several decisions race, one succeeds and the others throw
- * `request_not_pending`. If the request has expired, every decision throws `request_not_pending`. Runs the
- * decider's `check`. The caller must hold the connection's lock.
+ * Decides a pending request. Throws `request_not_pending` if the request has expired or another decision came
+ * first. Runs the decider's `check`. The caller must hold the connection's lock.
  */
 export async function decideRequest(
   tx: Transaction,
@@ -66,13 +63,12 @@ function columnsOf(by: Decider | null): Partial<DelegationRequestRow> {
   };
 }
 
-/** Roles that may approve. */
 const APPROVING = ["owner", "approver"];
 
 /**
- * Returns the signed-in person as the decider. In an organization, `check` looks up the person's role again
- * when the approval is stored. So a member who was removed in the meantime cannot approve. If the
- * organization requires four eyes, `check` also throws if the approver is the requester.
+ * Returns the signed-in person as the decider. In an organization, `check` looks up the role again when the
+ * approval is stored, so a member who was removed in the meantime cannot approve. If the organization
+ * requires four eyes, `check` also throws if the approver is the requester.
  */
 export function memberDecider({ accountId, organization, person }: SessionCaller): MemberDecider {
   const decider = { accountId: person.accountId };

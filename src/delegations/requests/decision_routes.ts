@@ -30,10 +30,7 @@ const approveAnswer = certificateAnswer.pick({
   status: true,
 });
 
-/**
- * `POST …/requests/{request_id}/approve`: approves a request. The signed-in person delegates exactly the
- * approved scope.
- */
+/** `POST …/requests/{request_id}/approve`: the signed-in person delegates exactly the approved scope. */
 export function approveRoute(deps: Deps): Route {
   return route({
     id: "approve_delegation_request",

@@ -31,9 +31,6 @@ export type ApprovalTerms = {
   constraints: readonly unknown[];
 };
 
-/**
- * An approval that passed all checks: the grant, the fields of its certificate, and the platform's ceiling.
- */
 type JudgedApproval = {
   request: RequestRecord;
   grant: Grant;
@@ -43,7 +40,7 @@ type JudgedApproval = {
 
 /**
  * Checks an approval without storing or signing anything. The approval may grant at most what was requested,
- * within both ceilings, and it must be possible to meet its constraints.
+ * within both ceilings, and its constraints must be possible to meet.
  *
  * Throws `not_found`, `request_not_pending`, `scope_not_requested`, `ceiling_exceeded`, `invalid_expiry`,
  * `invalid_constraints`, `constraint_widened`.
@@ -94,7 +91,7 @@ function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
   };
 }
 
-/** Returns the requested constraints and those of the approver. A constraint in both lists appears once. */
+/** A constraint in both lists appears once. */
 function mergeConstraints(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
   const added = approver.filter((each) => !requested.some((known) => isDeepStrictEqual(known, each)));
   return [...requested, ...added];
@@ -103,7 +100,7 @@ function mergeConstraints(requested: readonly unknown[], approver: readonly unkn
 /**
  * Throws `constraint_widened` for an added constraint that allows more than a requested constraint. Both
  * would apply, so the added constraint would have no effect, and the approver must have meant something else.
- * The first `requested` entries in `constraints` were requested, and the others were added.
+ * The first `requested` entries in `constraints` were requested.
  */
 function checkTighter(constraints: readonly Constraint[], requested: number): void {
   for (const [place, added] of constraints.slice(requested).entries()) {
@@ -116,10 +113,7 @@ function checkTighter(constraints: readonly Constraint[], requested: number): vo
   }
 }
 
-/**
- * Checks whether `added` allows everything that `known` allows, and more. Returns false if their types
- * differ.
- */
+/** Checks whether `added` allows everything that `known` allows, and more. False if their types differ. */
 export function widens(known: Constraint, added: Constraint): boolean {
   if (!isKnownConstraint(known) || !isKnownConstraint(added)) return false;
   return allowsAllOf(added, known) && !allowsAllOf(known, added);
@@ -154,9 +148,7 @@ function containsPath(wide: ResourcePath, narrow: ResourcePath): boolean {
   return isWithin(above, below);
 }
 
-/**
- * Checks whether `wide` contains `narrow`, minute by minute, because both windows may wrap around midnight.
- */
+/** Compares minute by minute, because both windows may wrap around midnight. */
 function containsWindow(wide: TimeWindow, narrow: TimeWindow): boolean {
   return wide.tz === narrow.tz && minutesOf(narrow).every((minute) => isInsideWindow(wide, minute));
 }
@@ -178,10 +170,7 @@ function containsBox(wide: GeoBox, narrow: GeoBox): boolean {
   );
 }
 
-/**
- * Checks whether the longitudes of `wide` contain those of `narrow`. Compares them as distances east of
- * `min_lon`, because a box may cross the antimeridian.
- */
+/** Compares longitudes as distances east of `min_lon`, because a box may cross the antimeridian. */
 function containsLongitudes(wide: GeoBox, narrow: GeoBox): boolean {
   const eastward = (from: number, to: number) => (from <= to ? to - from : to - from + 360);
   const width = (box: GeoBox) => eastward(box.min_lon, box.max_lon);

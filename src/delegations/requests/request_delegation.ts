@@ -15,8 +15,8 @@ const PENDING_SECONDS = 7 * 24 * 3600;
 
 /**
  * Input for requesting a delegation. Without `agentId`, the request is for the connection's only agent.
- * Without `scope`, it asks for the whole ceiling. `externalId` and `objectName` identify the Kubernetes
- * object that declares the request. `check` throws if the object may no longer declare it.
+ * Without `scope`, it asks for the whole ceiling. `externalId` and `objectName` identify a Kubernetes object.
+ * `check` throws if the object may no longer declare the request.
  */
 export type NewRequest = {
   connectionId: string;
@@ -28,14 +28,13 @@ export type NewRequest = {
   requestedBy?: string;
   externalId: string | null;
   objectName?: string;
-  /** Further fields that the object declares. */
   declared?: DeclaredFields;
   check?(tx: Transaction): Promise<void>;
 };
 
 /**
- * Files a request for a delegation, which stays pending for 7 days. Refuses a request that could not be
- * granted later. If a request with this external id exists, returns that request.
+ * Files a request, which stays pending for 7 days. Refuses a request that could not be granted later. If a
+ * request with this external id exists, returns that request.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
  * `invalid_expiry`, `invalid_constraints`.
@@ -84,10 +83,7 @@ function chooseScope(platform: LivePlatform, wanted: readonly string[] | undefin
   return scope;
 }
 
-/**
- * Builds the certificate that an approval of the whole request would create now. Throws if it cannot be
- * built.
- */
+/** Throws if the certificate for the whole request cannot be built. */
 function checkGrantable(
   owner: Owner,
   agent: AgentRow,

@@ -28,9 +28,8 @@ export type RevocationListDeps = {
 /**
  * Returns the signed revocation list of a root identity (wire format §4) as canonical JSON, or `undefined` if
  * there is no such identity. The list contains every certificate whose revocation was confirmed before this
- * call. Never returns an incomplete list. Throws `vault_unavailable`, and what the vault throws, if a new
- * list is needed and cannot be signed. Throws `too_many_revoked` if the revoked certificates do not fit in
- * one list.
+ * call. Throws `vault_unavailable`, and what the vault throws, if a new list cannot be signed. Throws
+ * `too_many_revoked` if the revoked certificates do not fit in one list.
  */
 export type FindRevocationList = (humanId: string) => Promise<string | undefined>;
 
@@ -39,18 +38,13 @@ const LOCK_SECONDS = 10;
 const MOST_TURNS = 120;
 const TURN_MS = 50;
 
-/**
- * Maximum total length of all cached lists, in characters. This is enough for lists of maximum length for a
- * few accounts.
- */
+/** Maximum total length of all cached lists, in characters. */
 const KEPT_LENGTH = 32 * 1_048_576;
 
 /**
- * Creates a finder that keeps the last list of each identity, and asks the vault to sign a new list only
- * after a new revocation. The vault signs each list once, even if many calls on many replicas request it
- * concurrently. Each list has a later `updated_at` than the previous list. No transaction stays open while
- * the vault signs. The finder does not read or compare a complete list again until the list or the set of
- * revoked certificates changes. Concurrent calls query the database once.
+ * Creates a finder that caches the last list of each identity. The vault signs each list once, even if many
+ * calls on many replicas request it concurrently. Each list has a later `updated_at` than the previous list.
+ * No transaction stays open while the vault signs.
  */
 function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   const underWay = new Map<string, Promise<void>>();
@@ -95,10 +89,7 @@ function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   };
 }
 
-/**
- * Asks the vault to sign the next list, and stores the list. If another call or process is already doing
- * this, waits briefly and returns.
- */
+/** Waits briefly instead if another call or process is already renewing the list. */
 async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
   const { db, clock } = deps;
   const [runId, now] = [newId(), clock.now()];
@@ -124,7 +115,7 @@ async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
   }
 }
 
-/** Returns the next list after verifying it, or `undefined` if another process has just created it. */
+/** Returns the next list, verified, or `undefined` if another process has just created it. */
 async function signNext(
   { db, clock, vault }: RevocationListDeps,
   { accountId, keyId, publicKey, humanId }: Root,
@@ -161,8 +152,7 @@ const VALIDATORS = {
 };
 
 /**
- * `GET /v1/service/revocations/{human_id}`: returns the list of certificates that a root identity has
- * revoked. The identity's key signs the list.
+ * `GET /v1/service/revocations/{human_id}`: returns a root identity's revocation list, signed with its key.
  */
 export function revocationsRoute(deps: RevocationListDeps): Route {
   const findList = createRevocationLists(deps);

@@ -8,8 +8,7 @@ import {
 import type { RevokedCertificate } from "../../vault/client.ts";
 
 /**
- * Seconds for which a revoked certificate stays listed after it expires. An expired certificate grants
- * nothing in any case.
+ * Seconds for which a revoked certificate stays listed after it expires. By then it grants nothing anyway.
  */
 export const LISTED_AFTER_END_SECONDS = 24 * 60 * 60;
 
@@ -38,8 +37,7 @@ type StateRow = {
 };
 
 /**
- * Returns the state of a root identity, or `undefined` if there is no such identity. Omits the contents if
- * the mark equals `known`.
+ * Returns an identity's state, or `undefined` if there is none. Omits the contents if the mark is `known`.
  */
 export async function readState(
   { db, clock }: { db: Database; clock: Clock },
@@ -86,7 +84,7 @@ export function isComplete(listJson: string, revoked: readonly RevokedCertificat
   return revoked.every(({ certId }) => listed.has(certId));
 }
 
-/** Parses a stored list. This service verified the list before storing it. */
+/** Parses a stored list, which this service verified before storing it. */
 export function readStored(listJson: string): RevocationList {
   return JSON.parse(listJson) as RevocationList;
 }

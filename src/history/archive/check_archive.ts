@@ -57,10 +57,7 @@ export async function checkArchive(folder: string): Promise<CheckedArchive> {
 
 type Expected = { file: ArchivedFile; table: ArchivedTable; month: Month };
 
-/**
- * Checks a file and returns its number of receipts. Decompresses the file only after its bytes matched the
- * manifest.
- */
+/** Decompresses the file only after its bytes matched the manifest. Returns its number of receipts. */
 async function checkFile(path: string, { file, table, month }: Expected): Promise<number> {
   const { bytes, sha256 } = await readBytes(path, file);
   if (bytes !== file.bytes || sha256 !== file.sha256) {
@@ -101,10 +98,7 @@ async function readBytes(path: string, { name }: ArchivedFile): Promise<{ bytes:
   return { bytes, sha256: sha256.digest("hex") };
 }
 
-/**
- * Yields lines without their line ends. Only a newline ends a line, because a row's text may contain
- * characters such as U+2028.
- */
+/** Only a newline ends a line, because a row's text may contain characters such as U+2028. */
 async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of content) {
@@ -162,8 +156,8 @@ function parseRow(line: string): Row | undefined {
 }
 
 /**
- * Checks a decision's receipt and returns the number of receipts. If an account's authority was used at
- * another account's platform, the first account's history has the decision without a receipt.
+ * Returns the number of receipts. If an account's authority was used at another account's platform, the first
+ * account's history has the decision without a receipt.
  */
 function checkReceipt(row: Row, wrong: (what: string) => Error): number {
   if (typeof row.verifier_account_id === "string" && row.receipt === null) return 0;

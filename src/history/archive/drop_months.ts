@@ -18,13 +18,12 @@ const DROPPED = [monthly.audit_events, monthly.outcomes] as const;
 const LOCK_MS = 500;
 
 /**
- * Drops months of the history that are past their retention, oldest first. Each month is dropped in one
- * transaction, together with the outcomes of its decisions.
+ * Drops months of the history that are past their retention, oldest first, each in one transaction with the
+ * outcomes of its decisions.
  *
- * Drops a month only if a recorded archive has as many rows as the month has now, and if nothing still needs
- * the month. A repeated call of an operation, a rate limit that reaches back so far, or the audit topic may
- * need it. If a month must be kept, logs the reason and drops no later month, so that the history has a
- * single beginning. Only one process does this at a time. Others return immediately.
+ * Drops a month only if a recorded archive has as many rows as the month has now, and if no repeated call,
+ * rate limit or audit topic still needs it. Otherwise logs the reason and drops no later month, so that the
+ * history has a single beginning. Returns immediately if another process does this.
  */
 export async function dropOldMonths({ pool, now, retentionMonths, log }: DropDeps): Promise<void> {
   if (retentionMonths === undefined) return;
@@ -48,7 +47,6 @@ export async function dropOldMonths({ pool, now, retentionMonths, log }: DropDep
   }
 }
 
-/** Returns the months that have partitions and end before a time, oldest first. */
 async function monthsUntil(client: PoolClient, end: Date): Promise<Month[]> {
   const months = new Map<string, Month>();
   for (const { table } of DROPPED) {

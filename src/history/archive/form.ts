@@ -78,7 +78,7 @@ const manifest = z
       archivedTables.every(({ table, file }, n) => files[n]?.table === table && files[n].name === file),
   );
 
-/** The description of one file in an archive. Bytes and hash refer to the compressed file. */
+/** One file in an archive. Bytes and hash refer to the compressed file. */
 export type ArchivedFile = z.infer<typeof archivedFile>;
 /** The description of an archive. */
 export type Manifest = z.infer<typeof manifest>;

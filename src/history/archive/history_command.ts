@@ -13,7 +13,7 @@ export type CheckOptions = { from: string; json?: boolean };
 
 type Stream = { write(text: string): unknown };
 
-/** Dependencies of the commands: the database's URL, and the streams to print to. */
+/** Dependencies of the commands. */
 export type HistoryCommandsDeps = { url(): string; clock: Clock; out: Stream; err: Stream };
 
 /** The commands of `deputize history`. */
@@ -22,17 +22,13 @@ export type HistoryCommands = {
   check(options: CheckOptions): Promise<number>;
 };
 
-/**
- * Seconds after the end of a month in which it may still receive rows, because clocks differ and calls take
- * time.
- */
+/** Seconds after a month in which it may still receive rows, because clocks differ and calls take time. */
 const LATE_SECONDS = 3_600;
 
 /**
- * Creates the commands. Each prints what it did or found, and reports an error in one line on the error
- * stream. Returns the exit status. 0: the command succeeded and the archive is complete. 1: the command was
- * refused, or an archive is incomplete. 2: the database or the folder could not be used. To continue an
- * interrupted command, run it again.
+ * Creates the commands. Each prints what it did, or one line with an error, and returns the exit status. 0:
+ * the command succeeded and the archive is complete. 1: the command was refused, or an archive is incomplete.
+ * 2: the database or the folder could not be used. An interrupted command can be run again.
  */
 export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommands {
   return {
@@ -44,10 +40,6 @@ export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommand
 
 type Report = CheckedArchive & { folder: string; repeated?: boolean };
 
-/**
- * `deputize history archive`: archives a month, reads the archive back, and records that the month was
- * archived.
- */
 async function archive({ url, clock }: HistoryCommandsDeps, options: ArchiveOptions): Promise<Report> {
   const month = parseMonth(options.month);
   if (month === undefined) throw new HistoryError("--month is not a month such as 2026-01");

@@ -21,7 +21,6 @@ import {
   rowCounts,
 } from "./form.ts";
 
-/** The number of rows in memory at a time. */
 const FETCHED = 2_000;
 /** The compression level. It saves most of the space that higher levels save, in a third of their time. */
 const LEVEL = 4;
@@ -30,12 +29,10 @@ const [OWNER_FOLDER, OWNER_FILE] = [0o700, 0o600];
 const UNFINISHED = ".unfinished";
 
 /**
- * Writes a month of the history, as it is at one moment, into its own folder under `to`. Returns the folder.
- * `repeated` is true if the folder already contained this archive.
- *
- * The manifest is written after all other files are on disk, so a killed run leaves an archive without a
- * manifest. The same rows always result in the same bytes. An existing archive is never changed. Throws
- * `HistoryError` if the existing archive differs, or if another run is active.
+ * Writes a month of the history, as it is at one moment, into its own folder under `to`. `repeated` is true
+ * if the folder already contained this archive. The manifest is written after all other files are on disk, so
+ * a killed run leaves an archive without a manifest. The same rows always result in the same bytes. Throws
+ * `HistoryError` if a different archive exists, or if another run is active.
  */
 export async function writeArchive(
   db: Database,
@@ -137,10 +134,7 @@ async function* readLines(
   await tx.raw("close month_rows");
 }
 
-/**
- * Checks whether the folder already contains this archive. Throws if it contains another archive of the
- * month.
- */
+/** Throws if the folder contains another archive of the month. */
 async function isThere(folder: string, { files }: Manifest): Promise<boolean> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch((error) => {
     if (error.code === "ENOENT") return undefined;
@@ -179,10 +173,7 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/**
- * Records that a month was archived. Call it with the `manifest` and `hash` of an archive that was read back
- * and is complete.
- */
+/** Records that a month was archived. Pass only an archive that was read back and is complete. */
 export async function noteArchive(
   db: Database,
   { month, manifest, hash }: Omit<CheckedArchive, "receipts">,
@@ -200,10 +191,7 @@ export async function noteArchive(
     .ignore();
 }
 
-/**
- * Returns the time at which the history begins, because everything older was dropped. Returns undefined if
- * nothing was ever dropped.
- */
+/** Returns when the history begins, because everything older was dropped, or `undefined` if nothing was. */
 export async function readHistoryBegin(db: Database): Promise<Date | undefined> {
   const row = await db("history_archives")
     .whereNotNull("dropped_at")
