@@ -18,19 +18,13 @@ type AnsweringDeps = {
 
 /** Sends replies as responses with the common headers, and counts the responses by route and status. */
 export type Answering = {
-  /**
-   * Koa's first middleware. Sends the reply that the next middleware returns. Pages return none: they write
-   * to Koa's context themselves.
-   */
+  /** Koa's first middleware. Sends the reply that the next middleware returns, if it returns one. */
   answer: Koa.Middleware<HttpCall>;
   /** Sends the reply to a call that does not go through Koa. */
   send(call: HttpCall, reply: Reply): void;
 };
 
-/**
- * Creates the functions that send replies. If a reply cannot be sent, they log the error and close the
- * connection.
- */
+/** Creates the functions that send replies. If a reply cannot be sent, they close the connection. */
 export function createAnswering({
   observe,
   log,

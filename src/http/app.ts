@@ -37,10 +37,7 @@ export type AppDeps = {
   idempotency: Idempotency;
   rates: ApiKeyRates;
   activity: Activity;
-  /**
-   * `perClient`: how many bodies one client may send at the same time (default 100). `bodyMs`: milliseconds
-   * within which each body must arrive (default 10,000).
-   */
+  /** `perClient`: bodies that one client may send at a time (default 100). `bodyMs`: default 10,000. */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;
   clock: Clock;
@@ -58,8 +55,8 @@ const BODIES_PER_CLIENT = 100;
 
 /**
  * Returns the request listener of the API's public port, or of the operator's port. Operator operations exist
- * only on the operator's port, whatever token a caller sends. Every operation's path exists once for the
- * service word and once for each of its aliases.
+ * only on the operator's port, whatever token a caller sends. Each path exists for the service word and for
+ * each of its aliases.
  *
  * An unknown path returns `not_found`. A known path with another method returns `method_not_allowed`. Throws
  * if two routes have the same id, or the same method and path.
@@ -100,7 +97,7 @@ export function createApp(deps: AppDeps): RequestListener {
   };
 }
 
-/** Returns the middleware of one operation, in the order in which it runs. It runs after `everyCall`. */
+/** Returns the middleware of one operation in running order. It runs after `everyCall`. */
 function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   const { names, cookies, readBody, authenticators, idempotency, activity, rates } = parts;
   const { caller, csrf, role } = callerChecks(route, authenticators, cookies);
@@ -122,7 +119,6 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   ].filter((middleware) => middleware !== undefined);
 }
 
-/** Functions that the middleware uses. */
 type Parts = ReturnType<typeof createParts>;
 
 function createParts(deps: AppDeps) {

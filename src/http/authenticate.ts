@@ -5,20 +5,14 @@ import type { Access, ApiKeyCaller, MemberRole, OperatorCaller, Route, SessionCa
 import type { Cookies } from "./cookies.ts";
 import type { HttpCall } from "./http_call.ts";
 
-/**
- * Identifies callers. The strings that callers present are untrusted. `undefined` and `false` mean that a
- * credential or claim is not valid.
- */
+/** Identifies callers by untrusted strings. `undefined` or `false`: the credential or claim is not valid. */
 export type Authenticators = {
   /** Returns the live session of a session cookie, with the person's membership in the account `actFor`. */
   findSession(token: string, actFor?: string): Promise<LiveSession | undefined>;
-  /** Returns whether an email address belongs to a service administrator. */
   isServiceAdministrator(email: string): boolean;
-  /** Returns the connection of an API key. */
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /**
-   * Returns the operator that a bearer token identifies for one cluster. Throws `operator_unauthorized` for
-   * an invalid token, and `invalid_request` for a malformed cluster id.
+   * Throws `operator_unauthorized` for an invalid token, and `invalid_request` for a malformed cluster id.
    */
   identifyOperator(token: string, clusterId: string): Promise<OperatorCaller>;
   /** Returns whether `epoch` belongs to the newest leader of the operator's cluster. */
@@ -28,10 +22,7 @@ export type Authenticators = {
 /** Checks a call and stores its findings in the call. Throws an `ApiError` to refuse the call. */
 export type Check = (call: HttpCall) => Promise<void> | void;
 
-/**
- * The checks that a call must pass, in the order in which they run. `undefined` for a check that the route
- * does not need.
- */
+/** The checks of a call, in running order. `undefined` for a check that the route does not need. */
 type CallerChecks = {
   /** Identifies the caller. Throws the error code for the route's kind of access. */
   caller: Check | undefined;
@@ -141,10 +132,7 @@ function roleCheck(route: Route, { isServiceAdministrator }: Authenticators): Ch
   };
 }
 
-/**
- * Returns the caller with the account that the call names. Throws `not_found` if the person is not a member
- * of that account.
- */
+/** Throws `not_found` if the person is not a member of the account that the call names. */
 function sessionCaller(
   route: Route,
   { own, other, sessionId, familyId, onboardingStep }: LiveSession,
@@ -176,8 +164,7 @@ export type Powers = { role: MemberRole | null; serviceAdministrator: boolean };
 
 /**
  * Returns whether a person may call a route. Owners may do everything in their organization. Other roles may
- * call only the routes that list them. Only service administrators may call the routes declared for service
- * administrators.
+ * call only the routes that list them. Only service administrators may call the routes declared for them.
  */
 export function isForRole(
   { roles = [] }: Pick<Route, "roles">,
@@ -198,9 +185,8 @@ const byAccess: Record<Access, readonly Proof[]> = {
 };
 
 /**
- * Returns the `WWW-Authenticate` header (RFC 9110 §11.6.1) of a route's 401 responses: `ApiKey` with the
- * key's header name, `Cookie` with the cookie's name, `Bearer` for the operator. None of these makes a
- * browser ask for a password. Returns `undefined` for a route that needs no credentials.
+ * Returns the `WWW-Authenticate` header (RFC 9110 §11.6.1) of a route's 401 responses. None of its schemes
+ * makes a browser ask for a password. Returns `undefined` for a route that needs no credentials.
  */
 export function challengesOf(route: Route, names: Names): string | undefined {
   const demanded = (route.demands ?? []).filter((name) => name !== "csrf");

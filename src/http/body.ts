@@ -10,7 +10,6 @@ import { type JsonValue, parseJson, plainJson } from "../protocol/encoding/json.
 /** How deep objects and arrays may be nested in a JSON body. */
 const MAX_BODY_DEPTH = 32;
 
-/** Milliseconds within which a body must arrive. */
 const BODY_MS = 10_000;
 
 const EMPTY = Buffer.alloc(0);
@@ -22,9 +21,8 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Returns the bytes of a request's body, or no bytes if the request has no body. Throws `invalid_request` for
- * a compressed or incomplete body, and as soon as the announced length or the received bytes exceed
- * `MAX_BODY_BYTES`.
+ * Throws `invalid_request` for a compressed or incomplete body, and as soon as the announced length or the
+ * received bytes exceed `MAX_BODY_BYTES`.
  */
 async function readWhole(request: IncomingMessage): Promise<Buffer> {
   if (!hasBody(request)) return EMPTY;
@@ -59,8 +57,8 @@ export function requireJson(request: IncomingMessage, body: Buffer): void {
 
 /**
  * Returns the value of a JSON body, or `undefined` for an empty body. The body must be well-formed UTF-8,
- * without duplicate members, deep nesting or U+0000. The protocol's own documents follow the same rules.
- * Throws `invalid_request` with the reason, but never repeats content of the body.
+ * without duplicate members, deep nesting or U+0000. Throws `invalid_request` without any content of the
+ * body.
  */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined;
@@ -78,19 +76,15 @@ function readJson(body: Buffer): JsonValue {
   }
 }
 
-/** Limits how many bodies one client may send at the same time. */
 type BodyLimits = {
   /**
-   * Calls `read` and returns its result. Throws `rate_limited` if the client is already sending as many
-   * bodies as allowed, and `invalid_request` if this body does not arrive in time.
+   * Throws `rate_limited` if the client already sends as many bodies as allowed, and `invalid_request` if
+   * this body does not arrive in time.
    */
   wait<T>(client: string, read: () => Promise<T>): Promise<T>;
 };
 
-/**
- * Allows each client to send `perClient` bodies at the same time. Each body must arrive within `bodyMs`
- * milliseconds.
- */
+/** Lets each client send `perClient` bodies at a time. Each body must arrive within `bodyMs` milliseconds. */
 export function createBodyLimits({
   perClient,
   bodyMs = BODY_MS,
@@ -123,15 +117,10 @@ export function createBodyLimits({
   };
 }
 
-/**
- * Reads the bytes of a request's body, sent by the client with the address `ip`. Waits only if the request
- * announces a body.
- */
+/** Reads the bytes of a body from the client with the address `ip`. Waits only if a body is announced. */
 export type ReadBody = (message: IncomingMessage, ip: () => string) => Promise<Buffer>;
 
-/**
- * Creates a `ReadBody`. At most as many bodies of one network arrive at the same time as `bodyLimits` allows.
- */
+/** Creates a `ReadBody`. `bodyLimits` applies to all bodies of one network together. */
 export function createReadBody(bodyLimits: BodyLimits, networkOf: (ip: string) => string): ReadBody {
   return async (message, ip) =>
     hasBody(message) ? bodyLimits.wait(networkOf(ip()), () => readWhole(message)) : readWhole(message);

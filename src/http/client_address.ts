@@ -17,8 +17,7 @@ export type ClientAddress = (peer: string | undefined, forwardedFor: string | un
  * trusted proxy vouches only for the hop that it appended, so a forged header never changes the result. At a
  * hop that is not an address, the search ends with the proxy that passed this hop on.
  *
- * `trusted` contains IP addresses and CIDR blocks. If it is empty, the peer is the client. Throws
- * `ConfigError` for an entry that is neither an address nor a CIDR block.
+ * `trusted` contains IP addresses and CIDR blocks. Throws `ConfigError` for any other entry.
  */
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const ranges = trusted.map(readRange);
@@ -55,9 +54,9 @@ function remembered(known: LRUCache<string, string>, key: string, read: () => st
 }
 
 /**
- * Returns a function that finds the client of a TCP connection before any header is read. It returns the
- * peer, or `undefined` if the peer is a trusted proxy. Throws `ConfigError` for an entry that is neither an
- * address nor a CIDR block.
+ * Returns a function that finds the client of a TCP connection before any header is read: the peer, or
+ * `undefined` for a trusted proxy. Throws `ConfigError` for an entry that is neither an address nor a CIDR
+ * block.
  */
 export function createPeerClient(
   trusted: readonly string[],
@@ -70,10 +69,7 @@ export function createPeerClient(
   };
 }
 
-/**
- * Parses an IPv4 address, or an IPv6 address with or without brackets, each with or without a port. Converts
- * an IPv4-mapped IPv6 address to IPv4.
- */
+/** Parses an IP address, with or without brackets or a port. Converts an IPv4-mapped IPv6 address to IPv4. */
 function readAddress(text: string): Address | undefined {
   const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
   const withoutZone = bare.replace(/%.*$/, "");

@@ -4,14 +4,10 @@ import type { CookieChange, CookieName } from "../route.ts";
 
 /** Reads and writes the service's cookies. */
 export type Cookies = {
-  /**
-   * Returns a cookie's value from a `Cookie` header. If two cookies have the same name, returns the first
-   * value.
-   */
+  /** Returns a cookie's value from a `Cookie` header. If a name occurs twice, its first value counts. */
   read(header: string | undefined, name: CookieName): string | undefined;
   /** Returns a cookie's name as sent to browsers. */
   nameOf(name: CookieName): string;
-  /** Returns the `Set-Cookie` value that makes a change. */
   write(change: CookieChange): string;
 };
 

@@ -12,9 +12,8 @@ import { errorReply, type Reply } from "./replies.ts";
 const LATE = "No answer in time; it is not known whether the call had an effect";
 
 /**
- * Resolves to the reply of `work`, or rejects with an `ApiError`. A call that does not finish by the deadline
- * becomes `unavailable`. Logs internal errors with the request's id, but neither refusals nor successes.
- * Counts refusals by code.
+ * Resolves to the reply of `work`, or rejects with an `ApiError`, which is `unavailable` after the deadline.
+ * Logs internal errors with the request's id, and counts refusals by code.
  */
 export type Settle = (
   call: { requestId: string; route: string },
@@ -25,7 +24,6 @@ type SettleDeps = {
   log: Logger;
   clock: Clock;
   metrics: Metrics;
-  /** Milliseconds after which a call without a reply fails with `unavailable`. */
   deadlineMs: number;
 };
 
@@ -60,10 +58,7 @@ export const requestId: Middleware = async ({ state: { id } }, next) => {
 /** Records the status and the duration of a call. */
 export type Observe = (route: string, status: number, milliseconds: number) => void;
 
-/**
- * Creates an `Observe`. It caches the metric labels of each pair of route and status, because there are few
- * pairs.
- */
+/** Creates an `Observe`, which caches the metric labels of each pair of route and status. */
 export function createObserve({ httpRequests }: Metrics): Observe {
   const known = new Map<string, Map<number, { observe(seconds: number): void }>>();
   return (route, status, milliseconds) => {
@@ -79,10 +74,8 @@ class LateAnswer extends Error {
 }
 
 /**
- * Converts anything thrown to an `ApiError`. An `ApiError` stays unchanged. If the vault is unavailable or
- * refuses to sign, returns `vault_unavailable`, with `Retry-After` if the vault received too many calls.
- * Another unavailable component becomes `unavailable`. Everything else becomes `internal`, without any
- * detail.
+ * Converts anything thrown to an `ApiError`, without any detail of an internal error. An unavailable vault,
+ * or its refusal to sign, becomes `vault_unavailable`. Another unavailable component becomes `unavailable`.
  */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
@@ -97,15 +90,13 @@ function retryHeaders(seconds: number | undefined): Record<string, string> {
   return seconds === undefined ? {} : { "retry-after": String(seconds) };
 }
 
-/** Logs the error that made a call fail. */
 type LogFault = (call: { requestId: string; route: string }, refusal: ApiError, error: unknown) => void;
 
 type FaultLogDeps = { log: Logger; clock: Clock };
 
 /**
- * Creates a function that logs internal errors. An unavailable component may fail any number of calls, so the
- * function logs at most 60 lines a minute for each route and kind of error. The next line reports how many
- * were omitted.
+ * Creates a function that logs internal errors, at most 60 lines a minute for each route and kind of error.
+ * The next line reports how many were omitted.
  */
 function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
   const paced = createPacedLines("warn", { log, clock });
@@ -121,8 +112,8 @@ function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
 }
 
 /**
- * Creates a function that logs responses that ended early. It logs at most 60 a minute for each kind of
- * error, because any client can end a response by disconnecting.
+ * Creates a function that logs responses that ended early. Any client can end one by disconnecting, so it
+ * logs at most 60 a minute for each kind of error.
  */
 export function createBreakLog(deps: FaultLogDeps): (error: unknown) => void {
   const paced = createPacedLines("warn", deps);

@@ -17,8 +17,7 @@ export type RequestReaders = { names: Names; cookies: Cookies; clientAddress: Cl
 export type CallContext = { state: HttpCall };
 
 /**
- * A Koa middleware that returns a reply: that of the next middleware, or its own. It throws refusals as
- * `ApiError`. Only the first middleware writes the reply to Koa's context.
+ * A middleware that returns a reply and throws refusals as `ApiError`. The first one writes to Koa's context.
  */
 export type Middleware = (ctx: CallContext, next: () => Promise<Reply>) => Promise<Reply>;
 
@@ -46,11 +45,9 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
   /** The body's bytes as received. */
   bytes: Buffer = EMPTY;
   caller: Call<Route["access"], unknown, unknown, unknown>["caller"];
-  /** The session, if the caller is a person. */
   session: LiveSession | undefined;
   /** `performance.now()` when the caller was last checked. */
   provenAt = Number.NEGATIVE_INFINITY;
-  /** The `Idempotency-Key` header, if the operation accepts one. */
   idempotencyKey: string | undefined;
   /** Headers with the remaining calls of the operation's rate limit. Set once the call was counted. */
   rateHeaders: Record<string, string> | undefined;

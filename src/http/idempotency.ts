@@ -13,23 +13,17 @@ import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 
 /** Seconds for which the answer to a key's first call is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
-/**
- * Seconds for which a key stays locked when the result of its run is unknown: the process died, or the run
- * failed half-way.
- */
+/** Seconds for which a key stays locked if its run's result is unknown. */
 export const RUN_SECONDS = 60;
 /** Seconds for which an answer that contains a secret is kept. */
 export const SECRET_SECONDS = 10 * 60;
 const WAIT_MS = 10_000;
-/**
- * The first interval and the longest interval, in milliseconds, at which a process polls for the result of a
- * run in another process.
- */
+/** The first and the longest interval, in milliseconds, at which a process polls a run in another process. */
 const POLL_MS = 50;
 const SLOWEST_POLL_MS = 500;
 /** How many calls with the same key may wait in one process for the first call. */
 const MOST_WAITING = 8;
-/** Replaces an answer whose content was removed. It records only that an answer existed. */
+/** Replaces an answer whose content was removed. */
 const EMPTIED = Buffer.alloc(0);
 
 /**
@@ -37,8 +31,7 @@ const EMPTIED = Buffer.alloc(0);
  * - `caller` is `person`, a member's account id, or a connection's id. An answer to one caller is never
  *   returned to another.
  * - `bodyHash` covers everything that distinguishes this call from other calls with the same key.
- * - `secretFor` identifies the sign-in that may receive the answer again if the answer contains a secret.
- *   Absent if the answer contains no secret.
+ * - `secretFor` identifies the sign-in that may receive a secret again. Absent if the answer contains none.
  */
 export type KeyedCall = {
   accountId: string;
@@ -66,9 +59,8 @@ export type Idempotency = {
    * within 24 hours throws `answer_not_kept` and changes nothing.
    *
    * The key stays locked for `RUN_SECONDS` if it is not known whether anything was changed: the process died,
-   * or the run failed without a refusal, for instance because the database became unavailable around the
-   * commit. Until then, repetitions throw `idempotency_conflict`. Afterwards, a repetition runs the call
-   * again.
+   * or the run failed without a refusal. Until then, repetitions throw `idempotency_conflict`. Afterwards, a
+   * repetition runs the call again.
    */
   once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
   /** Deletes answers older than 24 hours. */
@@ -92,7 +84,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     full: tooManyWait,
     late: stillRunning,
   });
-  /** Logs a failure to store or release a key. The call's result does not depend on it. */
+  /** The call's result does not depend on whether the key was stored or released. */
   const forgotten = (error: unknown) =>
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {
@@ -113,10 +105,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     },
   };
 
-  /**
-   * Runs a call, or waits for its answer from another process. Calls in this process that share the answer do
-   * not get here.
-   */
+  /** Runs a call, or waits for its answer from another process. */
   async function first(call: KeyedCall, run: () => Promise<KeptAnswer>, waitsUntil: number) {
     const begun = await begin(call, waitsUntil);
     if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
@@ -145,7 +134,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
   }
 
   /**
-   * Locks the key for a run and returns true. Returns false if the key is in use. A key is free if it was
+   * Locks the key for a run and returns true, or returns false if the key is in use. A key is free if it was
    * never used, if its answer is too old, or if its run left no answer and its lock expired.
    */
   async function take(call: KeyedCall, runId: string): Promise<boolean> {
@@ -158,7 +147,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
            created_at = excluded.created_at, answer_sealed = null, session_family = null, secret_until = null
        where kept.created_at <= :oldest
           or (kept.answer_sealed is null and kept.locked_until <= :now and kept.body_hash = excluded.body_hash)`,
-      { ...namesOf(call), runId, now, lockedUntil: addSeconds(now, RUN_SECONDS), oldest: oldest(now) },
+      { ...parametersOf(call), runId, now, lockedUntil: addSeconds(now, RUN_SECONDS), oldest: oldest(now) },
     );
     return rowCount === 1;
   }
@@ -193,7 +182,6 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
   }
 }
 
-/** Returns a string that is equal for calls that may share one answer. */
 function sameOf(call: KeyedCall): string {
   return JSON.stringify([contextOf(call), call.bodyHash.toString("base64"), call.secretFor]);
 }
@@ -208,22 +196,16 @@ function stillRunning(): ApiError {
 function tooManyWait(): ApiError {
   return new ApiError(
     "idempotency_conflict",
-    `The first call with this key is still running, and ${MOST_WAITING} wait for it; try again once it has answered`,
+    `The first call with this key is still running, and ${MOST_WAITING} calls wait for it; try again once it has answered`,
   );
 }
 
-/**
- * Returns whether an answer with a secret may be returned again: only to the same sign-in, for
- * `SECRET_SECONDS`.
- */
+/** An answer with a secret is returned again only to the same sign-in, for `SECRET_SECONDS`. */
 function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Date): boolean {
   return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
 }
 
-/**
- * Returns whether a failed call stored nothing. Refusals, including the vault's, happen before anything is
- * stored.
- */
+/** Refusals, including the vault's, happen before anything is stored. */
 function didNothing(error: unknown): boolean {
   return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
 }
@@ -232,8 +214,7 @@ function rowOf({ accountId, caller, routeId, key }: KeyedCall) {
   return { account_id: accountId, caller, route_id: routeId, key };
 }
 
-/** Returns the bindings of the statement in `take`. */
-function namesOf({ accountId, caller, routeId, key, bodyHash }: KeyedCall) {
+function parametersOf({ accountId, caller, routeId, key, bodyHash }: KeyedCall) {
   return { accountId, caller, routeId, key, bodyHash };
 }
 

@@ -11,7 +11,7 @@ import type { Reply } from "./replies.ts";
 
 /** A set of pages that call operations. */
 export type Site = {
-  /** The metrics label for the duration and status of the site's requests. */
+  /** The metrics label for the site's requests. */
   id: string;
   serves(path: string): boolean;
   answer(exchange: Exchange): Promise<Reply>;
@@ -21,14 +21,13 @@ export type Site = {
 export type SiteDeps = {
   inProcess: InProcess;
   /**
-   * Returns whether a person with these permissions may call an operation. Throws if the operation does not
-   * exist.
+   * Returns whether a person with these permissions may call an operation. Throws for an unknown operation.
    */
   isForRole(operationId: string, powers: Powers): boolean;
   /** Has an earlier deadline than the whole request, so that time remains to send an error page. */
   settle: Settle;
   cookies: Cookies;
-  /** Returns the bytes of a submitted form. The limits of all request bodies apply. */
+  /** Returns the bytes of a submitted form, within the limits of all request bodies. */
   readBody(exchange: Exchange): Promise<Buffer>;
   baseUrl: string;
   names: Names;
@@ -41,7 +40,6 @@ export type OperationInput = {
   /** A JSON body. */
   body?: unknown;
   idempotencyKey?: string | undefined;
-  /** The CSRF token that a form submitted. */
   csrf?: string | undefined;
   /** The account to act for. Defaults to the caller's own account. */
   account?: string | undefined;
@@ -57,9 +55,9 @@ type OperationAnswer = {
 };
 
 /**
- * Calls an operation in this process for an exchange's caller, with the caller's cookies and address. The
- * call passes the same checks as an HTTP call, with the same counting, time limit and logging. An answer with
- * a secret is returned only once: a repetition with its idempotency key throws `answer_not_kept`.
+ * Calls an operation in this process, with the cookies and address of the exchange's caller. The call passes
+ * the same checks and limits as an HTTP call. An answer with a secret is returned only once: a repetition
+ * with its idempotency key throws `answer_not_kept`.
  */
 export type InProcess = (
   exchange: Exchange,
@@ -70,7 +68,7 @@ export type InProcess = (
 /** Headers of the exchange that identify the caller and their address. API keys are not included. */
 const CARRIED = ["cookie", "user-agent", "x-forwarded-for", "traceparent"] as const;
 
-/** Returns the operation with this id. Throws if there is none. */
+/** Throws if there is no such operation. */
 type FindOperation = (operationId: string) => Operation;
 
 /** Creates a function that finds operations by their ids. */
@@ -114,7 +112,6 @@ export function createInProcess({ find, settle, observe, readers }: InProcessDep
   };
 }
 
-/** Creates the request that the caller would have sent over HTTP. */
 function messageOf(
   request: IncomingMessage,
   { query = {}, body, idempotencyKey, csrf, account }: OperationInput,

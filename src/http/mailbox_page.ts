@@ -8,8 +8,7 @@ const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const ELSEWHERE = "The mailbox is available only at localhost, 127.0.0.1 and [::1]";
 
 /**
- * Serves `GET /dev/mailbox`: the messages of the development mailbox, newest first, as a page. Clients that
- * accept only JSON receive JSON.
+ * Serves `GET /dev/mailbox`: the messages of the development mailbox, newest first, as a page or JSON.
  *
  * Anybody who can open the mailbox can sign in as any account. So it is mounted in development only, and
  * answers only under host names that always mean this machine. A website whose name was made to resolve to

@@ -37,7 +37,7 @@ function challenged(error: unknown, challenges: string | undefined): unknown {
   return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
 }
 
-/** Creates a middleware that runs a check, then the next middleware. Returns `undefined` without a check. */
+/** Returns a middleware that runs a check, or `undefined` without a check. */
 export function passes(check: Check | undefined): Middleware | undefined {
   if (check === undefined) return undefined;
   return async ({ state: call }, next) => {
@@ -47,8 +47,8 @@ export function passes(check: Check | undefined): Middleware | undefined {
 }
 
 /**
- * Repeats the checks of a caller if the last check is too old. A body may arrive slowly, and a call may wait
- * for its idempotency key. Refuses callers who were removed, signed out or lost a role in the meantime.
+ * Repeats the checks if the last one is too old, because a body may arrive slowly, and a call may wait for
+ * its idempotency key. Refuses callers who were removed, signed out or lost a role in the meantime.
  */
 export function provenLately(all: readonly (Check | undefined)[]): Check | undefined {
   const checks = all.filter((check) => check !== undefined);
@@ -60,8 +60,8 @@ export function provenLately(all: readonly (Check | undefined)[]): Check | undef
 }
 
 /**
- * Reads the `Idempotency-Key` header of a call. Refuses the header on operations that do not accept it,
- * because ignoring the key would break the promise that it makes.
+ * Reads the `Idempotency-Key` header. An operation that does not accept the header refuses it, because
+ * ignoring the key would break the key's promise.
  */
 export function keyOf({ idempotent }: Route): Check | undefined {
   if (idempotent === "foreign") return undefined;
@@ -84,8 +84,7 @@ export function body(readBody: ReadBody): Check {
 
 /**
  * Validates parameters, query and body. A path parameter that is not formed like an id throws `not_found`,
- * like any unknown id. A route that takes no body ignores a body, unless its content type is JSON and the
- * body is invalid.
+ * like any unknown id. A route that takes no body ignores a body, unless it is invalid JSON declared as JSON.
  */
 export function inputOf(route: Route): Check {
   return (call) => {
@@ -140,10 +139,7 @@ function keyedCall(route: Route, call: HttpCall, key: string): KeyedCall {
   return { ...keptFor(route, call.caller), routeId: route.id, key, bodyHash };
 }
 
-/**
- * Returns the caller for whom an answer is kept: the person, or the connection of the API key. An answer with
- * a secret is kept for one sign-in only.
- */
+/** Returns the caller for whom an answer is kept. An answer with a secret is kept for one sign-in only. */
 function keptFor(
   { id, showsSecret }: Route,
   caller: HttpCall["caller"],
@@ -157,10 +153,7 @@ function keptFor(
   return { ...kept, secretFor: caller.familyId };
 }
 
-/**
- * Returns the name that identifies a caller within an account: a connection's id, `person` for the account's
- * own person, or a member's account id.
- */
+/** Returns a connection's id, `person` for the account's own person, or a member's account id. */
 function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
   if ("connectionId" in caller && caller.connectionId !== null) return caller.connectionId;
   const person = "person" in caller ? caller.person : undefined;
@@ -186,8 +179,7 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
 }
 
 /**
- * Counts a call against its rate limit before the call runs. If the call fails and the limit counts only
- * successes, removes the call from the count.
+ * Counts a call before it runs. If it fails and the limit counts only successes, removes it from the count.
  */
 export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | undefined {
   if (rate === undefined) return undefined;
@@ -202,10 +194,7 @@ export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | un
   };
 }
 
-/**
- * Runs the operation's own handler. With `checkAnswers`, an answer or refusal that does not match the route's
- * declaration becomes an internal error.
- */
+/** Runs the handler. With `checkAnswers`, an undeclared answer or refusal becomes an internal error. */
 export function handler(route: Route, cookies: Cookies, checkAnswers: boolean): Middleware {
   const handle = checkAnswers ? withDeclaredAnswers(route) : route.handle.bind(route);
   return async ({ state: call }) => {
@@ -223,7 +212,6 @@ function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): R
   return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
 }
 
-/** Returns whether the route's response with this status has no body. */
 function isBare(route: Route, status: number): boolean {
   const other = route.otherAnswers?.[status];
   return other !== undefined && other.schema === undefined;
@@ -231,7 +219,6 @@ function isBare(route: Route, status: number): boolean {
 
 type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
 
-/** Returns the route's handler with a check of its answers: their schema, and the codes of its refusals. */
 function withDeclaredAnswers(route: Route): (call: AnyCall) => Promise<Answer<unknown>> {
   const declared = new Set<string>(routeErrors(route));
   return async (call) => {

@@ -9,12 +9,11 @@ import type { Reply } from "./replies.ts";
 /** A route and the function that runs its calls. */
 export type Operation = { route: Route; run(ctx: CallContext): Promise<Reply> };
 
-/** One path and its operations by method. A `GET` operation also answers `HEAD`. */
+/** A `GET` operation also answers `HEAD`. */
 type Path = {
   /** The paths that lead to these operations, with parameters as in routes. */
   at: readonly string[];
   byMethod: ReadonlyMap<string, Operation>;
-  /** The value of the `Allow` header. */
   allow: string;
 };
 
@@ -40,10 +39,7 @@ function refuseDuplicates(operations: readonly Operation[]): void {
   }
 }
 
-/**
- * Returns a sort key with a digit for each segment. Fixed segments sort before parameters, and parameters
- * before a wildcard for the rest of a path.
- */
+/** Fixed segments sort before parameters, and parameters before a wildcard for the rest of a path. */
 function orderOf(path: string): string {
   const kind = (segment: string) => (segment === "{*}" ? "2" : segment === "{}" ? "1" : "0");
   return path.split("/").map(kind).join("");
@@ -62,8 +58,8 @@ function pathOf(group: readonly Operation[], names: Names): Path {
 }
 
 /**
- * Creates Koa's router for these paths. Each path accepts every method, so the method never decides which
- * path matches. The path with the fewest parameters wins, then the first in the list.
+ * Creates Koa's router. Each path accepts every method, so the method never decides which path matches. The
+ * path with the fewest parameters wins, then the first in the list.
  */
 export function createRouter(paths: readonly Path[]): Router<HttpCall> {
   const router = new Router<HttpCall>({ sensitive: true, strict: true, exclusive: "specificity" });
@@ -89,11 +85,7 @@ async function serve(
   return operation.run(ctx);
 }
 
-/**
- * Paths that a map finds before Koa runs. They receive thousands of calls a second, and each call costs
- * little more than a signature check. Koa with its router needs 45 µs more processor time per call than the
- * map (decision 7).
- */
+/** Paths that a map finds before Koa runs, because they receive thousands of calls a second (decision 7). */
 const DIRECT = [
   "/v1/service/challenge",
   "/v1/service/connections/{connection_id}/agents/{agent_id}/present",
@@ -106,17 +98,13 @@ const DIRECT = [
 const ID = /(?<=\/)(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/)/g;
 
 /**
- * Returns a function that runs a call on a direct path, and the path's parameters. Returns `undefined` for
- * any other path.
+ * Returns a direct path's parameters and the function that runs its call, or `undefined` for any other path.
  */
 export type FindDirect = (
   url: string,
 ) => { run(ctx: CallContext): Promise<Reply>; params: Record<string, string> } | undefined;
 
-/**
- * Creates a function that finds the direct paths among `paths`. `before` runs before each operation, as it
- * does before the router.
- */
+/** Creates a function that finds the direct paths among `paths`. `before` runs before each operation. */
 export function createFindDirect(
   paths: readonly Path[],
   names: Names,

@@ -9,8 +9,7 @@ export type Reply = {
   cookies?: string[];
   body: string;
   /**
-   * The rest of the body, in chunks. If set, the response has no `Content-Length`, and an error while reading
-   * a chunk aborts the response.
+   * The rest of the body. If set, the response has no `Content-Length`, and an error in a chunk aborts it.
    */
   rest?: AsyncIterable<string>;
 };
@@ -33,8 +32,7 @@ export function errorReply(error: ApiError): Reply {
  * Sends a reply, with the `common` headers that the reply does not set itself.
  *
  * While the request is still arriving, writes the whole response but ends it only after `arrived` resolves.
- * If the client asked to close the connection, ending the response earlier would close the connection while
- * the client still sends.
+ * Ending it earlier could close the connection while the client still sends.
  *
  * If the response has already begun, aborts it, so that nobody can take it for a complete response. Does
  * nothing if the client has disconnected.
@@ -70,8 +68,8 @@ export function sendReply(
 }
 
 /**
- * Sends chunks as fast as the client reads them, with at most two chunks in memory. If a chunk fails, closes
- * the connection without completing the response, so that the reader sees that it is incomplete.
+ * Holds at most two chunks in memory. If a chunk fails, closes the connection, so that the reader sees that
+ * the response is incomplete.
  */
 function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<string>): void {
   if (response.req.method === "HEAD") {
@@ -86,10 +84,7 @@ function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<
   pipeline(Readable.from(pieces()), response, () => {});
 }
 
-/**
- * Sends the reply to a request that is still arriving. Without `arrived`, closes the connection and reads
- * nothing more.
- */
+/** Sends the reply to a request that is still arriving. Without `arrived`, closes the connection. */
 export function sendEarly(
   response: ServerResponse,
   reply: Reply,
@@ -104,17 +99,14 @@ export function sendEarly(
 }
 
 /**
- * Returns a body in a form that leaves the request id header unchanged. Node sends headers together with a
- * string body and encodes both as UTF-8, which would change a non-ASCII id. A body of bytes avoids that.
+ * Returns a body that leaves a non-ASCII request id unchanged. Node encodes headers that it sends together
+ * with a string body as UTF-8.
  */
 export function bodyBeside(requestId: unknown, body: string): string | Buffer {
   return typeof requestId === "string" && /[\x80-\xff]/.test(requestId) ? Buffer.from(body) : body;
 }
 
-/**
- * Returns the headers of every response. They forbid type sniffing, framing, caching and referrers, and make
- * browsers stay on https. A page replaces this content security policy with its own.
- */
+/** Returns the headers of every response. A page replaces this content security policy with its own. */
 export function securityHeaders(baseUrl: string): Record<string, string> {
   return {
     "cache-control": "no-store",

@@ -7,10 +7,8 @@ const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
 /**
- * Returns why a request's host or target is invalid (RFC 9112 §3.2), or `undefined` if they are valid.
- * Invalid are: HTTP/1.1 without `Host`, two `Host` headers, a malformed host, and a target that is neither a
- * path nor a URL with a host. Replaces a URL as target by its path and query, because the host in the URL has
- * no effect.
+ * Returns why a request's host or target is invalid (RFC 9112 §3.2), or `undefined`. Replaces a URL as target
+ * by its path and query, because the host in the URL has no effect.
  */
 export function requestLineViolation(request: IncomingMessage): string | undefined {
   const { rawHeaders, httpVersion, headers } = request;
@@ -26,10 +24,7 @@ export function requestLineViolation(request: IncomingMessage): string | undefin
   return undefined;
 }
 
-/**
- * Maximum length of an `X-Request-Id` in characters. A longer one exceeds the header limits of common
- * proxies.
- */
+/** Maximum length of an `X-Request-Id`. A longer id exceeds the header limits of common proxies. */
 export const MAX_REQUEST_ID = 1024;
 const LONGEST_LOGGED = 128;
 const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
@@ -37,18 +32,13 @@ const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
 /** The id of a request in its response and in the log. */
 export type RequestId = {
   /**
-   * The caller's own `X-Request-Id`, byte for byte, or a new id if the caller sent none or one that cannot be
-   * returned.
+   * The caller's own `X-Request-Id`, byte for byte, or a new id if that one is absent or cannot be returned.
    */
   answered: string;
-  /**
-   * The same id for the log: at most 128 characters, with a question mark for each character that is not
-   * printable ASCII.
-   */
+  /** The same id for the log: up to 128 characters, with `?` for each one that is not printable ASCII. */
   logged: string;
   /**
-   * The reason to refuse the call. AuthZEN 1.0 demands exactly the same id in the response, so an id is never
-   * truncated or replaced.
+   * The reason to refuse the call. AuthZEN 1.0 demands the same id in the response, so no id is truncated.
    */
   fault?: string;
 };
@@ -69,8 +59,7 @@ function fresh(): RequestId {
 
 /**
  * Returns the value of a header that may have several names. Throws `invalid_request` if two of the names
- * have different values: a gateway that sets the header under one name could not stop its clients from
- * sending another name.
+ * have different values: a gateway that sets one name could not stop its clients from sending another name.
  */
 export function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
   let found: string | undefined;
@@ -87,8 +76,8 @@ export function readHeader({ headers }: IncomingMessage, names: readonly string[
 }
 
 /**
- * Returns query parameters by name. Throws `invalid_request` for a repeated parameter, because it is unclear
- * which value counts, and for text that the database cannot store.
+ * Returns query parameters by name. Throws `invalid_request` for a repeated parameter, and for text that the
+ * database cannot store.
  */
 export function readQuery(url: string): Record<string, string> {
   const start = url.indexOf("?");

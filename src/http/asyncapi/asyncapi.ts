@@ -13,8 +13,8 @@ Every event arrives at least once: ignore an event whose id you already have. Ne
 ignore those that this document does not name.`;
 
 /**
- * Returns the AsyncAPI 3.0 document of the Kafka topics and the webhooks. It is generated from the same
- * tables as the events and contains no host name. The names of webhook headers contain `word`.
+ * Returns the AsyncAPI 3.0 document of the Kafka topics and the webhooks. It contains no host name. The names
+ * of webhook headers contain `word`.
  */
 export function asyncApiDocument({ word, version }: { word: string; version: string }): Json {
   const names = createNames(word);

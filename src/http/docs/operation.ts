@@ -17,7 +17,7 @@ export type Operation = {
   >;
 };
 
-/** Returns the section about one operation: its method and path, parameters, body, and responses. */
+/** Returns the section about one operation. */
 export function operationSection(method: string, path: string, operation: Operation): Html {
   return html`<article id="${operation.operationId}">
 <h3>${operation.summary}</h3>

@@ -22,9 +22,8 @@ const POLICY = [
 ].join("; ");
 
 /**
- * Serves the OpenAPI document as a page at `/docs`. The page is rendered once. It contains no script and
- * loads nothing from other hosts. So it works offline and under a policy that allows only the page's own
- * style.
+ * Serves the OpenAPI document as a page at `/docs`, rendered once. The page contains no script and loads
+ * nothing from other hosts, so it works offline and under a strict content security policy.
  */
 export function docsPage(document: Json): Koa.Middleware {
   const page = renderDocument(pageOf(document as Document));

@@ -17,10 +17,7 @@ export type Schema = {
   [keyword: string]: unknown;
 };
 
-/**
- * Returns a list of a schema's object members, including nested members. Returns `undefined` if the schema
- * has none.
- */
+/** Returns a list of a schema's members, including nested ones, or `undefined` if the schema has none. */
 export function membersOf(schema: Schema): Html | undefined {
   const forms = formsOf(schema);
   const lists = forms.map(listOf).filter((list) => list !== undefined);
@@ -68,10 +65,7 @@ const limits: Record<string, (bound: number) => string> = {
   maxLength: (bound) => `at most ${bound} characters`,
 };
 
-/**
- * Returns the limits that help a reader. Omits the limits that every integer has and the rule that a string
- * is not empty.
- */
+/** Omits the limits that every integer has, and the rule that a string is not empty. */
 function limitsOf(schema: Schema): string[] {
   const words = Object.entries(limits).flatMap(([keyword, describeLimit]) => {
     const bound = schema[keyword];

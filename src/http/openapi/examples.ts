@@ -113,10 +113,7 @@ const empty = new Set([
 
 const TIME = "2026-01-31T09:30:00.000Z";
 
-/**
- * Returns an example of an operation's request body, with the required members and a few useful optional
- * ones.
- */
+/** Returns an example of a request body, with the required members and a few useful optional members. */
 export function requestExample(operationId: string, schema: Json): unknown {
   const one = firstOf(schema);
   const named = requests[operationId] ?? (one.required as string[] | undefined) ?? [];

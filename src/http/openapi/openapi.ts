@@ -32,9 +32,8 @@ const tags: Record<string, string> = {
 };
 
 /**
- * Returns the OpenAPI 3.1 document of the public operations. It is generated from the schemas that validate
- * requests, and omits the operator's internal operations. Paths, headers and cookies contain the service
- * word, not its aliases.
+ * Returns the OpenAPI 3.1 document of the public operations, without the operator's operations. Paths,
+ * headers and cookies contain the service word, not its aliases.
  */
 export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
   const names = createNames(word);

@@ -8,8 +8,7 @@ import { type Json, schemaOf } from "./schema.ts";
 type Response = { description: string; headers: Json; schemas: Json[]; codes?: ErrorCode[] };
 
 /**
- * Returns all responses of a route by status: its successful answers, and errors with exactly the codes that
- * the route can throw.
+ * Returns a route's responses by status, including errors with exactly the codes that the route can throw.
  */
 export function responsesOf(route: Route, names: Names): Json {
   const byStatus = new Map<number, Response>();
@@ -43,7 +42,6 @@ function both(one: Response, other: Response): Response {
   };
 }
 
-/** Returns the headers, marked as optional. */
 function optional(headers: Json): Json {
   return Object.fromEntries(
     Object.entries(headers).map(([name, header]) => [name, { ...(header as Json), required: false }]),
@@ -137,14 +135,12 @@ function errorResponses(route: Route): [number, Response][] {
   ]);
 }
 
-/** Returns the `Retry-After` header for statuses after which a client should retry later. */
 function retryHeaders(status: number): Json {
   return status === 429 || status === 503 ? { "Retry-After": retryAfter } : {};
 }
 
 /**
- * Returns the schema of an error with this status and one of these codes. Without arguments, the schema
- * allows every status and code.
+ * Returns the schema of an error with this status and one of these codes. By default, it allows all of them.
  */
 export function errorSchema(
   status: Json = { description: "The answer's HTTP status" },

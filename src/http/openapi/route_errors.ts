@@ -12,10 +12,7 @@ const accessErrors: Record<Access, ErrorCode[]> = {
 /** Error codes of every call: any call may exceed its client's rate limit, and any component may fail. */
 const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
 
-/**
- * Returns every error code of a route: its own codes, those of its access and options, and those of every
- * call.
- */
+/** Returns every error code of a route: its own, those of its access and options, and those of every call. */
 export function routeErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["invalid_request", ...accessErrors[route.access]];
   if (route.access === "session" || route.access === "account") {
@@ -30,10 +27,7 @@ export function routeErrors(route: Route): ErrorCode[] {
   return [...new Set([...codes, ...route.errors, ...ANY_CALL])];
 }
 
-/**
- * Returns whether a path parameter may name an object that does not exist. Some routes declare their own
- * response for that.
- */
+/** Some routes declare their own response for an object that does not exist. */
 function namesSomething({ path, otherAnswers }: Route): boolean {
   return /\{\w+\}/.test(path) && otherAnswers?.[404] === undefined;
 }

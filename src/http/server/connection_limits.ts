@@ -3,11 +3,9 @@ import type { Socket } from "node:net";
 import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { networkOf } from "../../rates/client_rates.ts";
 
-/** Limits how many connections one network may have open at the same time. */
 type ClientSockets = {
   /**
-   * Counts a connection until it closes, and returns true. Returns false without counting the connection if
-   * its network already has the maximum number open.
+   * Counts a connection until it closes. Returns false if its network already has the maximum number open.
    */
   admit(socket: Socket): boolean;
 };
@@ -15,14 +13,11 @@ type ClientSockets = {
 /** The limit for each network, and how a connection's client is found. */
 export type ClientSocketBounds = {
   perClient: number;
-  /**
-   * Returns the client for a TCP peer's address, or `undefined` if the peer is a proxy, whose connections
-   * carry many clients.
-   */
+  /** Returns `undefined` for a proxy, whose connections carry many clients. */
   clientOf(peer: string | undefined): string | undefined;
 };
 
-/** Creates a `ClientSockets` that admits at most `perClient` connections from each network. */
+/** Creates a counter that admits at most `perClient` connections from each network. */
 export function createClientSockets({ perClient, clientOf }: ClientSocketBounds): ClientSockets {
   const open = createKeyCounts();
   return {
@@ -36,14 +31,13 @@ export function createClientSockets({ perClient, clientOf }: ClientSocketBounds)
   };
 }
 
-/** The two ways to handle a request: serve the request, or refuse it and close its connection. */
 type Handling = { serve(): void; refuse(): void };
 
 /** Limits how many requests of one connection may wait for their responses. HTTP/1.1 sets no limit. */
 type PendingResponses = {
   /**
-   * Serves a connection's requests one after the other. Refuses the first request beyond the connection's
-   * limit, ignores the requests that arrived together with it, and reads nothing more.
+   * Serves a connection's requests one after the other. Refuses the first request beyond the limit, ignores
+   * the requests that arrived together with it, and reads nothing more.
    */
   take(request: IncomingMessage, response: ServerResponse, handling: Handling): void;
   /** Returns the unfinished responses of one connection, or of all connections. */
@@ -58,10 +52,8 @@ type Connection = {
 };
 
 /**
- * Admits at most `most` pending requests on each connection.
- *
- * Keeps one list of responses for each connection instead of one set. V8 rebuilds a set whose members change
- * often, and the members of the old set stay in memory until a full garbage collection (decision 62).
+ * Admits at most `most` pending requests on each connection. Keeps a list for each connection, because V8
+ * keeps the old members of a set in memory until a full garbage collection (decision 62).
  */
 export function createPendingResponses(most: number): PendingResponses {
   const connections = new Map<Socket, Connection>();

@@ -28,9 +28,9 @@ export type RunningServer = {
   /** Keeps serving, but from now on sends `Connection: close` with each response. */
   drain(): void;
   /**
-   * Stops accepting connections and lets pending responses finish for at most `graceMs`, each with
-   * `Connection: close`. Then closes all remaining connections. Resolves when every connection is closed. A
-   * second call waits for the same shutdown.
+   * Stops accepting connections, and lets pending responses finish for at most `graceMs`. Then closes all
+   * remaining connections. Resolves when every connection is closed. A second call waits for the same
+   * shutdown.
    */
   stop(graceMs?: number): Promise<void>;
 };
@@ -67,13 +67,10 @@ const LIMITS: ServerLimits = {
 /**
  * Starts a plain HTTP server with these limits:
  * - The headers of a request must arrive within 15 seconds, the whole request within 30.
- * - A connection is closed after 60 seconds without any traffic, for instance because the client does not
- *   read.
+ * - A connection is closed after 60 seconds without any traffic.
  * - An idle connection is kept for 65 seconds, longer than load balancers keep theirs.
- * - One network may have 500 connections. The next connection receives `rate_limited`. All networks together
- *   may have 10,000.
- * - The requests of one connection are served one after the other. A connection with more than 16 unanswered
- *   requests is closed.
+ * - One network may have 500 connections, and all networks together 10,000.
+ * - A connection's requests are served one after the other. More than 16 unanswered requests close it.
  *
  * Bytes that are not HTTP, and requests without exactly one valid host, receive the same error as any
  * malformed call. Rejects if the server cannot listen on the address.
@@ -186,15 +183,10 @@ const faults: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: "the request did not arrive in time",
 };
 
-/**
- * Omits `Strict-Transport-Security`, because the server does not know whether clients reach it over https.
- */
+/** Without `Strict-Transport-Security`: the server does not know whether clients reach it over https. */
 const commonHeaders = securityHeaders("");
 
-/**
- * Refuses a request before it reaches the listener. Closes the connection once the rest of the request was
- * read.
- */
+/** Refuses a request before it reaches the listener. Closes the connection once the request was read. */
 function refuse(
   request: IncomingMessage,
   response: ServerResponse,
@@ -225,13 +217,11 @@ function tooManyPending(): ApiError {
   });
 }
 
-/** Sends an error on a connection whose bytes could not be parsed as a request, and closes it. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   const fault = faults[error.code ?? ""] ?? "not a well-formed HTTP request";
   socket.end(rawAnswer(new ApiError("invalid_request", fault)));
 }
 
-/** Returns an error response as HTTP/1.1 text, for connections without a parsed request. */
 function rawAnswer(error: ApiError): string {
   const { status, headers, body } = errorReply(error);
   const lines = Object.entries({

@@ -1,9 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { createKeyCounts } from "../../concurrency/key_counts.ts";
 
-/**
- * How many bytes of a body are read after its call received a response: 256 times the size limit of a body.
- */
+/** How many bytes of a body are read after its response: 256 times the size limit of a body. */
 const DISCARDED_BYTES = 67_108_864;
 /** Milliseconds within which the rest of a request must arrive. A whole request has the same limit. */
 const WHOLE_MS = 30_000;
@@ -16,8 +14,8 @@ const MAX_CONCURRENT_PER_CLIENT = 16;
 /** Discards the rest of requests that received a response before they were read. */
 export type UnreadBodies = {
   /**
-   * Reads the rest of a request and discards it. Many clients read no response before they have sent the
-   * whole request. Closing a connection with unread bytes resets the connection, and the response is lost.
+   * Reads the rest of a request and discards it. Closing a connection with unread bytes resets the
+   * connection, so a client that sends its whole request first would lose the response.
    *
    * Aborts a request that sends more than 64 MiB, takes more than 30 s, or pauses for 5 s. Resolves when the
    * request has ended. Returns `undefined` if 64 other requests, or 16 of the same client, are being
