@@ -30,7 +30,10 @@ export function endOf({ at, inSeconds }: RequestedExpiry, now: Date): number | n
   if (end === null) return null;
   if (end <= unixSeconds(now)) throw new ApiError("invalid_expiry", "The expiry is in the past");
   if (end >= NO_EXPIRY_SENTINEL) {
-    throw new ApiError("invalid_expiry", "The expiry is too late; leave it out for one without an end");
+    throw new ApiError(
+      "invalid_expiry",
+      "The expiry is too late; leave it out for a delegation that does not expire",
+    );
   }
   return end;
 }

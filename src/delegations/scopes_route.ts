@@ -94,7 +94,7 @@ const SCOPE_WORDS: Readonly<Record<string, string>> = Object.fromEntries(
 function wordsOf(scope: string): string {
   const end = scope.lastIndexOf(":");
   const words = GROUPS[scope.slice(0, end)]?.[scope.slice(end + 1)];
-  if (words === undefined) throw new Error(`There are no words for ${scope}`);
+  if (words === undefined) throw new Error(`The scope ${scope} has no description`);
   return words;
 }
 

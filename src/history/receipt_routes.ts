@@ -161,7 +161,7 @@ async function refuseDropped(db: Database, { receipt_id: id }: Record<string, un
   if (decidedAt !== undefined && begin !== undefined && decidedAt < begin) {
     throw new ApiError(
       "invalid_request",
-      `body.receipt: the history is kept from ${begin.toISOString()} on: check it in the archive of its month`,
+      `body.receipt: the history begins at ${begin.toISOString()}: check the receipt in the archive of its month`,
     );
   }
 }

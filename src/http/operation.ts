@@ -69,7 +69,10 @@ export function keyOf({ idempotent }: Route): Check | undefined {
     const key = call.header("idempotency-key");
     if (key === undefined) return;
     if (idempotent !== true) {
-      throw new ApiError("invalid_request", "idempotency-key: this call does not accept one; leave it out");
+      throw new ApiError(
+        "invalid_request",
+        "idempotency-key: this operation does not accept the header; leave it out",
+      );
     }
     call.idempotencyKey = validate(idempotencyKey, key, "idempotency-key");
   };
@@ -145,11 +148,11 @@ function keptFor(
   caller: HttpCall["caller"],
 ): Pick<KeyedCall, "accountId" | "caller" | "secretFor"> {
   if (caller === undefined || !("accountId" in caller)) {
-    throw new Error(`${id}: only calls of an account can be idempotent`);
+    throw new Error(`${id}: only an operation that belongs to an account can accept an idempotency key`);
   }
   const kept = { accountId: caller.accountId, caller: nameOf(caller) };
   if (!showsSecret) return kept;
-  if (!("familyId" in caller)) throw new Error(`${id}: secrets are shown only to people`);
+  if (!("familyId" in caller)) throw new Error(`${id}: only a person may receive an answer with a secret`);
   return { ...kept, secretFor: caller.familyId };
 }
 
@@ -185,7 +188,8 @@ export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | un
   if (rate === undefined) return undefined;
   return async ({ state: call }, next) => {
     const { caller } = call;
-    if (caller === undefined || !("keyPrefix" in caller)) throw new Error(`${id}: only API keys have rates`);
+    if (caller === undefined || !("keyPrefix" in caller))
+      throw new Error(`${id}: only an operation for API keys can have a rate limit`);
     call.rateHeaders = await rates.take(rate, caller);
     return next().catch(async (error: unknown) => {
       await rates.giveBack(rate, caller);
@@ -224,13 +228,15 @@ function withDeclaredAnswers(route: Route): (call: AnyCall) => Promise<Answer<un
   return async (call) => {
     const answer = await route.handle(call).catch((error: unknown) => {
       if (!(error instanceof ApiError) || declared.has(error.code)) throw error;
-      throw new Error(`${route.id} does not declare ${error.code}`);
+      throw new Error(`${route.id} does not declare the error code ${error.code}`);
     });
     const { schema = z.undefined() } =
       route.otherAnswers?.[answer.status ?? route.answer.status] ?? route.answer;
     const result = schema.safeParse(answer.body);
     if (!result.success) {
-      throw new Error(`${route.id} does not answer as declared: ${result.error.message}`);
+      throw new Error(
+        `${route.id} returned an answer that its schema does not allow: ${result.error.message}`,
+      );
     }
     return answer;
   };

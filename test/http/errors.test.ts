@@ -193,9 +193,9 @@ describe("an error response", () => {
   test("becomes internal if its route does not declare it, like every undeclared answer", async () => {
     world.fail = refusal("platform_limit");
     expect((await post(FAIL)).status).toBe(500);
-    expect(world.api.lines.at(-1)).toContain("fail does not declare platform_limit");
+    expect(world.api.lines.at(-1)).toContain("fail does not declare the error code platform_limit");
     expect((await post("/v1/service/lying")).status).toBe(500);
-    expect(world.api.lines.at(-1)).toContain("lying does not answer as declared");
+    expect(world.api.lines.at(-1)).toContain("lying returned an answer that its schema does not allow");
   });
 });
 

@@ -148,7 +148,7 @@ describe("an idempotency key", () => {
           body: {
             error: {
               code: "invalid_request",
-              message: "idempotency-key: this call does not accept one; leave it out",
+              message: "idempotency-key: this operation does not accept the header; leave it out",
             },
           },
         });

@@ -223,7 +223,7 @@ async function readLiveDelegation(
 function clusterUnavailable(): ApiError {
   return new ApiError(
     "unavailable",
-    "The cluster did not answer, so its decision could not be read; try again",
+    "The cluster did not answer, so the decision could not be read; try again",
     {
       "retry-after": "2",
     },

@@ -74,7 +74,7 @@ type GrantInput = { owner: Owner; agent: AgentRow; request: RequestRecord; terms
 function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
   const scope = [...new Set(terms.approvedScope)];
   const wider = coversScopes(request.requested_scope, scope);
-  if (scope.length === 0) throw new ApiError("scope_not_requested", "approved_scope: empty");
+  if (scope.length === 0) throw new ApiError("scope_not_requested", "approved_scope: must not be empty");
   if (wider.length > 0) throw new ApiError("scope_not_requested", `Not requested: ${named(wider)}`);
   const requested = {
     at: request.requested_expires_at && unixSeconds(request.requested_expires_at),
@@ -107,7 +107,7 @@ function checkTighter(constraints: readonly Constraint[], requested: number): vo
     if (constraints.slice(0, requested).some((known) => widens(known, added))) {
       throw new ApiError(
         "constraint_widened",
-        `constraints.${requested + place}: ${added.type} allows more than the one that was requested`,
+        `constraints.${requested + place}: ${added.type} allows more than the requested constraint`,
       );
     }
   }

@@ -39,7 +39,7 @@ export async function checkArchive(folder: string): Promise<CheckedArchive> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch((error) => {
     if (error.code !== "ENOENT" && error.code !== "ENOTDIR") throw error;
     throw new HistoryError(
-      `${folder} has no ${MANIFEST}: it is not an archive, or one that was not finished`,
+      `${folder} has no ${MANIFEST}: it is not an archive, or the archive was not finished`,
     );
   });
   const manifest = parseManifest(text);
@@ -61,7 +61,7 @@ type Expected = { file: ArchivedFile; table: ArchivedTable; month: Month };
 async function checkFile(path: string, { file, table, month }: Expected): Promise<number> {
   const { bytes, sha256 } = await readBytes(path, file);
   if (bytes !== file.bytes || sha256 !== file.sha256) {
-    throw new HistoryError(`${file.name} is cut off or damaged: its bytes are not those of the manifest`);
+    throw new HistoryError(`${file.name} is cut off or damaged: its size or hash differs from the manifest`);
   }
   const rows = createRowCheck(table, month);
   try {
@@ -76,7 +76,7 @@ async function checkFile(path: string, { file, table, month }: Expected): Promis
   const { count, first, last, receipts } = rows.seen;
   if (count !== file.rows || first !== file.first || last !== file.last) {
     throw new HistoryError(
-      `${file.name} has ${count} rows from ${first} to ${last}, its manifest says ${file.rows} ` +
+      `${file.name} has ${count} rows from ${first} to ${last}, but the manifest says ${file.rows} ` +
         `from ${file.first} to ${file.last}`,
     );
   }
@@ -107,7 +107,7 @@ async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> 
       yield whole.toString("utf8", 0, end);
       whole = whole.subarray(end + 1);
     }
-    if (whole.length > LONGEST_LINE) throw new HistoryError("a line is longer than any row");
+    if (whole.length > LONGEST_LINE) throw new HistoryError(`a line is longer than ${LONGEST_LINE} bytes`);
     rest = whole;
   }
   if (rest.length > 0) throw new HistoryError("the last line has no newline");

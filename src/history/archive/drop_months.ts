@@ -98,10 +98,10 @@ async function partitionsOf(client: PoolClient, month: Month): Promise<string[]>
 }
 
 const REASONS = [
-  ["default_rows", "rows written before their partition existed have not been moved yet"],
-  ["queued", "Kafka does not contain all of it yet"],
+  ["default_rows", "rows from before its partition existed have not been moved yet"],
+  ["queued", "Kafka does not contain all of its history yet"],
   ["invocations", "operations of this time can still be repeated: INVOCATION_DAYS"],
-  ["rates", "a certificate in force counts uses as far back: max_rate"],
+  ["rates", "a certificate in force counts uses that far back: max_rate"],
 ] as const;
 
 /** Returns what still needs the month, or undefined if nothing does. */

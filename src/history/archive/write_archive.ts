@@ -64,7 +64,9 @@ async function prepare(tx: Transaction): Promise<void> {
     "select pg_try_advisory_xact_lock(hashtext('deputize.history.archive')) as free",
   );
   if (rows[0]?.free !== true) {
-    throw new HistoryError("Another archive is being made: wait for it, then repeat");
+    throw new HistoryError(
+      "Another run is creating an archive: wait until it ends, then run the command again",
+    );
   }
   // These settings determine how Postgres writes times and bytes into JSON.
   await tx.raw("set local timezone = 'UTC'");
@@ -144,7 +146,7 @@ async function isThere(folder: string, { files }: Manifest): Promise<boolean> {
   if (JSON.stringify(parseManifest(text)?.files) === JSON.stringify(files)) return true;
   for (const { name } of files) await rm(join(folder, name + UNFINISHED));
   throw new HistoryError(
-    `${folder} has another archive of this month, which was left as it is: keep it, and give another folder`,
+    `${folder} contains a different archive of this month, which was not changed: keep it, and give another folder`,
   );
 }
 

@@ -178,7 +178,10 @@ export function createFairQueue(
 
   function refused(refusal: QueueRefusal): ApiError {
     onRefused(refusal);
-    return new ApiError("unavailable", "More decisions are asked for than can be made; nothing was decided");
+    return new ApiError(
+      "unavailable",
+      "Too many calls wait for a decision; nothing was decided, so try again",
+    );
   }
 
   function waitForPlace(accountId: string): Promise<Place> {

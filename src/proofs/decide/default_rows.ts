@@ -126,7 +126,7 @@ async function takePlace(client: PoolClient, one: Monthly, month: Month, { close
   );
   const { rowCount } = await inTime(`delete from ${table}_other where ${inMonth(one)}`, values);
   const { rows } = await inTime(`select count(*) as copied from ${moving}`);
-  if (rows[0].copied !== rowCount) throw new Error("Rows that were copied have changed since");
+  if (rows[0].copied !== rowCount) throw new Error("Rows have changed after they were copied");
   await inTime(
     `alter table ${table} attach partition ${moving}
      for values from ('${month.from.toISOString()}') to ('${month.to.toISOString()}')`,

@@ -42,6 +42,6 @@ export async function findActiveCertificates(
 /** Returns a certificate's JSON exactly as issued and signed. Throws if the certificate no longer exists. */
 export async function readCertificate(db: Database, { cert_id }: ActiveCertificate): Promise<string> {
   const row = await db("certificates").where({ cert_id }).first("cert_json");
-  if (row === undefined) throw new Error(`${cert_id} is gone`);
+  if (row === undefined) throw new Error(`The certificate ${cert_id} no longer exists`);
   return row.cert_json;
 }

@@ -166,7 +166,7 @@ function storable(bundle: ProofBundle): ProofBundle {
 
 function decodeText(text: string, memo: JsonMemo | undefined): ProofBundle {
   if (text.startsWith("{")) return decodeProofBundle(Buffer.from(text, "utf8"), memo);
-  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) throw new ProtocolError("invalid_base64", "not base64");
+  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) throw new ProtocolError("invalid_base64", "is not base64");
   return decodeProofBundle(Buffer.from(text, "base64"), memo);
 }
 

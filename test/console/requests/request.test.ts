@@ -178,7 +178,7 @@ describe("the page about a pending request", () => {
     ],
     [{ speed: "999999999999999999999" }, "speed", "Write a smaller number"],
     [{ amount_max: "5" }, "currency", "Is missing"],
-    [{ amount_max: "501", currency: "EUR" }, "amount_max", "allows more than the one that was requested"],
+    [{ amount_max: "501", currency: "EUR" }, "amount_max", "allows more than the requested constraint"],
     [{ rate_count: "1.5" }, "rate_count", "Write a whole number"],
     [{ rate_count: "0" }, "rate_count", "Write a whole number above 0"],
     [{ window_start: "09:00", window_end: "10:00", zone: "Mars" }, "zone", "as the IANA database"],
