@@ -14,7 +14,6 @@ const api = platformApi();
 const revoke = ({ client }: Person, certId: string, body?: unknown) =>
   client.post(`/v1/service/delegations/${certId}/revoke`, body);
 
-/** Counts the statements in this database that wait for a lock. */
 async function countWaiting(): Promise<number> {
   const { rows } = await api.db.raw(
     "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",

@@ -12,10 +12,7 @@ import { createFakeVault } from "../support/fake_vault.ts";
 import { addRevoked } from "../support/mass_revocation.ts";
 import { delegated, errorCode, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
 
-/**
- * Tests revocation lists of accounts with very many revoked certificates. Uses two replicas of the API, one
- * Postgres and the real vault.
- */
+/** Uses two replicas of the API, one Postgres and the real vault. */
 
 let vault: TestVault;
 let client: VaultClient;

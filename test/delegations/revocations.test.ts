@@ -37,7 +37,6 @@ const signatures = () => api.vault.calls.filter((call) => call === "revocationLi
 const revoke = ({ client }: Person, certId: string) =>
   client.post(`/v1/service/delegations/${certId}/revoke`, {});
 
-/** Creates another certificate for the same person and agent. */
 async function another({ person, platform }: { person: Person; platform: TestPlatform }, fields = {}) {
   const requestId = await selfRequest(person, platform.connectionId, fields);
   return String((await approve(person, requestId, ["data:read"])).body.cert_id);

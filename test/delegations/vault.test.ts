@@ -22,10 +22,7 @@ let vault: TestVault;
 let client: VaultClient;
 let api: PlatformApi;
 
-/**
- * Starts the real vault with mutual TLS and the API's certificate. After a restart, `connect` makes the
- * client use the vault's new port.
- */
+/** After a restart of the vault, `connect` makes the client use the vault's new port. */
 beforeAll(async () => {
   home = await createHome();
   vault = await startVault(home);

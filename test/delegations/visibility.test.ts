@@ -12,7 +12,7 @@ const api = platformApi();
 const get = (apiKey: string, path: string) =>
   api.client().get(path, { headers: { "x-service-api-key": apiKey } });
 
-/** Creates an organization with two platforms. The first platform has a delegation. */
+/** The first platform has a delegation. */
 async function twoPlatforms() {
   const person = await api.person({ organization_name: "Ada & Co" });
   const register = () => registerPlatform(person, {}, "/v1/service/platforms");

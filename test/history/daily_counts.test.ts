@@ -92,8 +92,8 @@ describe("GET …/audit/personal/days", () => {
     await decide(today - 2 * DAY);
     expect(await allowed(3)).toEqual([1, 0, 1]);
     await decide(today);
-    // Adds a decision to a past day, which the real history never does. If the day were counted again, its
-    // count would change.
+    // The real history never adds a decision to a past day. If the day were counted again, its count would
+    // change.
     await decide(today - 2 * DAY);
     expect(await allowed(3)).toEqual([1, 0, 2]);
     expect((await allowed(4)).slice(-3)).toEqual([2, 0, 2]);

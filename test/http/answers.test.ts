@@ -8,7 +8,6 @@ import { FAIL, sampleApi } from "./support/sample_api.ts";
 const world = sampleApi();
 const { post } = world;
 
-/** Returns the raw response to an echo call with these header lines. */
 async function raw(lines: string): Promise<string> {
   const socket = connect(world.api.server.port, "127.0.0.1");
   const head = `POST /v1/service/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n`;
@@ -119,7 +118,7 @@ describe("every response", () => {
 });
 
 describe("routing", () => {
-  test("prefers a route with a fixed path over one with a parameter, in any order of declaration", async () => {
+  test("prefers a route with a fixed path over a route with a parameter, in any order of declaration", async () => {
     expect((await world.api.client().get("/v1/service/things/newest")).body).not.toHaveProperty(
       "params.thing_id",
     );
@@ -134,7 +133,7 @@ describe("routing", () => {
     expect(part.body).not.toHaveProperty("params.part_id");
   });
 
-  test("decodes path parameters, and returns not_found for one that cannot be stored", async () => {
+  test("decodes path parameters, and returns not_found for a parameter that cannot be stored", async () => {
     expect((await world.api.client().get("/v1/service/things/a%2Fb%20c")).body).toMatchObject({
       params: { thing_id: "a/b c" },
     });
@@ -201,7 +200,6 @@ describe("routing", () => {
   });
 });
 
-/** Sends a request without normalizing its target. */
 function sendAsWritten(method: string, path: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: "127.0.0.1", port: world.api.server.port, method, path }, (answer) => {

@@ -41,8 +41,7 @@ describe("docs/api.md", () => {
     const sources = readdirSync(PROOFS, { recursive: true, encoding: "utf8" })
       .filter((file) => file.endsWith(".ts"))
       .map((file) => readFileSync(new URL(file, PROOFS), "utf8"))
-      // The table of decision reasons itself uses none. The text after it contains the reasons of the
-      // protocol's rules.
+      // Skips the table of decision reasons, which defines the reasons but does not use them.
       .map((source) => source.slice(Math.max(0, source.indexOf("export const DENIALS"))));
     const places = (reason: string) =>
       sources.reduce((sum, source) => sum + source.split(new RegExp(`["']${reason}["']`)).length - 1, 0);

@@ -85,7 +85,7 @@ describe("a call that accepts a session or an API key", () => {
     expect((await call(client, { "x-service-api-key": "known" }, false)).status).toBe(200);
   });
 
-  test("refuses a wrong or empty key even with a valid session, and refuses a call with neither", async () => {
+  test("fails with a wrong or empty key even with a valid session, and fails with neither key nor session", async () => {
     const client = api.client();
     await client.onboard("barbara@example.com");
     for (const key of ["unknown", ""]) {

@@ -43,7 +43,6 @@ const refused = (message: string | RegExp) => ({
   },
 });
 
-/** Returns a JSON body with exactly this number of bytes. */
 function jsonOf(bytes: number): string {
   return `{"text":"${"x".repeat(bytes - 11)}"}`;
 }
@@ -73,7 +72,7 @@ describe("a body's size", () => {
     );
   });
 
-  test("causes a refusal as soon as its length is announced, before any byte arrives", async () => {
+  test("causes a refusal as soon as it is announced, before any byte arrives", async () => {
     const head = `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${MAX + 1}\r\n\r\n`;
     expect(await firstAnswer(head)).toMatch(/^HTTP\/1\.1 400 .*"message":"body: larger than 262144 bytes"/s);
   });
@@ -221,7 +220,7 @@ describe("a content type", () => {
     }
   });
 
-  test("must be sent with a body, and may be omitted without one", async () => {
+  test("must be sent with a body, and may be omitted without a body", async () => {
     const answer = await send("json", Buffer.from('{"text":"a"}'), {});
     expect(answer).toMatchObject(refused("content-type: must be application/json"));
     expect((await send("raw", undefined, {})).status).toBe(200);
@@ -242,7 +241,7 @@ describe("a raw body", () => {
     expect(answer.body.body).toEqual({ bytes: bytes.toString("base64") });
   });
 
-  test("reaches the handler as empty bytes if the request has none", async () => {
+  test("reaches the handler as empty bytes if the request has no body", async () => {
     expect((await send("raw", undefined, {})).body.body).toEqual({ bytes: "" });
   });
 });

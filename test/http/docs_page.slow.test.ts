@@ -23,7 +23,6 @@ describe.skipIf(program === undefined)(
       await api?.stop();
     });
 
-    /** Opens the page, and records all browser warnings and every requested URL. */
     async function open(width: number, colorScheme: "light" | "dark") {
       const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
       const page = await context.newPage();

@@ -190,7 +190,7 @@ describe("an error response", () => {
     },
   );
 
-  test("becomes internal if its route does not declare it, like every undeclared answer", async () => {
+  test("gets the code internal if the route does not declare its code, like every undeclared answer", async () => {
     world.fail = refusal("platform_limit");
     expect((await post(FAIL)).status).toBe(500);
     expect(world.api.lines.at(-1)).toContain("fail does not declare the error code platform_limit");

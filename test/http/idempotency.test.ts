@@ -12,7 +12,6 @@ import { refusal } from "./support/sample_routes.ts";
 const EITHER = "/v1/service/either";
 const ASKED = "/v1/service/asked";
 
-/** Returns a route that does not accept an idempotency key. */
 function unkeyed(calls: KeyedCalls, access: Route["access"], method: "GET" | "POST"): Route {
   const { idempotent, ...rest } = calls.creation({
     id: `unkeyed_${access}_${method}`,
@@ -85,7 +84,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
   });
 
-  test("sent with an API key applies to that key's account", async () => {
+  test("sent with an API key applies to the API key's account", async () => {
     await calls.create("k-1", undefined, calls.api.client(), "/v1/service/keyed");
     const again = await calls.create("k-1", undefined, calls.other.client(), "/v1/service/keyed");
     expect(again).toMatchObject({ status: 201, body: { id: 1 } });
@@ -125,7 +124,7 @@ describe("an idempotency key", () => {
   });
 
   test.each(["public", "session", "api_key", "account", "operator"])(
-    "causes an error in a call that does not accept one (%s)",
+    "causes an error in a call with the access %s that does not accept the key",
     async (access) => {
       const credentials = {
         authorization: `Bearer ${OPERATOR_TOKEN}`,
@@ -205,8 +204,8 @@ describe("an idempotency key", () => {
 
   test.each([
     ["refusal", "is free", 0],
-    ["answer", "has it", 1],
-  ])("changes its state before the response is sent: after a %s it %s", async (end, _, kept) => {
+    ["answer", "contains the answer", 1],
+  ])("changes its state before the response is sent: after the %s, it %s", async (end, _, kept) => {
     const { promise: held, resolve: go } = Promise.withResolvers<void>();
     calls.before = async () => {
       await held;
@@ -247,7 +246,7 @@ describe("an idempotency key", () => {
     ["a space inside", "a b"],
     ["empty", ""],
     ["not ASCII", "\u00e9"],
-  ])("causes an error if it is %s", async (_, key) => {
+  ])("causes an error with an invalid key: %s", async (_, key) => {
     expect(await calls.create(key)).toMatchObject({
       status: 400,
       body: { error: { code: "invalid_request" } },
@@ -255,7 +254,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(0);
   });
 
-  test("encrypts its answer, which cannot be decrypted under another key", async () => {
+  test("keeps an encrypted answer, which cannot be decrypted under another idempotency key", async () => {
     await calls.create("k-1");
     await calls.create("k-2", { name: "m" });
     const { rows } = await calls.api.db.raw(

@@ -11,7 +11,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Sends `first` bytes, then one every half second, until the other side closes the connection. */
 async function trickle(first: number) {
   const started = performance.now();
   let size = first;

@@ -32,10 +32,7 @@ const urlOf = (path: string) => `${api.url}/v1/service/${path}`;
 
 type Seen = { status: number; text: string };
 
-/**
- * Sends a body with Node's own client, which reads while it sends. Returns the response and the connection's
- * state afterwards.
- */
+/** Node's own client reads while it sends. */
 async function byNode(path: string, body: Buffer, connection: "close" | "keep-alive"): Promise<Seen> {
   const sent = request(urlOf(path), {
     method: "POST",
@@ -65,10 +62,7 @@ function streamOf(body: Buffer): ReadableStream<Uint8Array> {
   });
 }
 
-/**
- * Returns the output of a program that receives the body on standard input. Returns `undefined` if the
- * program is not installed.
- */
+/** Returns the output of a program that reads the body from standard input, if it is installed. */
 async function run(program: string, args: string[], body: Buffer): Promise<string | undefined> {
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
   const missing = once(child, "error").then(() => undefined);

@@ -28,7 +28,6 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Returns a tool's path. Skips the test with a warning if the tool is not available. */
 function need(tool: Tool, skip: (why: string) => never): string {
   if (tool.missing === undefined) return tool.folder;
   console.warn(`SKIPPED: ${tool.missing}`);

@@ -239,10 +239,7 @@ describe("one client address that sends bodies without an end", () => {
     expect(await untilRefused(api.server.port, next)).toContain("rate_limited");
   });
 
-  /**
-   * Connects until a call is refused, at most ten times. The server first has to read the headers of the
-   * earlier calls.
-   */
+  /** The server refuses a call only after it has read the headers of the earlier calls. */
   async function untilRefused(port: number, next: () => { send: string }): Promise<string> {
     for (let n = 0; n < 10; n += 1) {
       const client = await raw(port, next());
@@ -264,25 +261,28 @@ describe("bodies that continue after the response", () => {
   test.each([
     ["for unknown paths", "x", 404],
     ["with an invalid host", "a/b", 400],
-  ])("arrive up to the client's limit, and then its connection is closed (%s)", async (_, host, status) => {
-    const api = await sampleApi({});
-    const { port } = api.server;
-    const first = await hold(port, 16, late(host));
-    for (const each of first) await each.until(/\}\}/);
-    const over = await (await raw(port, late(host))).closed;
-    expect(over).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-    expect(over).toMatch(/\r\nconnection: close\r\n/i);
-    const others = await raw(port, { ...late(host), from: OTHER });
-    await others.until(/\}\}/);
-    expect([...first, others].filter(({ socket }) => socket.destroyed)).toEqual([]);
-    first[0]?.socket.write(Buffer.alloc(HUGE));
-    if (status === 400) {
-      await first[0]?.closed;
-    } else {
-      first[0]?.socket.write(late(host).send);
-    }
-    await (await raw(port, late(host))).until(/\}\}/);
-  });
+  ])(
+    "arrive up to the client's limit, and then the client's connection is closed (%s)",
+    async (_, host, status) => {
+      const api = await sampleApi({});
+      const { port } = api.server;
+      const first = await hold(port, 16, late(host));
+      for (const each of first) await each.until(/\}\}/);
+      const over = await (await raw(port, late(host))).closed;
+      expect(over).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+      expect(over).toMatch(/\r\nconnection: close\r\n/i);
+      const others = await raw(port, { ...late(host), from: OTHER });
+      await others.until(/\}\}/);
+      expect([...first, others].filter(({ socket }) => socket.destroyed)).toEqual([]);
+      first[0]?.socket.write(Buffer.alloc(HUGE));
+      if (status === 400) {
+        await first[0]?.closed;
+      } else {
+        first[0]?.socket.write(late(host).send);
+      }
+      await (await raw(port, late(host))).until(/\}\}/);
+    },
+  );
 
   test("count together for an IPv6 /64", async () => {
     const { port } = await serve({ clientOf: (peer) => `2001:db8::${peer?.at(-1)}` });

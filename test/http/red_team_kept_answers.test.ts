@@ -19,7 +19,7 @@ function rotate(client: HttpClient, { connectionId }: TestPlatform) {
   return client.post(`/v1/service/connections/${connectionId}/rotate-key`, {}, keyed);
 }
 
-/** Returns another session of the same person, such as a stolen or forgotten session. */
+/** Returns another session of the same person. */
 async function elsewhere({ email }: Person): Promise<HttpClient> {
   const client = api.client();
   await client.signIn(email);
@@ -35,7 +35,7 @@ async function rotated() {
 }
 
 describe("a kept answer with a secret", () => {
-  test("goes again to its own session, even after a refresh", async () => {
+  test("stays available to its own session, even after a refresh", async () => {
     const { person, platform, answer } = await rotated();
     expect((await person.client.post("/v1/auth/refresh")).status).toBe(200);
     const again = await rotate(person.client, platform);
@@ -43,7 +43,7 @@ describe("a kept answer with a secret", () => {
     expect(again.headers.get("idempotent-replayed")).toBe("true");
   });
 
-  test("goes to no other session of the person, and the API key is not rotated again", async () => {
+  test("stays hidden from other sessions of the person, and the API key is not rotated again", async () => {
     const { person, platform, answer } = await rotated();
     const stolen = await rotate(await elsewhere(person), platform);
     expect(stolen).toMatchObject(notKept);

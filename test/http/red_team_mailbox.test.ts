@@ -36,14 +36,14 @@ describe("a website that rebinds its name to this machine", () => {
     "10.0.0.7",
     "0.0.0.0",
     "[::2]",
-  ])("reads no code under the host %s", async (host) => {
+  ])("cannot read sign-in codes when the host is %s", async (host) => {
     const { status, text } = await readAs(host);
     expect(status).toBe(404);
     expect(text).toContain("The mailbox is available only at localhost, 127.0.0.1 and [::1]");
     expect(text).not.toMatch(/\d{6}/);
   });
 
-  test("reads no code with a request target that names this machine", async () => {
+  test("cannot read sign-in codes with a request target that names this machine", async () => {
     expect((await readAs("attacker.example", "http://localhost/dev/mailbox")).status).toBe(404);
   });
 

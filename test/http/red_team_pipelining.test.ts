@@ -16,7 +16,6 @@ async function raw(port: number, options?: Parameters<typeof connectRaw>[1]): Pr
 }
 
 describe("a connection that sends requests without waiting for responses", () => {
-  /** Holds back all responses until the test releases them. */
   async function holdBack(pending: number) {
     const held: ServerResponse[] = [];
     let isHeldBack = true;

@@ -9,10 +9,7 @@ const { application } = world;
 
 type Bundle = { challenge_sig: { ed25519: string } };
 
-/**
- * Returns a function that verifies forged proofs: well-formed, for a valid challenge, but with invalid
- * signatures.
- */
+/** Forged proofs are well-formed and for a valid challenge, but have invalid signatures. */
 async function forger(app: Application, changes: Record<string, unknown> = {}) {
   const forged = await forge(app, changes);
   return () => app.verify(forged);
@@ -230,7 +227,7 @@ describe("one API key that verifies forged proofs", () => {
     expect((await app.verify(good)).body.decision).toBe("allow");
   });
 
-  test("reaches a lower limit, for that agent only, if it names a known agent", async () => {
+  test("reaches a lower limit, for that agent only, if its proofs name a known agent", async () => {
     const app = await application();
     const forge = await forger(app);
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -259,7 +256,6 @@ describe("one API key that verifies forged proofs", () => {
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
   });
 
-  /** Returns a proof by one application's agent for another application's challenge. */
   async function presentFor(app: Application, other: Application): Promise<Bundle> {
     const { body } = await other.post("/v1/service/challenge");
     return (await app.present({ challenge: body.challenge })).body.proof_bundle as Bundle;

@@ -4,7 +4,6 @@ import { decide, operationOf, prove } from "../proofs/bound_operations.ts";
 
 const world = proofApi({ refusedPerMinute: 20 });
 
-/** Returns an operation with a decision, and another unspent proof for that operation. */
 async function decidedOperation(app: Application) {
   const operation = operationOf(app);
   expect((await decide(app, await prove(app, operation), operation)).body.replayed).toBe(false);

@@ -19,7 +19,6 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 let networks = 0;
-/** Returns the header of a client in a new network. */
 const network = () => {
   networks += 1;
   return { "x-forwarded-for": `10.${networks >> 16}.${(networks >> 8) & 255}.${networks & 255}` };
@@ -30,10 +29,7 @@ const send = (client: HttpClient, email: string, headers = network()) =>
 const verify = (client: HttpClient, email: string, code: string, headers = network()) =>
   client.post("/v1/auth/email/verify-code", { email, code }, { headers });
 
-/**
- * Attacks an address as an outsider can in a quarter of an hour: three codes, and five wrong tries for each
- * code, from new networks.
- */
+/** An outsider can cause three codes in a quarter of an hour, and try each five times from new networks. */
 async function attack(email: string): Promise<void> {
   for (let mails = 0; mails < 3; mails += 1) {
     const browser = api.client();

@@ -3,10 +3,7 @@ import { longLived } from "../support/long_lived/long_lived.ts";
 
 const CALLS = 16;
 
-/**
- * Objects that are kept until a full garbage collection make such collections frequent, and every call waits
- * during a collection. A call uses about 40 kB until it ends.
- */
+/** An object that lives until a full garbage collection makes such collections frequent. */
 test("a finished call is released from memory", async () => {
   const { heap, buffers } = await longLived(new URL("./support/sixteen_calls.ts", import.meta.url), 400);
   expect(heap / CALLS).toBeLessThan(500);

@@ -12,8 +12,8 @@ import { startWholeApi, type WholeApi } from "./walk/world.ts";
 const SECONDS = Number(process.env.SCHEMATHESIS_SECONDS ?? 35);
 
 /**
- * Excluded calls: they end the caller's own credentials, so no later call would work. The gateways' hook is
- * excluded because it returns 503 where other calls return 400 or 401.
+ * Excluded calls: the first three end the caller's own credentials. The gateways' hook returns 503 where
+ * other calls return 400 or 401.
  */
 const LEFT_OUT = /^(logout|refresh_session|remove_connection|ext_auth_.*)$/;
 
@@ -55,7 +55,6 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Returns the OpenAPI document with a scene's ids in its examples. */
 function documentOf(scene: Scene): Record<string, unknown> {
   const document = structuredClone(api.contract.document);
   const ids = idsOf(scene);
@@ -71,10 +70,6 @@ function documentOf(scene: Scene): Record<string, unknown> {
   return document;
 }
 
-/**
- * Returns the output of Schemathesis for the operations that `chosen` selects. The scene's callers
- * authenticate with `way`.
- */
 async function check(scene: Scene, way: string, chosen: (operation: Operation) => boolean, python: string) {
   const operations = api.contract.operations.filter(
     (operation) => chosen(operation) && !LEFT_OUT.test(operation.operationId),

@@ -44,7 +44,7 @@ describe("a 401 response", () => {
     expect(answer.headers.get("www-authenticate")).toBe('Cookie realm="acme", cookie-name="acme_refresh"');
   });
 
-  test("alone has a WWW-Authenticate header", async () => {
+  test("has a WWW-Authenticate header, unlike every other response", async () => {
     for (const path of ["/v1/acme/none", "/openapi.json"]) {
       expect((await api.client().get(path)).headers.get("www-authenticate")).toBeNull();
     }

@@ -19,20 +19,16 @@ beforeEach(async () => {
   stranger = await insertRecords(world.db, 10 * price);
 });
 
-/** Returns an item for a genuine proof of the agent in account `stranger`, presented to `shop`. */
+/** Returns an item for a proof of the agent in account `stranger`, presented to `shop`. */
 const shown = (changes: Parameters<typeof itemFor>[1] = {}) =>
   itemFor(stranger, { accountId: shop.accountId, connectionId: shop.connectionId, ...changes });
 
-/**
- * Makes the account `shop` accept `data:read` or other scopes from `stranger`, permanently or until a given
- * time.
- */
+/** By default, `shop` accepts `data:read` from `stranger` permanently. */
 const accept = (acceptance: { scopes?: string[]; accepted_until?: Date } = {}) =>
   acceptPrincipal(world.db, shop, stranger, { created_at: decidedAt, ...acceptance });
 
 const historyOf = ({ accountId }: Records) => world.db("audit_events").where({ account_id: accountId });
 
-/** Matches a decision whose receipt grants only `data:read`. */
 const GRANTS_READ = { receipt: expect.stringContaining('"granted_scope":["data:read"]') };
 
 describe("a decision about another account's authority", () => {
@@ -145,7 +141,7 @@ describe("withdrawing an acceptance", () => {
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
   });
 
-  test("makes a concurrent decision wait for its commit, and that decision is then a denial", async () => {
+  test("makes a concurrent decision wait for the commit, and that decision is then a denial", async () => {
     await accept();
     const ending = await world.hold("delete from accepted_principals where connection_id = $1", [
       shop.connectionId,

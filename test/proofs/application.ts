@@ -14,9 +14,7 @@ import { startReplica } from "../support/replicas.ts";
 
 type ReplicaOptions = Parameters<typeof startReplica>[0];
 
-/**
- * A person's application: a platform with an API key and an agent, and functions for the application's calls.
- */
+/** A person's application: a platform with an API key and an agent, and functions for its calls. */
 export type Application = {
   person: Person;
   platform: TestPlatform;
@@ -31,10 +29,7 @@ export type Application = {
 /** A running API with the proof routes. Its pools have the production settings. */
 export type ProofApi = {
   api: PlatformApi;
-  /**
-   * Creates an application, which belongs to `member` if given. The application has a certificate unless
-   * `approvedScope` is empty.
-   */
+  /** Creates an application for `member`, if given. It has a certificate unless `approvedScope` is empty. */
   application(approvedScope?: string[], member?: Person): Promise<Application>;
 };
 
@@ -91,10 +86,7 @@ export function callsOf(
   };
 }
 
-/**
- * Grants an application a scope. `asked` contains further fields of the request. Returns the certificate's
- * id.
- */
+/** Grants an application a scope, and returns the certificate's id. `asked`: more fields of the request. */
 export async function certify(
   { person, platform }: Pick<Application, "person" | "platform">,
   approvedScope: string[],
@@ -113,20 +105,17 @@ export async function answerFromRegistry({ person, platform }: Application, answ
   expect(status).toBe(200);
 }
 
-/** Creates an application whose questions without a proof get registry answers. */
 export async function registryApplication(world: ProofApi, approvedScope?: string[]): Promise<Application> {
   const app = await world.application(approvedScope);
   await answerFromRegistry(app);
   return app;
 }
 
-/** Returns the number of recorded decisions of an application's account. */
 export async function decisionsOf({ api }: ProofApi, { person }: Application): Promise<number> {
   const rows = await api.db("audit_events").where({ account_id: person.accountId }).whereNotNull("decision");
   return rows.length;
 }
 
-/** Returns the status and the code of an error answer. */
 export function errorOf(answer: HttpAnswer): string {
   return `${answer.status} ${errorCode(answer)}`;
 }

@@ -3,13 +3,10 @@ import { requestHash } from "../../src/protocol/documents/context_binding.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import type { Application } from "./application.ts";
 
-/** The scope that operations in these tests require. */
 export const BOUND_SCOPE = "payments:send";
 
-/** An operation, as callers send it. */
 export type Wish = Record<string, string>;
 
-/** The parties of an operation. */
 type Parties = {
   platform: { connectionId: string };
   person: { accountId: string };
@@ -31,14 +28,12 @@ export function operationOf(app: Parties, changes: Wish = {}): Wish {
   };
 }
 
-/** Creates a fresh proof that is bound to an operation. */
 export async function prove(app: Application, operation: Wish): Promise<unknown> {
   const { status, body, text } = await app.present({ operation, required_scope: BOUND_SCOPE });
   if (status !== 200) throw new Error(text);
   return body.proof_bundle;
 }
 
-/** Requests the decision on an operation. */
 export function decide(app: Application, proof: unknown, operation: Wish, fields = {}): Promise<HttpAnswer> {
   return app.verify(proof, { operation, required_scope: BOUND_SCOPE, ...fields });
 }

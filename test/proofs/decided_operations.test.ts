@@ -202,7 +202,7 @@ describe("an operation", () => {
     });
   });
 
-  test("gets its own decision even if another account asked first, and a separate decision for that account once accepted", async () => {
+  test("gets its own decision even if another account asked first, and a separate decision for that account once its root is accepted", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const rightful = operationOf(shop);
     const theirs = { ...rightful, agent_id: stranger.agentId };
@@ -275,7 +275,7 @@ describe("an operation", () => {
     expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
   });
 
-  test("gets one decision with a rate-limited certificate too", async () => {
+  test("gets only one decision even with a rate-limited certificate", async () => {
     const app = await world.application([]);
     const { certify } = await import("./application.ts");
     await certify(app, [SCOPE], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });

@@ -11,10 +11,7 @@ import type { Records } from "./records.ts";
 export type DecisionWorld = {
   db: Database;
   pool: Pool;
-  /**
-   * Opens a pool whose statements wait for a locked row for at most `lockMs`. The pool is closed at the end
-   * of the test file.
-   */
+  /** A statement of the pool waits for a locked row for at most `lockMs`. */
   openPool(name: string, options?: { max?: number; lockMs?: number }): Pool;
   decideOne(item: DecisionItem): Promise<DecisionOutcome | undefined>;
   balanceOf(records: Pick<Records, "accountId">): Promise<number | undefined>;
@@ -22,11 +19,9 @@ export type DecisionWorld = {
   spentOf(records: Pick<Records, "connectionId">): Promise<number>;
   /** Runs a statement in a transaction that stays open and keeps its locks until `commit`. */
   hold(text: string, values: unknown[]): Promise<Held>;
-  /** Waits until a statement in this database is blocked by a locked row. */
   untilBlocked(): Promise<void>;
 };
 
-/** An open transaction. */
 export type Held = { commit(): Promise<void> };
 
 /** Creates a {@link DecisionWorld} before the first test in a file, and closes it after the last test. */

@@ -21,7 +21,6 @@ async function ask(app: Application, { path = "/data:read", method = "GET", head
   return decisionIn(answer);
 }
 
-/** Returns the human, agent, certificate and receipt ids in an answer's headers. */
 function authority({ headers }: HttpAnswer): (string | null)[] {
   return ["human-id", "agent-id", "cert-id", "receipt-id"].map((name) => headers.get(`x-service-${name}`));
 }
@@ -72,7 +71,7 @@ describe("/v1/service/ext-auth", () => {
     expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("403 refuse invalid_challenge");
   });
 
-  test("refuses a proof that is bound to something else", async () => {
+  test("refuses a proof that is bound to a session context", async () => {
     const app = await world.application();
     const session_context = Buffer.alloc(32, 1).toString("base64");
     const proof = String((await app.present({ session_context })).body.proof_ref);

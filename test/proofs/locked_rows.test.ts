@@ -100,7 +100,7 @@ describe("a row that another transaction has locked", () => {
 });
 
 describe("the batcher", () => {
-  test("does not repeat a statement whose connection was lost, because it may have decided its items", async () => {
+  test("does not repeat a statement whose connection was lost, because the statement may have decided its items", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const held = await hold("select from certificates where cert_id = $1 for update", [records.certId]);
     const cut = openPool("cut", { max: 1, lockMs: 10_000 });
@@ -141,7 +141,7 @@ describe("a revocation", () => {
     expect(await decideOne(itemFor(records))).toMatchObject({ reason: "delegation_revoked" });
   });
 
-  test("makes a concurrent decision wait for its commit, and the decision then sees the revocation", async () => {
+  test("makes a concurrent decision wait for the commit, and the decision then sees the revocation", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const revoking = await hold("update certificates set status = 'revoked' where cert_id = $1", [
       records.certId,

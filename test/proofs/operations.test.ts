@@ -107,7 +107,7 @@ describe("verify with an operation-bound proof", () => {
     );
   });
 
-  test("treats an empty payload digest like an absent one", async () => {
+  test("treats an empty payload digest like an absent payload digest", async () => {
     const app = await world.application();
     const operation = { ...operationOf(app), payload_digest: "" };
     const { payload_digest: _, ...without } = operation;

@@ -8,10 +8,7 @@ import type { nicenessOfThreads } from "../support/threads.ts";
 const MODULE = fileURLToPath(new URL("../../src/proofs/pool_threads.ts", import.meta.url));
 const THREADS = fileURLToPath(new URL("../support/threads.ts", import.meta.url));
 
-/**
- * Starts a process that lowers the priority of its thread pool, and returns the niceness of its threads.
- * `pool` lists the pool's threads, which start when the pool is first used. `others` lists all other threads.
- */
+/** Returns the niceness of each thread. The pool's threads start when the pool is first used. */
 async function nicenessBy(...command: string[]) {
   const script = `
     const { lowerPoolPriority } = await import(${JSON.stringify(MODULE)});

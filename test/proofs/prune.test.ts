@@ -13,7 +13,6 @@ const keptDays = 30;
 const prune = (options = {}) =>
   pruneInvocations({ db: world.api.db, now: world.api.clock.now(), keptDays, ...options });
 
-/** Creates an operation with a decision. Returns the operation and the proof that was decided on. */
 async function decided() {
   const app = await world.application();
   const operation = operationOf(app);
@@ -40,7 +39,6 @@ async function balanceOf({ person }: Application): Promise<number | undefined> {
   return (await world.api.db("balances").where({ account_id: person.accountId }).first())?.balance_micro_usd;
 }
 
-/** Inserts invocations of a new account that were decided the given numbers of seconds ago. */
 async function rows(ages: readonly number[]) {
   const account_id = randomUUID();
   await world.api.db.batchInsert(
@@ -59,7 +57,7 @@ async function rows(ages: readonly number[]) {
 }
 
 describe("a decided operation that is deleted because of its age", () => {
-  test("returns its decision again until it is deleted, and after that its proof is refused as expired", async () => {
+  test("gets its decision again until the deletion, and after that its proof is refused as expired", async () => {
     const { app, operation, proof, body } = await decided();
     const balance = await balanceOf(app);
     world.api.clock.advance(keptDays * DAY);

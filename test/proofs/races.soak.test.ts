@@ -4,10 +4,7 @@ import { startReplicas } from "../support/replicas.ts";
 import { type Replicas, raceForCredit, raceRevocations } from "./races.ts";
 
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
-/**
- * Number of accounts that race concurrently. Each account has credit for all its rounds, because a decision
- * in progress also needs credit.
- */
+/** Each account has credit for all its rounds, because a decision in progress also needs credit. */
 const ACCOUNTS = 8;
 const ROUNDS_PER_ACCOUNT = Math.ceil(ROUNDS / ACCOUNTS);
 const TIMEOUT_MS = 2 * 3_600_000;

@@ -12,7 +12,7 @@ import {
   verify,
 } from "./races.ts";
 
-/** Number of decisions for which each account has credit. Each round of racing revocations needs four. */
+/** Each round of racing revocations needs credit for four decisions. */
 const AFFORDABLE = 60;
 const ROUNDS = AFFORDABLE / 4;
 let apis: Replicas;

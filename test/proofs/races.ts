@@ -32,7 +32,6 @@ const keyed = ({ clients, platform }: Application, n: number, path: string, body
     csrf: false,
   });
 
-/** Creates a fresh proof, and returns its proof reference. */
 export async function prove(application: Application, certId?: string): Promise<unknown> {
   const { platform, agentId } = application;
   const { body } = await keyed(application, 0, "/v1/service/challenge");
@@ -45,12 +44,10 @@ export async function prove(application: Application, certId?: string): Promise<
   return presented.body.proof_ref;
 }
 
-/** Asks one of the two APIs for a decision. */
 export function verify(application: Application, n: number, proof: unknown): Promise<HttpAnswer> {
   return keyed(application, n, "/v1/service/verify", { proof_ref: proof, required_scope: "data:read" });
 }
 
-/** Grants the application `data:read`. Returns the certificate's id. */
 export async function lend({ person, platform }: Application): Promise<string> {
   const answer = await approve(person, await selfRequest(person, platform.connectionId), ["data:read"]);
   expect(answer.status).toBe(200);
@@ -62,9 +59,8 @@ const ALLOWED = "200 allow authorized";
 const REVOKED = "200 deny delegation_revoked";
 
 /**
- * Revokes a certificate while each of two APIs decides on a proof with this certificate. After the API has
- * answered the revocation, asks each API for another decision, which must be a denial in every round. Returns
- * the results of the concurrent decisions.
+ * Revokes a certificate while each of two APIs decides on a proof with it. After the revocation was answered,
+ * each further decision must be a denial. Returns the results of the concurrent decisions.
  *
  * In this race, a revocation hardly ever completes between a decision's read and its commit.
  * `locked_rows.test.ts` tests that case.
@@ -94,9 +90,8 @@ export async function raceRevocations(apis: Replicas, rounds: number): Promise<M
 }
 
 /**
- * Lets 64 clients on two APIs verify `tries` proofs of an account with credit for `affordable` decisions.
- * Exactly `affordable` proofs must be decided, charged and recorded. The other proofs must get 402 and leave
- * no rows.
+ * Exactly `affordable` of `tries` proofs must be decided, charged and recorded. The other proofs must get 402
+ * and leave no rows.
  */
 export async function raceForCredit(
   apis: Replicas,

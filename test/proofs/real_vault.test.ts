@@ -5,7 +5,7 @@ import { createHome, readIdentity, startVault, type TestVault } from "../keyvaul
 import { vaultForApi } from "../keyvault/for_api.ts";
 import { type Application, decisionsOf, errorOf, proofApi } from "./application.ts";
 
-/** Tests present and try with the real vault, over mutual TLS. Each vault key signs at most once a second. */
+/** Each key of this vault signs at most once a second. */
 
 let vault: TestVault;
 let client: VaultClient;

@@ -3,10 +3,7 @@ import type { Database } from "../../src/db/database.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { insertAccount, insertApproval } from "../support/account_rows.ts";
 
-/**
- * Ids of one account's rows, with a connection, an agent and a certificate. The rows are as the service would
- * write them.
- */
+/** Ids of one account's rows, as the service would write them. */
 export type Records = {
   accountId: string;
   connectionId: string;
@@ -38,7 +35,6 @@ export async function insertRecords(
   return records;
 }
 
-/** Inserts another certificate for the agent. */
 export async function insertCertificate(db: Database, records: Records, certId: string): Promise<void> {
   await insertApproval(db, records, { certId, json: "{}", scope: ["data:read"], now });
 }

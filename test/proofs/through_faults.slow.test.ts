@@ -15,10 +15,7 @@ import { killHard } from "../support/process.ts";
 import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { type RoleProcess, startRole } from "../support/role_process.ts";
 
-/**
- * Number of proofs, which `FAULT_DECISIONS` overrides. Two API processes with one Postgres decide on them.
- * Meanwhile, Postgres crashes six times, and each process is killed three times.
- */
+/** Number of proofs. Meanwhile, Postgres crashes six times, and two APIs are each killed three times. */
 const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 2_400);
 const FAULTS = 6;
 const LANES = 32;
@@ -27,10 +24,7 @@ const WORLDS = 8;
 const TWICE = 10;
 const CREDIT_MICRO_USD = 1e12;
 const RETRY_MS = 100;
-/**
- * Maximum number of attempts per proof. A killed API restarts within seconds, and a proof is valid for five
- * minutes.
- */
+/** A killed API restarts within seconds, and a proof is valid for five minutes. */
 const MOST_ATTEMPTS = 600;
 
 let folder: string;
@@ -83,7 +77,6 @@ async function environment(sealingKey: Buffer): Promise<Record<string, string>> 
   };
 }
 
-/** The outcome of one call: a decision, the error code of a refusal, or `unknown`. */
 type Outcome = { receiptId: string; receiptHash: string; decision: string } | { refused: string } | "unknown";
 
 async function verify(api: number, { apiKey }: ProofWorld, body: string): Promise<Outcome> {
@@ -109,13 +102,9 @@ async function verify(api: number, { apiKey }: ProofWorld, body: string): Promis
   }
 }
 
-/**
- * Outcomes of all proofs, by challenge. `lost` contains challenges of decided proofs for which the answer was
- * lost.
- */
+/** Outcomes by challenge. `lost`: proofs that were decided, but whose answer was lost. */
 type Seen = { decided: Map<string, Exclude<Outcome, "unknown" | { refused: string }>>; lost: Set<string> };
 
-/** Sends a proof to one of the two processes until its outcome is known. */
 async function showUntilKnown(world: ProofWorld, isTwice: boolean, seen: Seen): Promise<void> {
   const bundle = await world.prove();
   const body = JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" });
@@ -196,7 +185,6 @@ async function count(client: Client, sql: string, values: unknown[] = []): Promi
   return Number(rows[0]?.n);
 }
 
-/** Checks that the stored rows match the answered decisions, and that no other rows exist. */
 async function checkKept(client: Client, { decided, lost }: Seen): Promise<void> {
   const decisions = decided.size + lost.size;
   await client.query(

@@ -32,7 +32,6 @@ export type VerifyWorld = DecisionWorld & {
   /** Creates an account with an agent and a certificate issued at `now`. */
   account(options?: WorldOptions): Promise<ProofWorld>;
   verify(bundle: unknown, changes: Changes): Promise<Decided>;
-  /** Verifies a bundle, and returns the decision and its reason. */
   decisionOf(bundle: unknown, changes: Changes): Promise<string>;
 };
 
@@ -75,7 +74,6 @@ export function verifyWorld(): VerifyWorld {
   return world;
 }
 
-/** Returns the caller that an account's API key identifies. */
 export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller {
   return { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId, registryAnswers: false };
 }

@@ -22,7 +22,6 @@ async function found({ client }: Person, query: string): Promise<string[]> {
   return (answer.body as unknown as Listed).items.map(({ cert_id }) => cert_id);
 }
 
-/** Creates a new agent and a certificate for it that expires after `seconds`. */
 async function certificate(
   person: Person,
   platform: TestPlatform,

@@ -7,7 +7,6 @@ const api = platformApi();
 
 type Decided = { agoSeconds: number; scope: string; decision: "allow" | "deny" | null; elsewhere?: boolean };
 
-/** Inserts decisions about a certificate into the history of the certificate's account. */
 async function decide(given: Awaited<ReturnType<typeof delegated>>, certId: string, decided: Decided[]) {
   const rows = decided.map(({ agoSeconds, scope, decision, elsewhere }) => ({
     account_id: given.person.accountId,

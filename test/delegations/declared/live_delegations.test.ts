@@ -9,7 +9,6 @@ const api = platformApi();
 type Live = { external_id: string; namespace: string; name: string; status: string };
 
 describe("POST /internal/v1/delegations", () => {
-  /** Creates a new cluster with an agent for which delegations can be declared. */
   async function ready() {
     const cluster = `c-${randomUUID()}`;
     const person: Person = await api.person();

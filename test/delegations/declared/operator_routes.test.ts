@@ -11,7 +11,6 @@ const path = (id: string) => `/internal/v1/delegations/${encodeURIComponent(id)}
 const readState = (external_ids: unknown, cluster = "c1") =>
   api.operator("POST", "/internal/v1/state", { external_ids }, { cluster });
 
-/** Creates a declared platform with a declared agent, and helpers to declare and end delegations. */
 async function ready() {
   const person = await api.person();
   const [platform, agent] = [newUid(), newUid()];

@@ -47,7 +47,6 @@ const showing: [string, Record<string, unknown>][] = [
 
 let known: { person: Person; platform: TestPlatform } | undefined;
 
-/** Returns the one person who makes all requests in this file, with a platform and its agent. */
 async function ready(): Promise<{ person: Person; platform: TestPlatform }> {
   if (known !== undefined) return known;
   const person = await api.person();
@@ -109,7 +108,7 @@ test("constraints that a manifest declares must not hide text either", async () 
   for (const [, constraint] of showing) expect((await declare(constraint)).status).toBe(200);
 });
 
-test("a request that was filed before this rule cannot be approved if it hides text", async () => {
+test("a request that hides text cannot be approved, even if it was filed before the rule against hidden text", async () => {
   const { person, platform } = await ready();
   const request = await selfRequest(person, platform.connectionId);
   const constraints = JSON.stringify([{ type: "resource_path", resource_id: "\u202e1174-redro" }]);

@@ -72,7 +72,7 @@ describe.each(edges.slice(0, 1))("a constraint with %s", (_, met, unmet) => {
   });
 });
 
-test("an extension constraint's parameters have no such limits", async () => {
+test("an extension constraint's parameters may exceed the limits of known constraints", async () => {
   const { person, platform } = await ready();
   const constraint = { type: "x_bank", params: { currency: "C".repeat(17), window_s: 31_536_001 } };
   await selfRequest(person, platform.connectionId, { constraints: [constraint] });

@@ -44,7 +44,6 @@ const nested: [string, object, object][] = [
   ["a path inside a whole resource", path("a", "/x/"), path("a")],
 ];
 
-/** Pairs of constraints in which neither contains the other. */
 const apart: [string, object, object][] = [
   ["two currencies", amount(5), amount(6, "USD")],
   ["more uses in a longer window", rate(5, 60), rate(6, 61)],

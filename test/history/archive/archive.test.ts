@@ -105,7 +105,7 @@ test("an archive contains every column of its tables", async () => {
   }
 });
 
-test("only its owner can read an archive, and no unfinished file remains", async () => {
+test("only the owner of an archive can read it, and no unfinished file remains", async () => {
   const folder = await world.archive("2026-01");
   expect((await readdir(folder)).sort()).toEqual(
     [...archivedTables.map(({ file }) => file), MANIFEST].sort(),
@@ -167,7 +167,7 @@ test.each(["2026-13", "2026-00", "2026-1", "0000-01", "january", "2026-01-01"])(
   },
 );
 
-test("the archive command never changes an existing archive of the month with other content", async () => {
+test("the archive command never replaces an existing archive of the month that has different content", async () => {
   const to = await world.folder();
   await archive("2026-02", to);
   const before = await readFile(join(to, "2026-02", MANIFEST));
@@ -269,7 +269,7 @@ test("the archive command needs only a database role that may read the tables an
 test("two concurrent runs leave one complete archive", async () => {
   const to = await world.folder();
   const ended = await Promise.all([archive("2026-01", to), archive("2026-01", to)]);
-  for (const { status, err } of ended) expect(status === 0 || err.includes("Another archive")).toBe(true);
+  for (const { status, err } of ended) expect(status === 0 || err.includes("Another run")).toBe(true);
   expect(await check(join(to, "2026-01"))).toMatchObject({ status: 0 });
   expect(await readdir(join(to, "2026-01"))).toHaveLength(4);
 });

@@ -15,25 +15,22 @@ import { type DecisionWorld, decisionWorld } from "../../proofs/decision_world.t
 import { itemFor, type Records } from "../../proofs/records.ts";
 import { type SteeredClock, steeredClock } from "../../support/clock.ts";
 
-/** The exit status and output of a command. */
 export type Ended = { status: number; out: string; err: string };
 
 /** A database with months of decisions, folders for archives, and the commands to archive and drop months. */
 export type ArchiveWorld = DecisionWorld & {
   clock: SteeredClock;
   url(): string;
-  /** Creates a folder, which is deleted after the test file. */
+  /** The folder is deleted after the test file. */
   folder(): Promise<string>;
   /** Records a decision with its receipt, as verify does. Returns its id. */
   decide(records: Records, at: Date, changes?: Partial<DecisionItem>): Promise<string>;
-  /** Records the application's report of a decision's outcome. */
   report(records: Records, eventId: string, at: Date): Promise<void>;
   call(work: (commands: HistoryCommands) => Promise<number>): Promise<Ended>;
   /** Archives a month into a new folder, and returns the folder of the archive. */
   archive(month: string): Promise<string>;
 };
 
-/** Creates an archive world for a test file. */
 export function archiveWorld(): ArchiveWorld {
   const base = decisionWorld();
   const folders: string[] = [];
@@ -94,7 +91,6 @@ export function archiveWorld(): ArchiveWorld {
   return world;
 }
 
-/** Returns the rows of a file in an archive. */
 export async function rowsOf(folder: string, table: string): Promise<Record<string, unknown>[]> {
   const text = gunzipSync(await readFile(join(folder, `${table}.ndjson.gz`))).toString();
   return text === ""
@@ -105,14 +101,11 @@ export async function rowsOf(folder: string, table: string): Promise<Record<stri
         .map((line) => JSON.parse(line));
 }
 
-/** Returns the manifest of an archive. */
 export async function manifestIn(folder: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(folder, MANIFEST), "utf8"));
 }
 
-/**
- * Changes a file of an archive and updates the manifest, so that the file's bytes and hash still match it.
- */
+/** Changes a file of an archive, and updates its bytes and hash in the manifest. */
 export async function forge(
   folder: string,
   table: string,

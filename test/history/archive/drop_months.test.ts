@@ -214,7 +214,7 @@ describe("after a month was dropped", () => {
     });
   });
 
-  test("its receipts are not found, and the check refers to its archive", async () => {
+  test("its receipts are not found, and the check of a receipt refers to the archive", async () => {
     const receipts = await world.db("audit_events").whereIn("event_id", ids).orderBy("occurred_at");
     const checked = (n: number) =>
       ask(receiptCheckRoute(world), { body: { receipt: JSON.parse(receipts[n]?.receipt ?? "") } });

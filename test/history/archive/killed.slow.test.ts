@@ -11,10 +11,9 @@ import { archiveWorld } from "./archive_world.ts";
 
 const world = archiveWorld();
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
-/** The number of rows to archive. It is not a multiple of the number of rows read at a time. */
+/** Number of rows to archive, which is not a multiple of the number of rows read at a time. */
 const ROWS = 40_001;
 
-/** Runs the program in a process. `during` may kill it. */
 async function run(to: string, during?: (kill: () => void, ended: () => boolean) => Promise<void>) {
   const child = spawn(process.execPath, [main, "history", "archive", "--month", "2026-01", "--to", to], {
     env: { PATH: process.env.PATH, DATABASE_URL: world.url() },
@@ -29,7 +28,7 @@ async function run(to: string, during?: (kill: () => void, ended: () => boolean)
   return { status: child.exitCode, out, err };
 }
 
-test("an archive run that is killed at any time leaves a complete archive or none, and the next run completes it", async () => {
+test("an archive run that is killed at any time leaves a complete archive or no archive, and the next run completes it", async () => {
   const { accountId } = await insertRecords(world.db, 0);
   await world.pool.query(
     `insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, decision,

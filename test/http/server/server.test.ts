@@ -27,7 +27,6 @@ async function startHolding() {
   return { server, reached };
 }
 
-/** Sends `text` and returns every byte of the response until the connection closes. */
 async function talk(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let answer = "";

@@ -1,10 +1,7 @@
 import { connect, type Socket } from "node:net";
 import type { TestApi } from "../../support/api.ts";
 
-/**
- * Starts a chunked body to `/v1/service/raw`. `write` continues the body until the other side closes the
- * connection. Resolves to the response and the number of sent bytes.
- */
+/** Starts a chunked body. `write` continues it until the other side closes. Resolves to the response. */
 export async function sendEndlessly(
   api: TestApi,
   connection: string,

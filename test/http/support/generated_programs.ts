@@ -1,6 +1,5 @@
 /**
- * A program that uses the types from `openapi-typescript`. It contains wrong uses that must not compile, so
- * it does not compile if one of them is accepted.
+ * A program that uses the types from `openapi-typescript`. It must not compile if a wrong use is accepted.
  */
 export const GENERATED_TYPES_PROGRAM = `
 import type { components, operations, paths } from "./types.ts";
@@ -27,10 +26,7 @@ export const keyed: operations["create_agent"]["parameters"]["header"] = { "Idem
 export const unkeyed: operations["verify_proof"]["parameters"]["header"] = { "Idempotency-Key": "k-1" };
 `;
 
-/**
- * A program that uses the client from `@hey-api/openapi-ts`: an application that proves, verifies and is
- * refused.
- */
+/** An application that uses the client from `@hey-api/openapi-ts`. */
 export const GENERATED_CLIENT_PROGRAM = `
 import { createClient } from "./client/client/index.ts";
 import { createAgent, createChallenge, listScopes, presentProof, verifyProof } from "./client/index.ts";

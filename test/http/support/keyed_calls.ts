@@ -21,12 +21,9 @@ export class KeyedCalls {
   other!: TestApi;
   ada!: HttpClient;
   adaId = "";
-  /** How many things were created. */
   made = 0;
-  /** Called and awaited before each creation. */
   before: () => Promise<unknown> = async () => {};
 
-  /** Returns a route that creates something. */
   creation(overrides: Partial<Route> = {}): Route {
     return route({
       id: "create_thing",

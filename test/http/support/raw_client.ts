@@ -4,7 +4,6 @@ import { connect, type Socket } from "node:net";
 /** A TCP client that sends given bytes and collects the response. */
 export type RawClient = {
   socket: Socket;
-  /** Returns the response received so far. */
   text(): string;
   /** Resolves to the response once it matches. Rejects if the connection closes first. */
   until(pattern: RegExp): Promise<string>;

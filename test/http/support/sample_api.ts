@@ -5,10 +5,8 @@ import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import { echoRoute, failingRoute, refusal } from "./sample_routes.ts";
 
-/** The path of the operation that calls `fail`. */
 export const FAIL = "/v1/service/fail";
 
-/** An API with sample operations. */
 export type SampleApi = {
   api: TestApi;
   fail: () => Promise<never>;

@@ -33,7 +33,6 @@ const HEAD = Buffer.from(
   `POST /measured HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n`,
 );
 
-/** Makes a call on each connection at the same time. */
 export default async function calls(): Promise<void> {
   await Promise.all(sockets.map(call));
 }

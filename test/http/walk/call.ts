@@ -9,11 +9,10 @@ export type Draft = {
   operation: Operation;
   params: Record<string, string>;
   query: [name: string, value: string][];
-  /** The body, to be sent as JSON. */
   body?: unknown;
-  /** The body, to be sent unchanged instead of `body`. */
+  /** Sent unchanged instead of `body`. */
   raw?: string | Buffer;
-  /** Name and value of each header, so that a name may be repeated. */
+  /** An array, so that a name may be repeated. */
   headers: [name: string, value: string][];
 };
 
@@ -49,10 +48,7 @@ export function idsOf(scene: Scene): Record<string, string> {
   };
 }
 
-/**
- * Returns the documented example of a request, with a scene's ids. Throws for a path parameter that scenes do
- * not have.
- */
+/** Returns the example request with a scene's ids. Throws for a path parameter that scenes do not have. */
 export function draftOf(operation: Operation, scene: Scene): Draft {
   const ids = idsOf(scene);
   const inPath = operation.parameters.filter((parameter) => parameter.in === "path");
@@ -83,10 +79,7 @@ function withIds(value: unknown, ids: Record<string, string>): unknown {
   );
 }
 
-/**
- * Returns the headers that authenticate one kind of caller of an operation. `choice` is the caller's position
- * in the operation's list. Returns no headers for a public operation.
- */
+/** Returns the headers of a caller. `choice` is the caller's position in the operation's list. */
 export function credentialsOf({ path, security }: Operation, scene: Scene, choice = 0): Draft["headers"] {
   if (path.startsWith("/internal/")) return operatorHeaders(scene.epoch);
   const { client } = scene.person;
@@ -116,7 +109,6 @@ function operatorHeaders(epoch: number): Draft["headers"] {
   ];
 }
 
-/** Sends a draft with additional headers, and returns the response. */
 export async function send(url: string, draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
   const path = draft.operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(draft.params[name] ?? ""),
@@ -136,7 +128,6 @@ export async function send(url: string, draft: Draft, headers: Draft["headers"])
   });
 }
 
-/** Sends one request exactly as given. */
 export async function sendRaw(
   url: string,
   asked: { method: string; path: string; headers: Draft["headers"]; body?: string | Buffer | undefined },

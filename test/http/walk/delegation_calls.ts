@@ -2,7 +2,6 @@ import type { SeenAnswer } from "./openapi_document.ts";
 import { SCOPE, type Scene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 
-/** Returns the path of the scene's agent. */
 export const agentPath = ({ platform, agentId }: Scene) =>
   `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
 

@@ -32,7 +32,6 @@ const approve = ({ person, requestId }: Scene, fields = {}) =>
     ...fields,
   });
 
-/** Calls an operation below the scene's connection. */
 const sent = ({ person, platform }: Scene, method: string, path: string, body?: object) =>
   person.client.call(method, `/v1/service/connections/${platform.connectionId}/${path}`, {
     ...(body && { body }),
@@ -83,7 +82,6 @@ async function operate(
   return createClient(api.operatorUrl).call(method, path, { body, headers });
 }
 
-/** Decides a Delegation object in its cluster. */
 async function decideInCluster(
   api: WholeApi,
   spec: object = {},

@@ -3,10 +3,7 @@ import type { Database } from "../../../src/db/database.ts";
 /** For every table, its number of rows and a hash of them. */
 export type Fingerprint = Record<string, string>;
 
-/**
- * Returns the fingerprint of a database. Excludes the migrations' tables and the organizations' activity,
- * which also records refusals.
- */
+/** Excludes the migrations' tables and the organizations' activity, which also records refusals. */
 export async function fingerprintOf(db: Database): Promise<Fingerprint> {
   const { rows: tables } = await db.raw<{ rows: { name: string }[] }>(
     `select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -21,15 +18,11 @@ export async function fingerprintOf(db: Database): Promise<Fingerprint> {
   return Object.fromEntries(rows.map(({ name, print }) => [name, print]));
 }
 
-/** Returns the tables that differ between two fingerprints. */
 function changedTables(before: Fingerprint, after: Fingerprint): string[] {
   return Object.keys(after).filter((name) => before[name] !== after[name]);
 }
 
-/**
- * Returns a number that increases with every writing transaction in any database of the server, committed or
- * not.
- */
+/** Returns a number that increases with every writing transaction, committed or not, in the whole server. */
 async function writesSoFar(db: Database): Promise<string> {
   const { rows } = await db.raw<{ rows: { next: string }[] }>(
     "select pg_snapshot_xmax(pg_current_snapshot())::text as next",
@@ -40,7 +33,6 @@ async function writesSoFar(db: Database): Promise<string> {
 /** Returns the tables that have changed since the previous call. */
 export type DatabaseWatch = { changes(): Promise<string[]> };
 
-/** Starts watching a database. */
 export async function watchDatabase(db: Database): Promise<DatabaseWatch> {
   let [before, written] = [await fingerprintOf(db), await writesSoFar(db)];
   return {

@@ -4,7 +4,7 @@ import { contract } from "./documented.ts";
 import { STRANGE } from "./mutations.ts";
 import type { Operation, Schema } from "./openapi_document.ts";
 
-/** How to make a call invalid. Chosen once for a whole call. A scene provides the ids later. */
+/** How to make a call invalid. A scene provides the ids later. */
 export type Wish = {
   operation: Operation;
   /** 0: no caller. 1: the operation's first kind of caller. 2: invalid credentials. */
@@ -82,9 +82,7 @@ const { hard } = fc.letrec<{ hard: unknown }>((tie) => ({
   ),
 }));
 
-/**
- * Returns the names of all members in the document, so that random objects sometimes contain known members.
- */
+/** Random objects sometimes contain these known members. */
 function knownNames(): string[] {
   const names = new Set<string>();
   const collect = ({ properties = {}, ...schema }: Schema): void => {
@@ -108,7 +106,6 @@ function knownNames(): string[] {
 
 const deep = fc.integer({ min: 10, max: 20_000 }).map((depth) => "[".repeat(depth));
 
-/** Bytes that are not JSON, or JSON that the API does not accept. */
 const raw = fc.oneof(
   fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
   deep.map((text) => Buffer.from(`{"a":${text}`)),
@@ -154,7 +151,6 @@ const headerNames = fc.constantFrom(
   ...["authorization", "accept-encoding", "x-http-method-override", "range", "expect-ct", "host"],
 );
 
-/** Returns an arbitrary that generates wishes for these operations. */
 export function wishes(operations: readonly Operation[]): fc.Arbitrary<Wish> {
   return fc.constantFrom(...operations).chain((operation) => {
     const places = placesOf(operation.requestBody?.content["application/json"]?.schema ?? {});

@@ -18,12 +18,11 @@ const COUNTED: Record<string, readonly string[]> = {
   recover_deliveries: ["rate_limits"],
 };
 
-/** The number of calls in a run, the number by status, and the faults found. */
 export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
 
 /**
- * Sends `count` random calls, generated from the document with `seed`. Reports every 5xx, every undocumented
- * response, and every refused call that changed the database. Stops after ten faults.
+ * Sends random calls. Reports every 5xx, every undocumented response, and every refused call that changed the
+ * database. Stops after ten faults.
  */
 export async function fuzz(
   api: WholeApi,
@@ -77,10 +76,7 @@ async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
   return { answer, told, headers: draft.headers };
 }
 
-/**
- * Returns how a response differs from the document. A changed path may belong to another operation or to
- * none. In that case, checks only the form of errors.
- */
+/** A changed path may belong to another operation or to none. Then only the form of errors is checked. */
 function faultsOf({ operation, params }: Wish, answer: Awaited<ReturnType<typeof send>>): string[] {
   const isElsewhere = params.length > 0;
   const faults = contract.violations(operation, answer);
@@ -108,8 +104,7 @@ function uncounted({ operation }: Wish, tables: string[]): string[] {
 }
 
 /**
- * Returns whether the scene is still usable. A call may have signed out, removed the connection or agent, or
- * claimed another leadership.
+ * Returns whether the scene is still usable. A call may have signed out or removed the connection or agent.
  */
 async function isWhole(api: WholeApi, { person, keyed, platform, agentId, epoch }: Scene): Promise<boolean> {
   if ((await leaderOf(api, "c1")) !== epoch) return false;

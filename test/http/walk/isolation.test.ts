@@ -39,7 +39,6 @@ function unknown(place: string): never {
   throw new Error(`${place}: scenes have no such thing; give them one, so that isolation is tested`);
 }
 
-/** Returns a call about a scene's own objects that would succeed. */
 async function wellFounded(operation: Operation, scene: Scene, place: string): Promise<Draft> {
   const draft = draftOf(operation, scene);
   const bound = scene.operation();
@@ -70,10 +69,7 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
   }
 }
 
-/**
- * Accepts another account's root at a scene's platform. Does nothing for the victim's own root, which cannot
- * be accepted.
- */
+/** Does nothing for the victim's own root, which cannot be accepted. */
 async function acceptPrincipal({ person, platform }: Scene, humanId: string): Promise<void> {
   if (person.humanId === humanId) return;
   const path = `/v1/service/platforms/${platform.platformId}/accepted-principals/${humanId}`;
@@ -88,7 +84,6 @@ const questionOf = async ({ agentId, platform, proof }: Scene) => ({
   context: { proof_ref: (await proof()).proof_ref },
 });
 
-/** Returns the draft with an id in this position. */
 function withId(draft: Draft, { place, name }: IdPlace, id: string): Draft {
   const [part, ...path] = place.split(".");
   if (part === "path") return { ...draft, params: { ...draft.params, [name]: id } };
@@ -116,12 +111,9 @@ const choicesOf = ({ security }: Operation, scene: Scene) =>
     scene === sibling && !("api_key" in way) ? [] : [choice],
   );
 
-/** One attempt to use another caller's id, and the expected response. */
 type Attempt = { operation: Operation; id: IdPlace; attacker: Scene; expected: string };
 
-/**
- * Returns the attackers for an operation, with each of their credentials. The sibling has only an API key.
- */
+/** The sibling has only an API key. */
 const attemptsAt = (operation: Operation, { name }: IdPlace) =>
   [stranger, sibling]
     .filter((attacker) => attacker !== sibling || name !== "workspace_id")

@@ -1,9 +1,6 @@
 import type { Operation, Schema } from "./openapi_document.ts";
 
-/**
- * A position in an operation's input that may contain an object's id: `path.cert_id`,
- * `body.operation.agent_id`.
- */
+/** An input that may contain an object's id: `path.cert_id`, `body.operation.agent_id`. */
 export type IdPlace = { place: string; name: string };
 
 /** Returns every position in an operation's input that may contain an id, derived from the document. */
@@ -40,8 +37,8 @@ function isId(name: string): boolean {
 }
 
 /**
- * Expected responses to another account's id where they are not 404, and why they reveal nothing. `own` is
- * the response to the caller's own id, if that is refused too.
+ * Expected responses to another account's id, if not 404, and why they reveal nothing. `own`: the response to
+ * the caller's own id, if that is refused too.
  */
 export const otherwise: Record<string, { answers: string; own?: string; why: string }> = {
   "accept_principal path.human_id": {

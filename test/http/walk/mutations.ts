@@ -22,12 +22,11 @@ export const STRANGE: readonly unknown[] = [
   { constructor: { prototype: { polluted: MARKER } } },
 ];
 
-/** A changed body, and a description of the change. */
 export type Mutation = { what: string; body: unknown };
 
 /**
- * Returns bodies that each differ from `example` in one member: the member is omitted, or replaced by one of
- * the strange values. Includes nested members and members that the example does not show.
+ * Each body differs from `example` in one member, which is omitted or replaced by a strange value. Includes
+ * nested members and members that the example does not show.
  */
 export function mutationsOf(schema: Schema, example: unknown, depth = 3): Mutation[] {
   const places = placesIn(schema, depth);

@@ -48,11 +48,8 @@ export type SeenAnswer = { status: number; headers: Headers; text: string };
 export type OpenApiDocument = {
   document: Record<string, unknown>;
   operations: Operation[];
-  /** Returns the operation with this id. Throws if there is none. */
   operation(id: string): Operation;
-  /** Returns the differences between a response and the operation's declaration. */
   violations(operation: Operation, answer: SeenAnswer): string[];
-  /** Returns whether a value matches a schema of the document. */
   fits(schema: Schema, value: unknown): boolean;
 };
 
@@ -66,7 +63,6 @@ const SECURITY_HEADERS = {
 const TELLING =
   /^(etag|retry-after|set-cookie|location|allow|www-authenticate|idempotent-replayed|x-service-.*)$/;
 
-/** Parses an OpenAPI document. Compiles each schema once, on its first use. */
 export function readOpenApiDocument(document: Record<string, unknown>): OpenApiDocument {
   const paths = document.paths as Record<string, Record<string, Omit<Operation, "method" | "path">>>;
   const components = document.components as { headers: Record<string, Response["headers"]> };

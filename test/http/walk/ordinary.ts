@@ -20,7 +20,6 @@ const question = (scene: Scene) => ({
 const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
   person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
 
-/** Returns a path below the scene's connection. */
 const sentPath = ({ platform: { connectionId } }: Scene, suffix: string) =>
   `/v1/service/connections/${connectionId}/${suffix}`;
 
@@ -40,10 +39,7 @@ async function acceptPrincipal(api: WholeApi, scene: Scene) {
   return { path, answer: await scene.person.client.call("PUT", path, { body }) };
 }
 
-/**
- * Returns the same calls with each method, as gateways send them: one allowed, one refused, and one without a
- * decision.
- */
+/** One call is allowed, one refused, and one without a decision. */
 function hook(method: string, suffix: string): Calls {
   return async (_, scene) => {
     const path = `/v1/service/ext-auth${suffix}`;

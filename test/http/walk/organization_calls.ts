@@ -12,14 +12,12 @@ async function publish({ person, platform, domain }: Scene) {
   return person.client.post(`/v1/service/platforms/${platform.platformId}/publish`, { domain });
 }
 
-/** Returns the code in the newest email to an address. */
 async function invitationTo({ client }: Scene["person"], email: string): Promise<string> {
   const { body } = await client.get("/dev/mailbox", { headers: { accept: "application/json" } });
   const mails = body.mails as { to: string; text: string }[];
   return /\b[0-9a-f]{64}\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0] ?? "";
 }
 
-/** The usual calls about organizations. */
 export const organizationCalls: Record<string, (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   get_organization: async (_, { person }) => [await person.client.get(ORGANIZATION)],
   change_organization: async (_, { person }) => [

@@ -16,7 +16,6 @@ import {
 import type { Operation } from "./openapi_document.ts";
 import type { WholeApi } from "./world.ts";
 
-/** The scope that scenes use. */
 export const SCOPE = "payments:send";
 
 /** A person's platform with one real object of every kind that has an id. */
@@ -50,7 +49,6 @@ export type Scene = {
   challenge(): Promise<string>;
   /** Returns a new proof, bound to `operation` if given. */
   proof(operation?: Record<string, string>): Promise<{ proof_bundle: unknown; proof_ref: string }>;
-  /** Returns an operation that this platform and agent may prove. */
   operation(invocationId?: string): Record<string, string>;
 };
 
@@ -100,10 +98,7 @@ export async function setScene(
 /** Returns a scene for a test. With `isSpent`, the test may use up objects of the scene. */
 export type TakeScene = (use: { isSpent: boolean }) => Promise<Scene>;
 
-/**
- * Creates a `TakeScene`. Tests share an organization's scene until one of them uses up objects. The next test
- * gets a new scene.
- */
+/** Tests share an organization's scene until one of them uses up objects. The next test gets a new scene. */
 export function shareScenes(api: WholeApi): TakeScene {
   let shared: Promise<Scene> | undefined;
   return ({ isSpent }) => {
@@ -137,7 +132,6 @@ export function spends({ method, operationId }: Operation): boolean {
   return method !== "GET" && !operationId.startsWith("ext_auth_") && !HARMLESS.has(operationId);
 }
 
-/** Creates an organization's auditor, an invitation, and a domain. */
 async function peopleOf(api: WholeApi, owner: Person) {
   const { accountId: memberId } = await addMember(api, owner.accountId, "auditor");
   const wish = { email: `${randomUUID()}@example.test`, role: "developer" };
@@ -147,7 +141,6 @@ async function peopleOf(api: WholeApi, owner: Person) {
   return { memberId, domain, invitationId: String(body.invitation_id) };
 }
 
-/** Creates a failed delivery for a platform, and a finished recovery. */
 async function sent({ db, clock }: WholeApi, { connectionId }: TestPlatform) {
   const now = clock.now();
   const since = addSeconds(now, -60);

@@ -38,19 +38,14 @@ import type { Person } from "../../support/platform_world.ts";
 import { migratedDatabase } from "../../support/postgres.ts";
 import { type OpenApiDocument, readOpenApiDocument } from "./openapi_document.ts";
 
-/**
- * The whole API with every operation of production, and its published document. Every person is a service
- * administrator in it.
- */
+/** The whole API with every operation and its document. Every person is a service administrator. */
 export type WholeApi = {
   url: string;
-  /** URL of the operator's operations. */
   operatorUrl: string;
   db: Database;
   databaseUrl: string;
   clock: SteeredClock;
   vault: FakeVault;
-  /** The clusters that the API reads. */
   clusters: FakeCluster;
   routes: Route[];
   contract: OpenApiDocument;
@@ -61,7 +56,7 @@ export type WholeApi = {
 };
 
 export type WholeApiOptions = {
-  /** The database to use. Default: a new one. */
+  /** Default: a new database. */
   databaseUrl?: string;
   perIp?: number;
   alphaCredits?: number;
@@ -80,7 +75,6 @@ const noRates: OrganizationRates = {
   takeLookup: async () => {},
 };
 
-/** Starts the whole API with its own database, or with an existing one. */
 export async function startWholeApi(options: WholeApiOptions = {}): Promise<WholeApi> {
   const database = options.databaseUrl === undefined ? await migratedDatabase() : undefined;
   const url = options.databaseUrl ?? database?.url ?? "";
@@ -183,7 +177,6 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   };
 }
 
-/** Runs the whole API for a whole test file. */
 export function wholeApi(options?: WholeApiOptions): WholeApi {
   const api = {} as WholeApi;
   beforeAll(async () => {

@@ -85,7 +85,6 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", late)).toBe(0);
   });
 
-  /** Creates a batcher, and lets its first statement wait for a row that another transaction has locked. */
   async function behindHeldRow(maxWaitMs: number) {
     const [slow, free] = await Promise.all([
       insertRecords(world.db, 1_000 * price),
@@ -116,7 +115,7 @@ describe("the batcher", () => {
     expect(sent).toHaveBeenCalledTimes(3);
   });
 
-  test("sends a batch that is not full in parallel to a statement that takes long", async () => {
+  test("sends a second batch, even if it is not full, while the first statement takes long", async () => {
     const { first, held, decideOther } = await behindHeldRow(20);
     expect(await decideOther()).toMatchObject({ decision: "allow" });
     await held.commit();

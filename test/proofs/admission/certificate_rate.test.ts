@@ -14,7 +14,6 @@ const service = verifyWorld();
 const { account, verify, decisionOf, openPool, countOf, spentOf } = service;
 const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
 
-/** Verifies a fresh proof of an agent from one account at the connection of another account. */
 async function shownTo(verifier: ProofWorld, agent: ProofWorld, deps = service.deps) {
   const key = await deps.keys.forIssuing(challengeDay(now), now);
   const challenge = issueChallenge(key, verifier.connectionId, now);
@@ -144,7 +143,7 @@ describe("counting for a max_rate constraint", () => {
     expect(decisions.filter(({ decision }) => decision === "allow")).toHaveLength(5);
   });
 
-  test("includes an allow that another process has not committed yet", async () => {
+  test("includes an allow decision that another process has not committed yet", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const other = await service.pool.connect();
     await other.query("begin");

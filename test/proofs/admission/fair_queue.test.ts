@@ -12,10 +12,7 @@ const LONG_MS = 60_000;
 /** Returns a share that does not depend on other accounts' calls. */
 const just = (calls: number) => ({ least: calls, most: calls });
 
-/**
- * Creates a queue whose calls the test can finish. `begun` lists the calls' accounts in the order in which
- * the calls started.
- */
+/** Creates a queue whose calls the test can finish. `begun` lists their accounts in the order of starts. */
 function steeredQueue(bounds: Partial<FairQueueBounds>) {
   const refusals: string[] = [];
   const queue = createFairQueue(
@@ -39,7 +36,6 @@ function steeredQueue(bounds: Partial<FairQueueBounds>) {
       });
   const calls = (...accounts: string[]) => accounts.map(call);
   const start = (...accounts: string[]) => void calls(...accounts);
-  /** Finishes the running call that started first. */
   const endNext = async () => {
     ends.shift()?.();
     await sleep(0);
@@ -211,8 +207,8 @@ describe("the fair queue, for a call that gets no slot,", () => {
     });
 
     /**
-     * Starts a call for each of these accounts, so that the queue refuses all calls but the first. Returns
-     * the time until the last refusal, and the largest number of refusals within 2 ms.
+     * The queue refuses all calls but the first. Returns the time until the last refusal, and the largest
+     * number of refusals within 2 ms.
      */
     async function refuseAll(accounts: readonly string[]) {
       const { queue, refusals, start } = steeredQueue({
@@ -236,14 +232,11 @@ describe("the fair queue, for a call that gets no slot,", () => {
     test.each([
       ["from one account", () => "a"],
       ["from different accounts", (_: unknown, n: number) => `account ${n}`],
-    ])(
-      "refuses thousands of such calls %s within two thirds of a second, 64 at a time",
-      async (_, accountOf) => {
-        const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, accountOf));
-        expect(ms).toBeLessThan(1_667);
-        expect([most > 8, most <= 64]).toEqual([true, true]);
-      },
-    );
+    ])("refuses thousands of calls %s within two thirds of a second, 64 at a time", async (_, accountOf) => {
+      const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, accountOf));
+      expect(ms).toBeLessThan(1_667);
+      expect([most > 8, most <= 64]).toEqual([true, true]);
+    });
 
     test("refuses the call without waiting for the refusals of an account with more calls", async () => {
       const { queue, calls, start } = steeredQueue({ places: 1, share: just(1), waitMs: 1_000, most: 4_096 });

@@ -11,7 +11,6 @@ const queue = createFairQueue({
 });
 const world = proofApi({ queue });
 
-/** Occupies all slots with calls of other accounts. Returns a function that frees the slots. */
 async function takeAllPlaces(): Promise<() => Promise<void>> {
   const { promise: end, resolve } = Promise.withResolvers<void>();
   const calls = ["one", "another"].map((account) => queue.run(account, () => end));
@@ -22,7 +21,6 @@ async function takeAllPlaces(): Promise<() => Promise<void>> {
   };
 }
 
-/** All calls that ask for a decision. */
 const FORMS: Record<string, (app: Application, proof: unknown) => ReturnType<Application["post"]>> = {
   verify: (app, proof) => app.verify(proof),
   "a gateway's hook": (app, proof) =>

@@ -10,10 +10,7 @@ import { now } from "../verify_world.ts";
 const HOURLY: Constraint[] = [{ type: "max_rate", count: 5, window_s: 3600 }];
 const spent: DecisionOutcome = { kind: "challenge_spent" };
 
-/**
- * Creates the turn for a proof at the connection of "verifier". The chain has three certificates.
- * Certificates 0 and 2 have a rate limit.
- */
+/** The chain has three certificates. Certificates 0 and 2 have a rate limit. */
 async function turnOf({ owner = "verifier", isAccepted = async () => true, constraints = HOURLY } = {}) {
   const turn = {
     countAllows: vi.fn(async () => 3),
@@ -57,7 +54,7 @@ test("createRateTurn takes one turn for all rate-limited certificates in a chain
   expect(isAccepted).not.toHaveBeenCalled();
 });
 
-test("createRateTurn looks up another account's root once, and its turn counts as a call from another account", async () => {
+test("createRateTurn looks up another account's root once, and the turn counts as a call from another account", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "another" });
   await rateTurn.countAllows("cert-0", 3600);
   await rateTurn.countAllows("cert-2", 3600);

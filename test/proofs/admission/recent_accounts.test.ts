@@ -3,9 +3,7 @@ import { createRecentAccounts } from "../../../src/proofs/admission/fair_queue.t
 
 const ROUND_MS = 1_000;
 
-/**
- * Records the calls of accounts at these milliseconds. Returns `mostOfOthers` for the account "a" at `at`.
- */
+/** Returns `mostOfOthers` for the account "a" at `at`. */
 function mostAfter(noted: readonly [ms: number, account: string, calls: number][], at: number): number {
   let ms = 0;
   const recent = createRecentAccounts(ROUND_MS, () => ms);

@@ -13,7 +13,6 @@ import { insertRecords, itemFor, type Records } from "../records.ts";
 const world = decisionWorld();
 const { decideOne, balanceOf, countOf, spentOf } = world;
 
-/** Creates an item that is bound to the invocation `id`. */
 function boundItem(records: Records, id: string, changes: Partial<DecisionItem> = {}): DecisionItem {
   return itemFor(records, { invocation: { id, operationHash: Buffer.alloc(32, 7) }, ...changes });
 }
@@ -96,7 +95,7 @@ describe("a decision on an invocation id", () => {
   test.each([
     ["of an unknown root", "untrusted_root"],
     ["of a root that is not accepted", "principal_not_accepted"],
-  ] as const)("stays open after a proof %s, in the same batch or earlier", async (_, reason) => {
+  ] as const)("stays possible after a proof %s, in the same batch or earlier", async (_, reason) => {
     const [shop, stranger] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),

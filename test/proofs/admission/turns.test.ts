@@ -9,7 +9,6 @@ import { callerOf, now, verifyWorld } from "../verify_world.ts";
 const service = verifyWorld();
 const ratedAccount = () => service.account({ constraints: [{ type: "max_rate", count: 5, window_s: 3600 }] });
 
-/** Returns the input for a turn with the account's only certificate. */
 function countingOf({ accountId, certificate }: ProofWorld) {
   return { certificates: [{ accountId, certId: certificate.cert_id }], byOwner: true, now };
 }

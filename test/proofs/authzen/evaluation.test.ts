@@ -141,7 +141,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(await reasonOf(operationOf(app, other))).toBe("invocation_conflict");
   });
 
-  test("gets false and spends nothing if it names another agent than the proof", async () => {
+  test("gets false and spends nothing if the question names another agent than the proof", async () => {
     const app = await world.application();
     const proof_bundle = await app.proof();
     const other = question(app, {

@@ -22,8 +22,8 @@ const ask = (app: Application, body: unknown): Promise<HttpAnswer> =>
 type Changes = Record<string, unknown>;
 
 /**
- * For each reason, a function that creates the situation and returns the changes to make in the question.
- * `null`: only a proof can lead to the reason, because the registry answers about the account's own active
+ * A function that creates the situation for each reason and returns the changes to make in the question.
+ * `null`: only a proof can lead to the reason. The registry answers only about the account's own active
  * certificates.
  */
 const ARRANGED: Record<RefusingReason, ((app: Application) => Promise<Changes>) | null> = {
@@ -58,8 +58,7 @@ const ARRANGED: Record<RefusingReason, ((app: Application) => Promise<Changes>) 
 };
 
 /**
- * Gives the agent a single certificate, with this constraint. Returns changes that put the amount and its
- * currency into the question.
+ * Gives the agent a single certificate with this constraint. Returns the question's changes for the amount.
  */
 async function constrain(app: Application, constraint: object, amount?: number): Promise<Changes> {
   await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
@@ -95,7 +94,6 @@ describe("an AuthZEN question without a proof", () => {
     async ({ reason, arrange }) => {
       const app = await registryApplication(world);
       const { body } = await ask(app, question(app, await arrange(app)));
-      // The registry ignores certificates that are not active.
       const expected = reason.startsWith("constraint_") ? reason : "not_delegated";
       expect(body).toEqual({ decision: false, context: { assurance: "registry", reason: expected } });
     },

@@ -199,7 +199,7 @@ describe("credit", () => {
     expect(await countOf("ledger_postings", records)).toBe(2);
   });
 
-  test("leaves the challenge unspent if it is missing, so the proof can be decided on once after a top-up", async () => {
+  test("must be available before a challenge is spent, so the proof can be decided on once after a top-up", async () => {
     const records = await insertRecords(world.db, price - 1);
     const item = itemFor(records);
     expect(await decideOne(item)).toEqual({ kind: "credits_exhausted" });
@@ -213,7 +213,7 @@ describe("credit", () => {
     expect(await balanceOf(records)).toBe(price);
   });
 
-  test("leaves a challenge unspent if it is missing, even if one batch contains the challenge twice", async () => {
+  test("must be available before a challenge is spent that one batch contains twice", async () => {
     const records = await insertRecords(world.db, 0);
     const item = itemFor(records);
     const outcomes = await decideBatch(world.pool, [item, { ...item, eventId: randomUUID() }]);

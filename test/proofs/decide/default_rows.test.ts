@@ -31,7 +31,6 @@ async function mend(now: Date, options: { budgetMs?: number } = {}): Promise<Lin
   return lines;
 }
 
-/** Makes a decision at the given time, and records its outcome. */
 async function decide(records: Awaited<ReturnType<typeof insertRecords>>, decidedAt: Date) {
   const item = itemFor(records, { decidedAt });
   expect(await world.decideOne(item)).toMatchObject({ kind: "decided" });

@@ -9,7 +9,6 @@ import { insertRecords, itemFor, type Records } from "../records.ts";
 
 const world = decisionWorld();
 
-/** Creates an account with credit for `decisions` decisions, and a low-credit mark at `lowAt` decisions. */
 async function account(decisions: number, lowAt: number): Promise<Records> {
   const records = await insertRecords(world.db, decisions * price);
   await world
@@ -25,7 +24,7 @@ const decide = (records: Records, times: number) =>
     Array.from({ length: times }, () => itemFor(records)),
   );
 
-/** Returns the levels of the account's `credits.low` events, each with the remaining credit in decisions. */
+/** Returns the level of each `credits.low` event, with the remaining credit in decisions. */
 async function announced({ accountId }: Records): Promise<string[]> {
   const rows = await world.db("outbox").where({ aggregateid: accountId }).orderBy("aggregate_seq");
   expect(rows.map(({ aggregate_seq }) => aggregate_seq)).toEqual(rows.map((_, n) => n + 1));

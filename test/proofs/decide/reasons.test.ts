@@ -21,10 +21,7 @@ import { now, verifyWorld } from "../verify_world.ts";
 const service = verifyWorld();
 const SCOPE = "data:read";
 
-/**
- * Possible faults of a genuine proof, in the order of evaluation. Each has the name of the reason that it
- * causes.
- */
+/** Possible faults of a genuine proof, in the order of evaluation, named by their reasons. */
 const FAULTS = [
   "untrusted_root",
   "principal_not_accepted",
@@ -49,9 +46,7 @@ const TOO_DEAR: Constraint = { type: "max_amount", max_amount: 10, currency: "EU
 const CONTEXT = { amount: 11, currency: "EUR" };
 let round = 0;
 
-/**
- * Creates a genuine proof with a chain of two certificates and these faults, presented to another account.
- */
+/** Creates a proof with a chain of two certificates and these faults, presented to another account. */
 async function proofWith(faults: readonly Fault[], constraints: Constraint[] = []) {
   const has = (fault: Fault) => faults.includes(fault);
   round += 1;

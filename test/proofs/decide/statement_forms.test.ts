@@ -69,10 +69,7 @@ async function insertStates(records: Records): Promise<void> {
   }
 }
 
-/**
- * Runs a statement and rolls it back. Returns its result rows and the contents of the tables before the
- * rollback.
- */
+/** Returns the statement's result and the contents of the tables before the rollback. */
 async function effectOf(text: string, items: readonly DecisionItem[]): Promise<unknown> {
   const client = await world.pool.connect();
   try {

@@ -8,7 +8,6 @@ import { type Application, proofApi } from "../application.ts";
 
 /** Values that the configuration in docs/gateways.md leaves open: addresses and the key. */
 export type Places = {
-  /** Host and port of the service, and of the application. */
   service: string;
   application: string;
   key: string;
@@ -17,22 +16,17 @@ export type Places = {
   innerPort: number;
 };
 
-/** A gateway that docs/gateways.md describes. */
 export type Gateway = {
   name: string;
-  /** The name of the required program, if it is missing on this machine. */
+  /** The required program, if it is missing on this machine. */
   missing: string | undefined;
   start(places: Places): Promise<RunningGateway>;
 };
 
-/** A request as it reached the application. */
 type Reached = { line: string; headers: [string, string][] };
 
 const WORDS = ["service", "ratify"];
-/**
- * Value that a client sends in headers which only the gateway may set. A proof is base64url, so it cannot
- * contain this value.
- */
+/** A client sends this in headers that only the gateway may set. A proof cannot contain it. */
 const OF_THE_CLIENT = "!of the client!";
 const SET_BY_GATEWAY = [
   "api-key",
@@ -45,10 +39,7 @@ const SET_BY_GATEWAY = [
   "receipt-id",
 ];
 
-/**
- * Defines the tests that every gateway must pass with the configuration in docs/gateways.md. The application
- * behind the gateway knows nothing about proofs.
- */
+/** Defines the tests for every gateway. The application behind the gateway knows nothing about proofs. */
 export function describeGateway({ name, missing, start }: Gateway): void {
   if (missing !== undefined) console.warn(`${name} is not tested against its documentation: ${missing}`);
   const world = proofApi({ config: { SERVICE_WORD: "service", SERVICE_WORD_ALIASES: ["ratify"] } });
@@ -57,8 +48,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const servers: Server[] = [];
   let app: Application;
   /**
-   * Ports of gateways that call the service, a closed port, a service that never answers, and the service
-   * with a wrong key.
+   * Ports of gateways, by the service that they call. `mute` never answers, and `nobody` is a closed port.
    */
   let ports: Record<"service" | "nobody" | "mute" | "wrongKey", number>;
 
@@ -146,10 +136,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const proofRef = async () => String((await app.present()).body.proof_ref);
   const lines = () => reached.map(({ line }) => line);
 
-  /**
-   * Returns the service's headers that reached the application, regardless of how their names are spelled.
-   * Omits the proof, which is not secret once it is spent.
-   */
+  /** Returns the service's headers, however spelled, without the proof. A spent proof is not secret. */
   function ofService(): string[][] {
     const [{ headers } = { headers: [] }] = reached;
     return headers

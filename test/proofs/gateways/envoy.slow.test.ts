@@ -19,10 +19,7 @@ const [{ code } = { code: "" }] = await codeBlocks("docs/gateways.md", "Envoy");
 const MANAGER =
   "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
 
-/**
- * Adds the parts that docs/gateways.md leaves out: a listener and two clusters. Envoy rejects deprecated
- * fields.
- */
+/** Adds the parts that docs/gateways.md leaves out: a listener and two clusters. */
 function around({ service, application, key, port }: Places): string {
   const manager = { "@type": MANAGER, stat_prefix: "web", ...parse(code.replace("<key>", key)) };
   const filter = { name: "envoy.filters.network.http_connection_manager", typed_config: manager };

@@ -9,10 +9,7 @@ const [server = "", application = ""] = (await codeBlocks("docs/gateways.md", "n
   ({ code }) => code,
 );
 
-/**
- * Adds the parts that docs/gateways.md leaves out. The resulting configuration runs nginx in the foreground,
- * as one process.
- */
+/** Adds the parts that docs/gateways.md leaves out, to run nginx as one process in the foreground. */
 function around(folder: string, locations: string, { port, application: address }: Places): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return `

@@ -41,10 +41,7 @@ log: {level: WARN}
   },
 });
 
-/**
- * Returns whether Traefik has read its routes. Traefik already listens before that, and returns 404 for every
- * path.
- */
+/** Traefik already listens before it has read its routes, and returns 404 for every path. */
 async function isRouted(port: number): Promise<boolean> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/orders/`, { signal: AbortSignal.timeout(15_000) });

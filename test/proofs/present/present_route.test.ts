@@ -14,7 +14,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(errorOf(await app.present())).toBe("404 no_active_delegation");
   });
 
-  test("presents the newest certificate, the requested one, or the newest that grants the scope", async () => {
+  test("presents the newest certificate, the requested certificate, or the newest certificate that grants the scope", async () => {
     const app = await application(["data:read"]);
     world.api.clock.advance(1);
     const newest = await certify(app, ["payments:send"]);
@@ -46,7 +46,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(await world.api.db("audit_events").where(recorded)).toHaveLength(1);
   });
 
-  test("finds the certificate that grants the scope among a hundred newer ones, respecting wildcards and ceilings", async () => {
+  test("finds the certificate that grants the scope among a hundred newer certificates, respecting wildcards and ceilings", async () => {
     const app = await application(["data:read"]);
     await addRevoked(world.api.db, app.certId, 100);
     const newer = {

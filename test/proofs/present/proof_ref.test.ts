@@ -173,7 +173,7 @@ describe("verify with a proof reference", () => {
     });
   });
 
-  test("answers invalid_proof to a malformed or forged reference, or to one with a wrong certificate, and spends nothing", async () => {
+  test("answers invalid_proof to a reference that is malformed, forged or contains a wrong certificate, and spends nothing", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const { body } = await app.present();
     const bytes = Buffer.from(String(body.proof_ref), "base64url");

@@ -35,7 +35,6 @@ async function balanceOf({ person }: Application): Promise<number> {
   return row?.balance_micro_usd ?? Number.NaN;
 }
 
-/** Creates an application whose only certificate has these constraints. */
 async function constrained(...constraints: Record<string, unknown>[]): Promise<Application> {
   const app = await application([]);
   const certId = await certify(app, ["data:read"], { requested_scope: ["data:read"], constraints });
@@ -43,7 +42,7 @@ async function constrained(...constraints: Record<string, unknown>[]): Promise<A
 }
 
 describe("POST …/agents/{agent_id}/try", () => {
-  test("makes the three calls of an application, and its decision is recorded and charged like any other", async () => {
+  test("makes the three calls of an application, and its decision is recorded and charged like any other decision", async () => {
     const app = await application();
     const before = await balanceOf(app);
     const answer = await attempt(app, { cert_id: app.certId });
@@ -143,7 +142,6 @@ describe("POST …/agents/{agent_id}/try", () => {
 });
 
 describe("the shell lines of a trial", () => {
-  /** Runs the trial's shell lines against this API, with the API key filled in. */
   async function pasted(answer: HttpAnswer, apiKey: string): Promise<Record<string, unknown>> {
     const lines = answer.body.curl as string[];
     expect(lines[0]).toMatch(/^API_KEY='[^']*'$/);
@@ -227,7 +225,7 @@ describe("POST …/agents/{agent_id}/try without a decision", () => {
 });
 
 describe("POST …/agents/{agent_id}/try refuses", () => {
-  test("another account's connections and agents, and unknown ones", async () => {
+  test("another account's connections and agents, and unknown connections and agents", async () => {
     const [app, stranger] = [await application(), await application()];
     const mixed = [
       stranger,
@@ -309,7 +307,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
 describe("a connection's rate limit for proofs", () => {
   const rated = proofApi({ limits: { presentPerMinute: 3 } });
 
-  test("counts trials by people and present calls by the application together", async () => {
+  test("counts the trials of people and the calls of `present` by the application together", async () => {
     const [app, other] = [await rated.application(), await rated.application()];
     expect((await app.present()).status).toBe(200);
     expect([(await attempt(app)).status, (await attempt(app)).status]).toEqual([200, 200]);

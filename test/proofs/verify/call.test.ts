@@ -95,7 +95,7 @@ describe("reading a verify call", () => {
     for (const attempt of forms(sized(131_073))) expect(refusal(attempt)).toBe("invalid_proof proof_bundle");
   });
 
-  test("measures a bundle in bytes, not characters, and fractions as written", async () => {
+  test("measures a bundle in bytes, not characters, with fractions as the caller wrote them", async () => {
     const bundle = await prove();
     const sized = (constraint: object, filler: string, bytes: number) => {
       const text = (length: number) => {

@@ -12,7 +12,6 @@ import { callerOf, codeOf, now, verifyWorld } from "../verify_world.ts";
 
 const service = verifyWorld();
 
-/** Creates a call for a new operation, with a fresh proof bound to it. */
 async function boundCall() {
   const shop = await service.account();
   const parties = { platform: shop, person: shop, agentId: shop.agentId };
@@ -22,7 +21,6 @@ async function boundCall() {
   return { bundle, call: readVerifyCall(callerOf(shop), Buffer.from(JSON.stringify(body)), undefined) };
 }
 
-/** Creates a `decide` function that fails for its first `times` calls and counts its calls. */
 function decidingAfter(times: number, fail: () => Promise<DecisionOutcome>) {
   const deciding = {
     tries: 0,

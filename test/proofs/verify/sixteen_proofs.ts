@@ -15,7 +15,6 @@ const BODY = Buffer.from(
 const memory = createCertificateMemory(20_000);
 const OPTIONS = { now: NOW, certificateMemory: memory };
 
-/** Reads and verifies a call's proof sixteen times concurrently. */
 export default async function proofs(): Promise<void> {
   await Promise.all(Array.from({ length: 16 }, () => proof()));
 }

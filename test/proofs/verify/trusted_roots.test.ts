@@ -7,7 +7,7 @@ import { decisionWorld } from "../decision_world.ts";
 import { insertRecords } from "../records.ts";
 
 const world = decisionWorld();
-/** The root key in the rows that `insertRecords` inserts. */
+/** The root key of `insertRecords`. */
 const ROOT_KEY = { ed25519: "", ml_dsa_65: "" };
 let findRoot: (humanId: string, key?: HybridPublicKey) => ReturnType<FindRoot>;
 let asked: number;

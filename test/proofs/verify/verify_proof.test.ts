@@ -20,7 +20,6 @@ beforeAll(async () => {
 
 afterEach(() => service.clock.set(now));
 
-/** Returns a challenge that was issued to the person's connection at `issued`. */
 async function challengeAt(issued: Date): Promise<Uint8Array> {
   const key = await service.deps.keys.forIssuing(challengeDay(issued), issued);
   return issueChallenge(key, person.connectionId, issued);
@@ -191,7 +190,7 @@ describe("verifyProof, for a challenge,", () => {
 });
 
 describe("verifyProof with a forged bundle", () => {
-  test("throws for each of 200 single flipped bits, and leaves the challenge unspent", async () => {
+  test("throws for each of 200 flipped bits, and leaves the challenge unspent", async () => {
     const bundle = await person.prove({ now });
     const text = JSON.stringify(bundle);
     const before = await countOf("audit_events", person);
