@@ -139,8 +139,7 @@ function sessionCaller(
   actFor: string | undefined,
 ): SessionCaller {
   const isOwn = actFor === undefined || actFor.toLowerCase() === own.accountId;
-  if (!isOwn && other === null)
-    throw new ApiError("not_found", "You are not a member of an account with this id");
+  if (!isOwn && other === null) throw new ApiError("not_found", "You are not a member of that account");
   const { organization, ...person } = own;
   const session = { sessionId, familyId, onboardingStep, serviceAdministrator: false };
   if (other === null || isOwn || route.roles === "person") {

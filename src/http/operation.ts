@@ -188,8 +188,7 @@ export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | un
   if (rate === undefined) return undefined;
   return async ({ state: call }, next) => {
     const { caller } = call;
-    if (caller === undefined || !("keyPrefix" in caller))
-      throw new Error(`${id}: only an operation for API keys can have a rate limit`);
+    if (caller === undefined || !("keyPrefix" in caller)) throw new Error(`${id}: a rate needs an API key`);
     call.rateHeaders = await rates.take(rate, caller);
     return next().catch(async (error: unknown) => {
       await rates.giveBack(rate, caller);

@@ -113,8 +113,7 @@ export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<D
 async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
   const proof = call.readProof();
   const bundle = "bundle" in proof ? proof.bundle : await resolveProofRef(proof.ref);
-  if (bundle === undefined)
-    throw new ApiError("invalid_proof", "proof_ref: contains the id of an unknown certificate");
+  if (bundle === undefined) throw new ApiError("invalid_proof", "proof_ref: names an unknown certificate");
   if (call.agentId !== undefined && call.agentId !== bundle.agent_id) {
     throw new ApiError("invalid_proof", "agent_id: is not the agent of the proof");
   }
@@ -222,8 +221,7 @@ async function decideOnce(
   }
   const recorded = await deps.findRecorded(call.caller, operation.invocation_id);
   if (recorded !== undefined) return replay(recorded, { ...call.options, operation });
-  if (attempt === MOST_ATTEMPTS)
-    throw new ApiError("unavailable", "Other calls are deciding on this operation; try again");
+  if (attempt === MOST_ATTEMPTS) throw new ApiError("unavailable", "Other calls decide on this operation");
   return decideOnce(deps, call, operation, attempt + 1);
 }
 
