@@ -81,9 +81,7 @@ export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at
   return row.status === "pending" && now < row.expires_at;
 }
 
-/**
- * Marks an account's due requests as expired. Skips locked rows, because their decision detects the expiry.
- */
+/** Marks an account's due requests as expired. Skips locked rows, whose decision detects the expiry. */
 export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
   const due = db("delegation_requests")
     .select("request_id")
@@ -106,9 +104,7 @@ export function callerRows(
   return connectionId === null ? own : { ...own, [`${alias}.connection_id`]: connectionId };
 }
 
-/**
- * A certificate, with its agent, platform and declaring object, and email addresses instead of account ids.
- */
+/** A certificate with its agent, platform and declaring object. Email addresses replace account ids. */
 export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by"> &
   DeclaredColumns & {
     approved_by: string;
@@ -123,9 +119,7 @@ export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by
     object_name: string | null;
   };
 
-/**
- * Selects all certificates. Callers narrow the query by `t.` (certificates), `g.` (agents), `p.` (platforms).
- */
+/** Selects all certificates. Narrow the query by `t.` (certificates), `g.` (agents) and `p.` (platforms). */
 export function selectCertificates(db: Database | Transaction) {
   return db("certificates as t")
     .join("accounts as a", "a.account_id", "t.approved_by")

@@ -2,9 +2,7 @@ import { unixSeconds } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
 
-/**
- * The requested expiry: a time in Unix seconds, or seconds after approval. If both are `null`: until revoked.
- */
+/** The requested expiry: in Unix seconds, or in seconds after approval. Both `null`: until revoked. */
 export type RequestedExpiry = { at: number | null; inSeconds: number | null };
 
 /** Reads the expiry from a call, unchecked. Throws `invalid_expiry` if the call contains both forms. */

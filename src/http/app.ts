@@ -37,7 +37,7 @@ export type AppDeps = {
   idempotency: Idempotency;
   rates: ApiKeyRates;
   activity: Activity;
-  /** `perClient`: bodies that one client may send at a time (default 100). `bodyMs`: default 10,000. */
+  /** Number of bodies of one client at a time (default 100), and milliseconds for each (default 10,000). */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;
   clock: Clock;
@@ -97,7 +97,7 @@ export function createApp(deps: AppDeps): RequestListener {
   };
 }
 
-/** Returns the middleware of one operation in running order. It runs after `everyCall`. */
+/** Returns the middleware of one operation, in the order in which it runs after `everyCall`. */
 function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   const { names, cookies, readBody, authenticators, idempotency, activity, rates } = parts;
   const { caller, csrf, role } = callerChecks(route, authenticators, cookies);

@@ -11,9 +11,7 @@ export type Authenticators = {
   findSession(token: string, actFor?: string): Promise<LiveSession | undefined>;
   isServiceAdministrator(email: string): boolean;
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
-  /**
-   * Throws `operator_unauthorized` for an invalid token, and `invalid_request` for a malformed cluster id.
-   */
+  /** Throws `operator_unauthorized` for a bad token, and `invalid_request` for a malformed cluster id. */
   identifyOperator(token: string, clusterId: string): Promise<OperatorCaller>;
   /** Returns whether `epoch` belongs to the newest leader of the operator's cluster. */
   isLeader(caller: OperatorCaller, epoch: number): Promise<boolean>;
@@ -22,7 +20,7 @@ export type Authenticators = {
 /** Checks a call and stores its findings in the call. Throws an `ApiError` to refuse the call. */
 export type Check = (call: HttpCall) => Promise<void> | void;
 
-/** The checks of a call, in running order. `undefined` for a check that the route does not need. */
+/** The checks of a call, in the order in which they run. `undefined`: the route does not need the check. */
 type CallerChecks = {
   /** Identifies the caller. Throws the error code for the route's kind of access. */
   caller: Check | undefined;

@@ -57,8 +57,8 @@ export function requireJson(request: IncomingMessage, body: Buffer): void {
 
 /**
  * Returns the value of a JSON body, or `undefined` for an empty body. The body must be well-formed UTF-8,
- * without duplicate members, deep nesting or U+0000. Throws `invalid_request` without any content of the
- * body.
+ * without duplicate members, deep nesting or U+0000. Otherwise throws `invalid_request`, whose message never
+ * repeats content of the body.
  */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined;

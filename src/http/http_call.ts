@@ -16,9 +16,7 @@ export type RequestReaders = { names: Names; cookies: Cookies; clientAddress: Cl
 /** A middleware's `ctx`: Koa's context, or a plain object for a direct path or for a call in this process. */
 export type CallContext = { state: HttpCall };
 
-/**
- * A middleware that returns a reply and throws refusals as `ApiError`. The first one writes to Koa's context.
- */
+/** Returns a reply, or throws a refusal as `ApiError`. The first middleware writes to Koa's context. */
 export type Middleware = (ctx: CallContext, next: () => Promise<Reply>) => Promise<Reply>;
 
 /** Runs middleware in order, without Koa. The last one must not call `next`. */

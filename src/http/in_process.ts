@@ -20,9 +20,7 @@ export type Site = {
 /** Functions that pages use to call operations. */
 export type SiteDeps = {
   inProcess: InProcess;
-  /**
-   * Returns whether a person with these permissions may call an operation. Throws for an unknown operation.
-   */
+  /** Returns whether a person with these powers may call an operation. Throws for an unknown operation. */
   isForRole(operationId: string, powers: Powers): boolean;
   /** Has an earlier deadline than the whole request, so that time remains to send an error page. */
   settle: Settle;

@@ -60,8 +60,8 @@ export function provenLately(all: readonly (Check | undefined)[]): Check | undef
 }
 
 /**
- * Reads the `Idempotency-Key` header. An operation that does not accept the header refuses it, because
- * ignoring the key would break the key's promise.
+ * Reads the `Idempotency-Key` header. An operation that does not accept the header refuses it: a repetition
+ * would run twice although the caller sent a key.
  */
 export function keyOf({ idempotent }: Route): Check | undefined {
   if (idempotent === "foreign") return undefined;
@@ -87,7 +87,8 @@ export function body(readBody: ReadBody): Check {
 
 /**
  * Validates parameters, query and body. A path parameter that is not formed like an id throws `not_found`,
- * like any unknown id. A route that takes no body ignores a body, unless it is invalid JSON declared as JSON.
+ * like any unknown id. A route that takes no body ignores a body, unless the body is declared as JSON and is
+ * not valid JSON.
  */
 export function inputOf(route: Route): Check {
   return (call) => {
@@ -181,9 +182,7 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
   };
 }
 
-/**
- * Counts a call before it runs. If it fails and the limit counts only successes, removes it from the count.
- */
+/** Counts a call before it runs. A call that fails is not counted if the limit counts only successes. */
 export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | undefined {
   if (rate === undefined) return undefined;
   return async ({ state: call }, next) => {

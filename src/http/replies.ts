@@ -8,9 +8,7 @@ export type Reply = {
   headers: Record<string, string>;
   cookies?: string[];
   body: string;
-  /**
-   * The rest of the body. If set, the response has no `Content-Length`, and an error in a chunk aborts it.
-   */
+  /** The rest of the body. The response then has no `Content-Length`, and an error in a chunk aborts it. */
   rest?: AsyncIterable<string>;
 };
 

@@ -31,15 +31,11 @@ const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
 
 /** The id of a request in its response and in the log. */
 export type RequestId = {
-  /**
-   * The caller's own `X-Request-Id`, byte for byte, or a new id if that one is absent or cannot be returned.
-   */
+  /** The caller's own `X-Request-Id`, byte for byte, or a new id if it is absent or cannot be returned. */
   answered: string;
   /** The same id for the log: up to 128 characters, with `?` for each one that is not printable ASCII. */
   logged: string;
-  /**
-   * The reason to refuse the call. AuthZEN 1.0 demands the same id in the response, so no id is truncated.
-   */
+  /** The reason to refuse the call. AuthZEN 1.0 demands the same id in the response, so no id is cut. */
   fault?: string;
 };
 

@@ -9,8 +9,8 @@ const NICER_BY = 10;
 const NICEST = 19;
 
 /**
- * Lowers the priority of this process's thread pool below its main thread, which a pool thread would
- * otherwise displace while it checks a signature. Changes nothing on one core, outside Linux, or without
+ * Lowers the priority of this process's thread pool below its main thread. Otherwise a pool thread that
+ * checks a signature displaces the main thread. Changes nothing on one core, outside Linux, or without
  * permission.
  */
 export async function lowerPoolPriority(): Promise<void> {

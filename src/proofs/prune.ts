@@ -43,7 +43,7 @@ export function prunePresented(deps: PruneDeps): Promise<number> {
   );
 }
 
-/** Deletes rows in small statements that wait for no lock, so several processes may run it concurrently. */
+/** Deletes rows in small statements that wait for no lock, so several processes may delete concurrently. */
 async function pruneUntil(
   end: Date,
   { db, signal, batch = BATCH }: PruneDeps,

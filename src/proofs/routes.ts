@@ -47,7 +47,7 @@ export type ProofDeps = {
   word: string;
 };
 
-/** Returns the routes of proofs, with the AuthZEN and gateway forms of verify. */
+/** Returns the routes of proofs, with the AuthZEN and gateway forms of `verify`. */
 export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, queue, metrics, clock } = deps;
   const { findApiKey, baseUrl, word } = deps;

@@ -52,9 +52,7 @@ export type ChainAnswer = z.infer<typeof answer>;
 
 type Registered = { root: HybridPublicKey | null; agent: HybridPublicKey; disabledAt: Date | null };
 
-/**
- * `GET /v1/service/delegations/{cert_id}/chain`: checks again the chain from the root key to the agent's key.
- */
+/** `GET …/delegations/{cert_id}/chain`: checks the chain from the root key to the agent's key again. */
 export function certificateChainRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "check_delegation",

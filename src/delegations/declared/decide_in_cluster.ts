@@ -117,7 +117,7 @@ async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<Cluste
   };
 }
 
-/** Checks the owner's consent to this user's decision. It cannot change before the transaction ends. */
+/** Checks that the owner permits this decision. The permission cannot change before the transaction ends. */
 async function checkOwnersConsent(
   tx: Transaction,
   { question, filed, live, approval }: Evidence,

@@ -123,9 +123,7 @@ type Row = {
   request_status: LiveDelegation["status"];
 };
 
-/**
- * `POST /internal/v1/delegations`: lists a cluster's declared delegations in force or pending, 500 per call.
- */
+/** `POST /internal/v1/delegations`: lists a cluster's pending and active delegations, 500 per call. */
 export function liveDelegationsRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "internal_list_delegations",

@@ -32,9 +32,9 @@ type Draft = {
 };
 
 /**
- * Approves a pending request. The vault signs a certificate for exactly the approved scope. It signs before
- * the transaction starts, so the request stays pending if the vault is unavailable. Concurrent approvals
- * create only one certificate.
+ * Approves a pending request. The vault signs a certificate for exactly the approved scope. The vault signs
+ * before the transaction starts, so the request stays pending if the vault is unavailable. Concurrent
+ * approvals create only one certificate.
  *
  * Throws what {@link judgeApproval} throws, and `VaultUnavailable` and `VaultRefused`.
  */
@@ -63,9 +63,7 @@ function approverOf(decider: Decider, owner: Owner): string {
   return "accountId" in decider ? decider.accountId : owner.accountId;
 }
 
-/**
- * Reads the request and the ceiling again, under the lock, and throws if they no longer permit the approval.
- */
+/** Reads the request and the ceiling again, under the lock. Throws if they no longer permit the approval. */
 async function storeApproval(
   tx: Transaction,
   { secretBox, clock }: ApproveDeps,

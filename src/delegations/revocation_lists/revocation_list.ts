@@ -151,9 +151,7 @@ const VALIDATORS = {
   ETag: "Identifies this state of the list",
 };
 
-/**
- * `GET /v1/service/revocations/{human_id}`: returns a root identity's revocation list, signed with its key.
- */
+/** `GET …/revocations/{human_id}`: returns a root identity's revocation list, signed with its key. */
 export function revocationsRoute(deps: RevocationListDeps): Route {
   const findList = createRevocationLists(deps);
   return route({

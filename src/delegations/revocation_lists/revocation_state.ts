@@ -7,9 +7,7 @@ import {
 } from "../../protocol/statements/revocation_list.ts";
 import type { RevokedCertificate } from "../../vault/client.ts";
 
-/**
- * Seconds for which a revoked certificate stays listed after it expires. By then it grants nothing anyway.
- */
+/** Seconds for which a revoked certificate stays listed after it expires. By then it grants nothing. */
 export const LISTED_AFTER_END_SECONDS = 24 * 60 * 60;
 
 /** A root identity and its signing key. */
@@ -36,9 +34,7 @@ type StateRow = {
   expires_at: (number | null)[] | null;
 };
 
-/**
- * Returns an identity's state, or `undefined` if there is none. Omits the contents if the mark is `known`.
- */
+/** Returns the root's state, or `undefined` if there is none. Omits the contents if the mark is `known`. */
 export async function readState(
   { db, clock }: { db: Database; clock: Clock },
   humanId: string,

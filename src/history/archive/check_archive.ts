@@ -57,7 +57,7 @@ export async function checkArchive(folder: string): Promise<CheckedArchive> {
 
 type Expected = { file: ArchivedFile; table: ArchivedTable; month: Month };
 
-/** Decompresses the file only after its bytes matched the manifest. Returns its number of receipts. */
+/** Decompresses the file only after its bytes matched the manifest. Returns the number of receipts in it. */
 async function checkFile(path: string, { file, table, month }: Expected): Promise<number> {
   const { bytes, sha256 } = await readBytes(path, file);
   if (bytes !== file.bytes || sha256 !== file.sha256) {

@@ -57,7 +57,7 @@ const archivedFile = z.object({
   table: z.string(),
   name: z.string(),
   rows: z.int().min(0),
-  /** The earliest and the latest time of its rows. Null if it has none. */
+  /** The earliest and the latest time of the file's rows. Null if the file has no rows. */
   first: z.string().nullable(),
   last: z.string().nullable(),
   bytes: z.int().min(0),

@@ -193,7 +193,7 @@ export async function noteArchive(
     .ignore();
 }
 
-/** Returns when the history begins, because everything older was dropped, or `undefined` if nothing was. */
+/** Returns the time before which the history was dropped, or `undefined` if nothing was ever dropped. */
 export async function readHistoryBegin(db: Database): Promise<Date | undefined> {
   const row = await db("history_archives")
     .whereNotNull("dropped_at")

@@ -7,9 +7,7 @@ import { type Json, schemaOf } from "./schema.ts";
 
 type Response = { description: string; headers: Json; schemas: Json[]; codes?: ErrorCode[] };
 
-/**
- * Returns a route's responses by status, including errors with exactly the codes that the route can throw.
- */
+/** Returns a route's responses by status, including errors with exactly the codes that it can throw. */
 export function responsesOf(route: Route, names: Names): Json {
   const byStatus = new Map<number, Response>();
   for (const [status, response] of [...ownResponses(route, names), ...errorResponses(route)]) {
@@ -139,9 +137,7 @@ function retryHeaders(status: number): Json {
   return status === 429 || status === 503 ? { "Retry-After": retryAfter } : {};
 }
 
-/**
- * Returns the schema of an error with this status and one of these codes. By default, it allows all of them.
- */
+/** Returns the schema of an error with this status and one of these codes. Default: any status and code. */
 export function errorSchema(
   status: Json = { description: "The answer's HTTP status" },
   codes: readonly string[] = Object.keys(errorCodes),

@@ -5,7 +5,7 @@ export type Json = Record<string, unknown>;
 
 /**
  * Returns a schema as JSON Schema 2020-12, for a request (`input`) or a response (`output`). Omits patterns
- * that need a flag: without its flag, `\p{Cc}` matches other characters or nothing.
+ * that need a flag, because JSON Schema has no flags: `\p{Cc}` would match other characters or nothing.
  */
 export function schemaOf(schema: ZodType, io: "input" | "output"): Json {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;

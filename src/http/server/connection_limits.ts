@@ -4,9 +4,7 @@ import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { networkOf } from "../../rates/client_rates.ts";
 
 type ClientSockets = {
-  /**
-   * Counts a connection until it closes. Returns false if its network already has the maximum number open.
-   */
+  /** Counts a connection until it closes. Returns false if its network already has the maximum number. */
   admit(socket: Socket): boolean;
 };
 

@@ -95,9 +95,7 @@ async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry =
   }
 }
 
-/**
- * SQLSTATE classes of errors after which nothing has changed: bad data, violation, rollback, lock timeout.
- */
+/** SQLSTATE classes of errors that change nothing: bad data, constraint violation, rollback, lock timeout. */
 const refusals = ["22", "23", "40", "55"];
 
 function wasRefused(error: unknown): boolean {
@@ -114,8 +112,8 @@ const AVOIDED_ACCOUNTS = 10_000;
 
 /**
  * Returns a decider that prevents one account's locked rows from delaying other accounts. An item that needs
- * a locked row waits alone, and so do the next decisions of its account. `batched` must wait `QUICK_LOCK_MS`
- * for a row, and the statements of `patient` must wait `PATIENT_LOCK_MS`.
+ * a locked row waits alone, and so do the next decisions of its account. `batched` must wait for a locked row
+ * for at most `QUICK_LOCK_MS`, and `patient` for at most `PATIENT_LOCK_MS`.
  */
 export function separateSlowAccounts(batched: Decide, patient: Pool): Decide {
   const avoided = new LRUCache<string, true>({ max: AVOIDED_ACCOUNTS, ttl: AVOID_MS });

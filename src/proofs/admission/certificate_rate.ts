@@ -13,14 +13,10 @@ import type { StepAside } from "./fair_queue.ts";
 /** Counts the `allow` decisions with a certificate in the last `windowSeconds`. */
 type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 
-/**
- * Certificates whose `allow` decisions before `now` are counted. `byOwner`: the caller's account owns them.
- */
+/** Certificates whose earlier `allow` decisions are counted. `byOwner`: the caller's account owns them. */
 type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
-/**
- * Exclusive access to certificates with a rate limit: until the turn ends, no other call decides with them.
- */
+/** Exclusive access to rate-limited certificates: until the turn ends, no other call decides with them. */
 export type Turn = {
   countAllows: CountAllows;
   /** Decides an item in the transaction that counted, so the counts are still correct when it commits. */
@@ -34,7 +30,7 @@ export type TakeTurn = (counting: Counting) => Promise<Turn>;
 
 /** Maximum number of calls that wait for one certificate, including the call that is being decided. */
 const MOST_CALLS = 64;
-/** Maximum number of these calls from other accounts. Such a call is free while its account has no credit. */
+/** Maximum number of waiting calls from other accounts. Without credit, such calls are free. */
 const MOST_OF_OTHERS = 32;
 const RETRY_MS = 1_000;
 
@@ -179,7 +175,7 @@ export type CountingDeps = {
   isAccepted: IsAccepted;
 };
 
-/** A turn that starts when a rule first asks for a count. The proof is then decided within it. */
+/** A turn that starts when a rule first asks for a count. The proof is then decided within the turn. */
 type RateTurn = Turn & {
   /** Returns true if no certificate is rated. Only the deciding statement then checks the acceptance. */
   isAccepted(): Promise<boolean>;

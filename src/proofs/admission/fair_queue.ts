@@ -42,11 +42,9 @@ const PASS_SIZE = { least: 8, most: 64 };
 const PAUSE_MS = 2;
 /** Time within which all late calls should be refused, in milliseconds. */
 const SPREAD_MS = 100;
-/** For this time, or up to twice as long, after another account's call, an account may not use all slots. */
+/** An account may not use all slots for this time, or up to twice as long, after another account's call. */
 const CALLED_MS = 1_000;
-/**
- * For this time, or up to twice as long, another account's calls count. A client sends its next call sooner.
- */
+/** A call affects other accounts' shares for this time, or up to twice as long. Clients pause for less. */
 const BUSY_MS = 100;
 
 type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };
@@ -103,9 +101,7 @@ export function createFairQueue(
     return others === 0 ? most : Math.min(most, Math.max(least, others));
   }
 
-  /**
-   * Late calls are first in a queue. Their clients may have disconnected, so the queue starts none of them.
-   */
+  /** Late calls are first in a queue. Their clients may have disconnected, so none of these calls starts. */
   function lateIn(queue: readonly Waiting[], now: number): number {
     const first = queue.findIndex(({ since }) => now - since < bounds.waitMs);
     return first === -1 ? queue.length : first;

@@ -5,11 +5,9 @@ import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 
-/** Agents that a connection allowed before each have the connection's limit divided by this number. */
+/** Each agent that a connection allowed before has the connection's limit divided by this number. */
 const KNOWN_SHARE = 10;
-/**
- * Limit of forged signatures, as a multiple of the limit of refused proofs. Checking a signature is cheap.
- */
+/** Limit of forged signatures, as a multiple of the limit of refused proofs. A signature check is cheap. */
 const CHECK_SHARE = 4;
 const KNOWN_AGENTS = 50_000;
 /** Maximum number of proofs that wait under one rate limit. */

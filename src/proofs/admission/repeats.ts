@@ -41,9 +41,7 @@ export function createRecordedFinder(db: Database): FindRecorded {
       );
 }
 
-/**
- * Converts a recorded decision to an answer. Throws `invocation_conflict` if it is about another operation.
- */
+/** Converts a recorded decision to an answer. Throws `invocation_conflict` if the operations differ. */
 export function replay(
   recorded: RecordedDecision,
   { operation, required_scope: requiredScope, context }: AskedAgain,

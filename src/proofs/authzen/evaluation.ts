@@ -133,9 +133,7 @@ async function askRegistry(
  */
 const REPLAYED = "replayed";
 
-/**
- * HTTP statuses of errors for which the answer is `false`. Any other error means that there is no decision.
- */
+/** HTTP statuses of errors for which the answer is `false`. After any other error, there is no decision. */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 
 async function askWithProof(deps: EvaluateDeps, call: VerifyCall): Promise<EvaluationAnswer> {

@@ -42,9 +42,7 @@ function semanticOf(options: JsonValue | undefined): z.infer<typeof semantic> {
   throw new ApiError("invalid_request", "options.evaluations_semantic: unknown value");
 }
 
-/**
- * Answers the items in order, up to the item that ends the batch. An item without a decision gets `false`.
- */
+/** Answers the items in order, until an item ends the batch. An item without a decision gets `false`. */
 export async function evaluateAll(
   deps: EvaluateDeps,
   caller: ApiKeyCaller,

@@ -31,9 +31,7 @@ export function evaluationRoute(deps: EvaluateDeps): Route {
 
 const answers = z.union([z.object({ evaluations: z.array(evaluationAnswer) }), evaluationAnswer]);
 
-/**
- * `POST /access/v1/evaluations` (AuthZEN 1.0): answers several questions, or one if the body has no items.
- */
+/** `POST /access/v1/evaluations` (AuthZEN 1.0): answers a list of questions, or the body as one question. */
 export function evaluationsRoute(deps: EvaluateDeps): Route {
   return route({
     id: "access_evaluations",

@@ -24,7 +24,7 @@ export type DecisionOutcome =
 export type Decided = {
   decision: Decision;
   reason: Reason;
-  /** Null for an allow. In the protocol's wording if one of the protocol's rules decided. */
+  /** Null for `allow`. In the protocol's wording if a rule of the protocol decided. */
   errorReason: string | null;
   receipt: Receipt;
   receiptHash: Buffer;
@@ -58,7 +58,7 @@ export async function decideBatch(
   );
 }
 
-/** Returns `credits_exhausted` also for items that share an invocation or a challenge with such an item. */
+/** Returns `credits_exhausted` also for items that share an invocation or challenge with an unpaid item. */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
   if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;
   const keysOf = ({ connectionId, challenge, invocation, rootAccountId }: DecisionItem) => [

@@ -22,7 +22,7 @@ const CLOSED_SECONDS = 600;
  * Moves rows of the history and the ledger from the default partition to the partitions of their months.
  * Readers see each row exactly once at every moment. The final transaction waits at most 500 ms for locks and
  * must finish within the budget. Otherwise it changes nothing, and the next run tries again. Logs every month
- * that it finds. Returns immediately if another process moves rows.
+ * with such rows. Returns immediately if another process moves rows.
  */
 export async function mendDefaultPartitions(deps: MendDeps): Promise<void> {
   const client = await deps.pool.connect();
@@ -75,7 +75,7 @@ async function mendMonth(client: PoolClient, one: Monthly, { month, rows }: Foun
   }
 }
 
-/** Selects rows that no longer change. Presented proofs are deleted after minutes, so no early copy helps. */
+/** Selects rows that no longer change. Excludes presented proofs, which are deleted after minutes anyway. */
 const isClosed = ({ table, column }: Monthly) =>
   `${column} < $3${table === monthly.audit_events.table ? " and decision is not null" : ""}`;
 

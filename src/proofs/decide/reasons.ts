@@ -10,7 +10,7 @@ type Meaning = {
   decision: Decision;
   /** The protocol's status for the proof (wire format §8). */
   status: IdentityStatus;
-  /** Name of the failed rule, as it appears in `checks`. Absent for an allow. */
+  /** Name of the failed rule, as it appears in `checks`. Absent for `allow`. */
   rule?: PermissionRule;
   /** The protocol's violation that leads to this reason. Absent if only this service defines the reason. */
   violation?: PermissionCode;
@@ -129,9 +129,7 @@ function meaningOf(reason: string): Meaning | undefined {
 
 type DeniedCode = Exclude<PermissionCode, "revoked" | "revocation_error">;
 
-/**
- * The reason for each violation of the protocol, except revocation, which the deciding statement determines.
- */
+/** The reason for each violation of the protocol. Only the deciding statement determines revocation. */
 export const DENIALS = {
   expired: "delegation_expired",
   not_yet_valid: "not_yet_valid",

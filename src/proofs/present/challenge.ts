@@ -30,9 +30,7 @@ export function challengeDay(now: Date): number {
   return Math.floor(unixSeconds(now) / SECONDS_A_DAY);
 }
 
-/**
- * Creates a challenge, valid for `CHALLENGE_WINDOW_SECONDS`. `key` must be the key of `challengeDay(now)`.
- */
+/** Creates a challenge for `CHALLENGE_WINDOW_SECONDS`. `key` must be the key of `challengeDay(now)`. */
 export function issueChallenge(key: ChallengeKey, connectionId: string, now: Date): Buffer {
   const signed = Buffer.alloc(SIGNED_BYTES);
   signed[0] = VERSION;
@@ -41,9 +39,7 @@ export function issueChallenge(key: ChallengeKey, connectionId: string, now: Dat
   return Buffer.concat([signed, macOf(key, signed, connectionId)]);
 }
 
-/**
- * Reads a challenge's claims. Returns `undefined` for a length or version that this service does not issue.
- */
+/** Reads a challenge's claims. Returns `undefined` for a length or version that this service never issues. */
 export function readChallenge(challenge: Uint8Array): ChallengeClaims | undefined {
   const bytes = Buffer.from(challenge.buffer, challenge.byteOffset, challenge.byteLength);
   if (bytes.length !== CHALLENGE_BYTES || bytes[0] !== VERSION) return undefined;

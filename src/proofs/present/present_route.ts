@@ -159,7 +159,7 @@ async function sign(
 
 /**
  * Returns when a challenge expires. Throws `invalid_challenge` for an unknown format or an expired challenge.
- * Does not check the MAC, because the challenge may come from any connection. Verify checks the MAC.
+ * Does not check the MAC, because the challenge may come from any connection. `verify` checks the MAC.
  */
 function readPresentable(challenge: string, now: Date): Date {
   const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));

@@ -90,9 +90,7 @@ function certIdOf(bytes: Uint8Array): string {
   return `${CERT_ID_PREFIX}${hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
 }
 
-/**
- * Returns a reference's whole bundle, or `undefined` if this service never issued one of its certificates.
- */
+/** Returns a reference's whole bundle, or `undefined` if one of its certificates was never issued here. */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
 /** Enough for about 1,600 certificates, including the parsed parts that other caches keep of them. */

@@ -9,9 +9,9 @@ type CurlCalls = {
   apiKey: string;
   connectionId: string;
   agentId: string;
-  /** The request body of present, without the challenge. */
+  /** The request body of `present`, without the challenge. */
   present: Record<string, unknown>;
-  /** The request body of verify, without the proof. */
+  /** The request body of `verify`, without the proof. */
   verify: Record<string, unknown>;
 };
 

@@ -32,15 +32,15 @@ export type TriedCall = {
   answer: Record<string, unknown>;
 };
 
-/** The answer of verify, if the trial got a decision. */
+/** The answer of `verify`, if the trial got a decision. */
 export type TriedDecision = ReturnType<typeof showDecision>;
 
 /** Error codes that a trial shows as its result. Any other error makes the trial fail. */
 const SHOWN: readonly ErrorCode[] = ["no_active_delegation", "credits_exhausted"];
 
 /**
- * Runs challenge, present and verify for the caller of an API key, with the functions behind these calls.
- * Stops at the decision, or at the first refusal that a trial shows. Throws every other error.
+ * Calls `challenge`, `present` and `verify` for the caller of an API key, in this process. Stops at the
+ * decision, or at the first refusal that a trial shows. Throws every other error.
  */
 export async function tryProof(
   deps: TryDeps,

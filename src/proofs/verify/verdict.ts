@@ -18,9 +18,7 @@ import type { VerifyCall } from "./call.ts";
 /** A trusted root: the root key of one of this service's accounts. */
 type Root = { accountId: string; publicKey: HybridPublicKey };
 
-/**
- * Finds the account whose root key signed a bundle's root certificate. Returns `undefined` if there is none.
- */
+/** Finds the account whose root key signed a bundle's root certificate, or `undefined` if there is none. */
 export type FindRoot = (bundle: ProofBundle) => Promise<Root | undefined>;
 
 /** Format of every key id. Any other string belongs to no account, so it is not looked up. */

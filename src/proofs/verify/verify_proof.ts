@@ -31,13 +31,13 @@ export type VerifyDeps = Guards & {
   clock: Clock;
 };
 
-/** A rule and its outcome, as verify returns them. */
+/** A rule and its outcome, as `verify` returns them. */
 export const checkAnswer = z.object({
   name: z.string(),
   outcome: z.enum(["passed", "failed", "not_reached"]),
 });
 
-/** A decision, as verify returns it. */
+/** A decision, as `verify` returns it. */
 export const verifyAnswer = z.object({
   decision: z.enum(["allow", "deny", "indeterminate"]),
   decision_reason: z.enum(Object.keys(REASONS) as Reason[]).describe("Stable reason"),
@@ -168,7 +168,7 @@ async function decideUnguarded(
   }
 }
 
-/** Converts a decision to verify's answer. With `explain`, the answer shows the outcome of every rule. */
+/** Converts a decision to the answer of `verify`. With `explain`, the answer shows every rule's outcome. */
 export function showDecision(decided: Decided, explain: boolean): z.infer<typeof verifyAnswer> {
   const { decision, reason, errorReason, receipt, receiptHash, replayed } = decided;
   return {
@@ -225,9 +225,7 @@ async function decideOnce(
   return decideOnce(deps, call, operation, attempt + 1);
 }
 
-/**
- * Returns base64. Throws `session_context_mismatch` if the operation does not match the proof or the scope.
- */
+/** Returns the session context in base64. Throws `session_context_mismatch` if the operation differs. */
 function boundContext({ options }: VerifyCall, operation: Operation, bundle: ProofBundle): string {
   if (operation.agent_id !== bundle.agent_id) {
     throw new ApiError("session_context_mismatch", "operation.agent_id: names another agent");

@@ -1,6 +1,4 @@
-/**
- * A program that uses the types from `openapi-typescript`. It must not compile if a wrong use is accepted.
- */
+/** Uses the types from `openapi-typescript`. Must not compile if one of its wrong uses is accepted. */
 export const GENERATED_TYPES_PROGRAM = `
 import type { components, operations, paths } from "./types.ts";
 

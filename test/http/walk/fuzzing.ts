@@ -103,9 +103,7 @@ function uncounted({ operation }: Wish, tables: string[]): string[] {
   return tables.filter((name) => !counted?.includes(name));
 }
 
-/**
- * Returns whether the scene is still usable. A call may have signed out or removed the connection or agent.
- */
+/** Returns whether the scene is usable. A call may have signed out or removed the connection or agent. */
 async function isWhole(api: WholeApi, { person, keyed, platform, agentId, epoch }: Scene): Promise<boolean> {
   if ((await leaderOf(api, "c1")) !== epoch) return false;
   const session = await person.client.get("/v1/auth/session");

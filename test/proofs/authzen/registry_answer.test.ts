@@ -57,9 +57,7 @@ const ARRANGED: Record<RefusingReason, ((app: Application) => Promise<Changes>) 
   revocation_state_unavailable: null,
 };
 
-/**
- * Gives the agent a single certificate with this constraint. Returns the question's changes for the amount.
- */
+/** Gives the agent only a certificate with this constraint. Returns the question's changes for the amount. */
 async function constrain(app: Application, constraint: object, amount?: number): Promise<Changes> {
   await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
   await certify(app, ["data:read"], { constraints: [constraint] });

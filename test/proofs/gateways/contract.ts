@@ -47,9 +47,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const running: RunningGateway[] = [];
   const servers: Server[] = [];
   let app: Application;
-  /**
-   * Ports of gateways, by the service that they call. `mute` never answers, and `nobody` is a closed port.
-   */
+  /** Ports of gateways, by the service that they call. `mute` never answers. Nothing listens at `nobody`. */
   let ports: Record<"service" | "nobody" | "mute" | "wrongKey", number>;
 
   async function listening(server: Server): Promise<string> {
