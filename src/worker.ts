@@ -6,7 +6,7 @@ import { type Loop, startLoop } from "./concurrency/loop.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
 import { readSchemaState } from "./db/migrate.ts";
-import { checkWay, type EventCarrier, embeddedCarrier, takeWay } from "./events/carrier.ts";
+import { adoptCarrier, checkCarrier, type EventCarrier, embeddedCarrier } from "./events/carrier.ts";
 import { createEventMetrics } from "./events/event_metrics.ts";
 import { eventStates, readOutbox } from "./events/event_states.ts";
 import { createMeasurements, MEASURE_SECONDS } from "./events/measurements.ts";
@@ -88,7 +88,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
   const { leaseSeconds } = timing;
   const bus = carrier.open({ database, clock, log, workerId, leaseSeconds, measure, measurements });
-  const relay = createRelay({ database, bus, clock, workerId, way: carrier.way, measure });
+  const relay = createRelay({ database, bus, clock, workerId, carrier: carrier.kind, measure });
   const policy = createAddressPolicy({
     development: config.DEVELOPMENT,
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
@@ -112,7 +112,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   for (const { name } of consumers) measure?.consumed(name, [], 0);
   for (const state of eventStates(database, consumers)) measurements?.add(state);
   const unprepared = [
-    () => takeWay(database, carrier, consumers),
+    () => adoptCarrier(database, carrier, consumers),
     ...consumers.map((consumer) => () => bus.subscribe(consumer)),
     () => leases.renew(),
   ];
@@ -179,7 +179,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     // A worker may be refused at every start. It must not reserve shards each time.
     if (unprepared.length > 0) return false;
     await leases.renew();
-    await endingOnCarrierChange(() => checkWay(database, carrier));
+    await endingOnCarrierChange(() => checkCarrier(database, carrier));
     return false;
   });
   const measuring = every(MEASURE_SECONDS, "measurements", async () => {

@@ -3,13 +3,13 @@ import type { Database } from "../db/database.ts";
 import type { KafkaSettings } from "../input/event_settings.ts";
 import type { Bus } from "./bus.ts";
 import { type BusDeps, createLocalBus } from "./consume.ts";
-import { type EventWay, type Reader, returnUnhandled } from "./published.ts";
+import { type CarrierKind, type Reader, returnUnhandled } from "./published.ts";
 
 /** A value of the setting `EVENTS`, and the function that opens its bus. */
-export type EventCarrier = { way: EventWay; open(deps: BusDeps): Bus };
+export type EventCarrier = { kind: CarrierKind; open(deps: BusDeps): Bus };
 
 /** Events travel inside the worker, through the database only. */
-export const embeddedCarrier: EventCarrier = { way: "embedded", open: createLocalBus };
+export const embeddedCarrier: EventCarrier = { kind: "embedded", open: createLocalBus };
 
 /**
  * Returns the carrier over Kafka if there are settings for Kafka, otherwise the embedded carrier. Loads the
@@ -22,17 +22,17 @@ export async function openCarrier(
 ): Promise<EventCarrier> {
   if (settings === undefined) return embeddedCarrier;
   const { createKafkaBus } = await import("./kafka/kafka_bus.ts");
-  return { way: "kafka", open: (deps) => createKafkaBus({ ...deps, settings, fatal }) };
+  return { kind: "kafka", open: (deps) => createKafkaBus({ ...deps, settings, fatal }) };
 }
 
 /** `EVENTS` has changed, but some events still wait for the previous bus. */
 export class WaitingEventsError extends StartError {
   readonly left: number;
-  readonly known: EventWay;
+  readonly known: CarrierKind;
 
-  constructor(way: EventWay, known: EventWay, left: number) {
+  constructor(kind: CarrierKind, known: CarrierKind, left: number) {
     super(
-      `EVENTS=${way}, but ${left} events still wait from EVENTS=${known}: start the worker with EVENTS=${known} until none waits`,
+      `EVENTS=${kind}, but ${left} events still wait from EVENTS=${known}: start the worker with EVENTS=${known} until none waits`,
     );
     this.left = left;
     this.known = known;
@@ -45,29 +45,29 @@ export class WaitingEventsError extends StartError {
  * events that consumers have not handled into the outbox again. Throws `WaitingEventsError` with the number
  * of waiting events.
  */
-export async function takeWay(
+export async function adoptCarrier(
   database: Database,
-  { way }: Pick<EventCarrier, "way">,
+  { kind }: Pick<EventCarrier, "kind">,
   consumers: readonly Reader[],
 ): Promise<void> {
   await database.transaction(async (tx) => {
     const known = (await tx("event_way").forUpdate().first("way"))?.way ?? "embedded";
-    if (known === way) return;
+    if (known === kind) return;
     const [waiting] = await tx("outbox").count();
     const left = Number(waiting?.count);
-    if (left > 0) throw new WaitingEventsError(way, known, left);
-    if (way === "embedded") {
+    if (left > 0) throw new WaitingEventsError(kind, known, left);
+    if (kind === "embedded") {
       for (const consumer of consumers) await returnUnhandled(tx, consumer);
     }
-    await tx("event_way").update({ way });
+    await tx("event_way").update({ way: kind });
   });
 }
 
 /** Throws `StartError` if a worker has since started with another `EVENTS`. */
-export async function checkWay(database: Database, { way }: EventCarrier): Promise<void> {
+export async function checkCarrier(database: Database, { kind }: EventCarrier): Promise<void> {
   const known = await database("event_way").first("way");
-  if (known === undefined || known.way === way) return;
+  if (known === undefined || known.way === kind) return;
   throw new StartError(
-    `EVENTS=${way}, but another worker has been started with EVENTS=${known.way}: start this one with EVENTS=${known.way} too`,
+    `EVENTS=${kind}, but another worker has been started with EVENTS=${known.way}: start this one with EVENTS=${known.way} too`,
   );
 }

@@ -3,7 +3,7 @@ import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
 
 /** The way in which events travel from the outbox to their consumers: the setting `EVENTS`. */
-export type EventWay = "embedded" | "kafka";
+export type CarrierKind = "embedded" | "kafka";
 
 /** The name of a consumer and the events that it reads. */
 export type Reader = Pick<Consumer, "name" | "aggregateType">;
@@ -28,21 +28,21 @@ export const EVENT_COLUMNS = `event_id, aggregatetype, aggregateid, aggregate_se
 export async function takeOffOutbox(
   database: Database,
   rows: readonly (Pick<OutboxRow, "id"> & { epoch: number })[],
-  { workerId, way }: { workerId: string; way: EventWay },
+  { workerId, carrier }: { workerId: string; carrier: CarrierKind },
 ): Promise<void> {
   const gone = `
-    taken as materialized (select way from event_way where way = :way for share),
+    taken as materialized (select way from event_way where way = :carrier for share),
     gone as (
       delete from outbox o
       using taken, relay_shards s, unnest(cast(:ids as bigint[]), cast(:epochs as bigint[])) as sent (id, epoch)
       where o.id = sent.id and s.shard = o.shard and s.owner = :workerId and s.epoch = sent.epoch returning o.*)`;
   await database.raw(
-    way === "kafka"
+    carrier === "kafka"
       ? `with ${gone}
          insert into published_events (${EVENT_COLUMNS}, published_at) select ${EVENT_COLUMNS}, now() from gone
          on conflict (event_id) do update set published_at = excluded.published_at`
       : `with ${gone} select from gone`,
-    { way, ids: rows.map((row) => row.id), epochs: rows.map((row) => row.epoch), workerId },
+    { carrier, ids: rows.map((row) => row.id), epochs: rows.map((row) => row.epoch), workerId },
   );
 }
 

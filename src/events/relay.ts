@@ -4,7 +4,7 @@ import type { Database } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
 import type { Bus, BusEvent } from "./bus.ts";
 import type { EventMetrics } from "./event_metrics.ts";
-import { type EventWay, takeOffOutbox } from "./published.ts";
+import { type CarrierKind, takeOffOutbox } from "./published.ts";
 
 /** Moves events from the outbox to the bus. */
 export type Relay = {
@@ -15,13 +15,13 @@ export type Relay = {
   step(): Promise<boolean>;
 };
 
-/** Dependencies of a relay. `way` is the setting `EVENTS` of its bus. `measure` counts each batch. */
+/** Dependencies of a relay. `carrier` is the setting `EVENTS` of its bus. `measure` counts each batch. */
 export type RelayDeps = {
   database: Database;
   bus: Bus;
   clock: Clock;
   workerId: string;
-  way?: EventWay;
+  carrier?: CarrierKind;
   measure?: Pick<EventMetrics, "relayed"> | undefined;
 };
 
@@ -45,7 +45,7 @@ const REWIND_SECONDS = 5;
  */
 const READ = `
 with own as materialized (
-  select shard, epoch from relay_shards where owner = :workerId and exists (select from event_way where way = :way)),
+  select shard, epoch from relay_shards where owner = :workerId and exists (select from event_way where way = :carrier)),
 batch as (
   select o.* from outbox o
   where o.id > :lowWater and exists (select from own) and o.shard = any (array(select shard from own))
@@ -70,7 +70,7 @@ where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
  * `EVENTS` has changed.
  */
 export function createRelay(deps: RelayDeps): Relay {
-  const { database, bus, clock, workerId, way = "embedded", measure } = deps;
+  const { database, bus, clock, workerId, carrier = "embedded", measure } = deps;
   let lowWater = 0;
   let rewindAt = clock.now();
 
@@ -79,7 +79,7 @@ export function createRelay(deps: RelayDeps): Relay {
       lowWater = 0;
       rewindAt = addSeconds(clock.now(), REWIND_SECONDS);
     }
-    const { rows } = await database.raw(READ, { workerId, way, lowWater });
+    const { rows } = await database.raw(READ, { workerId, carrier, lowWater });
     return rows;
   }
 
@@ -87,7 +87,7 @@ export function createRelay(deps: RelayDeps): Relay {
     if (rows.length === 0) return;
     try {
       await bus.publish(rows.map(toEvent));
-      await takeOffOutbox(database, rows, { workerId, way });
+      await takeOffOutbox(database, rows, { workerId, carrier });
     } catch (error) {
       measure?.relayed("failed");
       throw error;

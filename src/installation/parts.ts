@@ -89,9 +89,9 @@ export function workersPart({ database }: { database: Database }): Part {
 }
 
 async function carrierFigures(database: Database, at: Date): Promise<Figure[]> {
-  const { way = "embedded" } = (await database("event_way").first("way")) ?? {};
-  const carrier = figure({ name: "event_way", value: way, unit: "text", at });
-  if (way === "embedded") return [carrier];
+  const { way: kind = "embedded" } = (await database("event_way").first("way")) ?? {};
+  const carrier = figure({ name: "event_way", value: kind, unit: "text", at });
+  if (kind === "embedded") return [carrier];
   const report = await readLagReport(database);
   const isFresh = report !== undefined && at < addSeconds(report.at, READINGS * MEASURE_SECONDS);
   const state = isFresh ? "well" : "act";

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { StartError } from "../../src/config.ts";
-import { checkWay, embeddedCarrier, takeWay } from "../../src/events/carrier.ts";
+import { adoptCarrier, checkCarrier, embeddedCarrier } from "../../src/events/carrier.ts";
 import { consume } from "../../src/events/consume.ts";
-import { type EventWay, takeOffOutbox, unhandledEvents } from "../../src/events/published.ts";
+import { type CarrierKind, takeOffOutbox, unhandledEvents } from "../../src/events/published.ts";
 import { createRelay } from "../../src/events/relay.ts";
 import { createShardLeases } from "../../src/events/shards.ts";
 import { keeping } from "./describe_bus.ts";
@@ -15,7 +15,7 @@ import { append, deniedEvent, recordingBus, requestIdOf } from "./support/events
 import { eventually, virtualClock } from "./support/time.ts";
 
 const home = useDatabase();
-const kafkaCarrier = { ...embeddedCarrier, way: "kafka" } as const;
+const kafkaCarrier = { ...embeddedCarrier, kind: "kafka" } as const;
 
 beforeEach(async () => {
   await home.database.raw("truncate outbox, published_events, inbox");
@@ -25,11 +25,11 @@ beforeEach(async () => {
 });
 
 /** Creates a relay that owns every shard, for a value of EVENTS. */
-async function startRelay(way: EventWay) {
+async function startRelay(carrier: CarrierKind) {
   const workerId = randomUUID();
   await createShardLeases(home.database, workerId).renew();
   const bus = recordingBus();
-  const relay = createRelay({ database: home.database, bus, clock: virtualClock(), workerId, way });
+  const relay = createRelay({ database: home.database, bus, clock: virtualClock(), workerId, carrier });
   return { bus, relay, workerId };
 }
 
@@ -117,7 +117,7 @@ test("after EVENTS has changed, the former relay reads and deletes nothing", asy
   await home.database("event_way").update({ way: "embedded" });
   expect(await relay.step()).toBe(false);
   expect(bus.published).toEqual([]);
-  await takeOffOutbox(home.database, [{ id: row?.id ?? 0, epoch }], { workerId, way: "kafka" });
+  await takeOffOutbox(home.database, [{ id: row?.id ?? 0, epoch }], { workerId, carrier: "kafka" });
   expect(await home.database("outbox")).toHaveLength(1);
   expect(await home.database("published_events")).toEqual([]);
 });
@@ -134,7 +134,7 @@ test("an event stays in the outbox if EVENTS changes while the relay deletes it"
     .first();
   const taking = takeOffOutbox(home.database, [{ id: row?.id ?? 0, epoch: shard?.epoch ?? 0 }], {
     workerId,
-    way: "kafka",
+    carrier: "kafka",
   });
   await eventually("it waits", async () => {
     const { rows } = await home.database.raw("select count(*) as n from pg_locks where not granted");
@@ -153,20 +153,20 @@ test("changing EVENTS back to embedded returns unhandled events to the outbox in
   const [one, other] = [keeping().consumer, keeping().consumer];
   await handle(one, "a", "b", "c");
   await handle(other, "a");
-  await takeWay(home.database, embeddedCarrier, [one, other]);
+  await adoptCarrier(home.database, embeddedCarrier, [one, other]);
   const rows = await home.database("outbox").orderBy("id");
   expect(rows.map(({ payload }) => JSON.parse(payload).request_id)).toEqual(["b", "c"]);
-  await expect(checkWay(home.database, embeddedCarrier)).resolves.toBeUndefined();
-  await expect(checkWay(home.database, kafkaCarrier)).rejects.toThrow(StartError);
-  await expect(checkWay(home.database, kafkaCarrier)).rejects.toThrow("started with EVENTS=embedded");
+  await expect(checkCarrier(home.database, embeddedCarrier)).resolves.toBeUndefined();
+  await expect(checkCarrier(home.database, kafkaCarrier)).rejects.toThrow(StartError);
+  await expect(checkCarrier(home.database, kafkaCarrier)).rejects.toThrow("started with EVENTS=embedded");
 });
 
 test("a change of EVENTS is rejected with the number of waiting events, and nothing changes", async () => {
   await appendAll("a", "b");
-  await expect(takeWay(home.database, embeddedCarrier, [])).rejects.toThrow("but 2 events still wait");
-  await expect(checkWay(home.database, kafkaCarrier)).resolves.toBeUndefined();
+  await expect(adoptCarrier(home.database, embeddedCarrier, [])).rejects.toThrow("but 2 events still wait");
+  await expect(checkCarrier(home.database, kafkaCarrier)).resolves.toBeUndefined();
   await home.database("outbox").delete();
-  await takeWay(home.database, embeddedCarrier, []);
-  await takeWay(home.database, kafkaCarrier, []);
-  await expect(checkWay(home.database, kafkaCarrier)).resolves.toBeUndefined();
+  await adoptCarrier(home.database, embeddedCarrier, []);
+  await adoptCarrier(home.database, kafkaCarrier, []);
+  await expect(checkCarrier(home.database, kafkaCarrier)).resolves.toBeUndefined();
 });

@@ -141,9 +141,9 @@ test("a worker that is rejected because of its EVENTS setting takes no shards fr
   await elsewhere.raw("lock table inbox in exclusive mode");
   await append(home.database, deniedEvent(await connect(), "req-0"));
   const fatal: Error[] = [];
-  const carrier = { way: "kafka", open: createLocalBus } as const;
+  const carrier = { kind: "kafka", open: createLocalBus } as const;
   workers.push(startTestWorker(home.url, undefined, { carrier, fatal: (error) => fatal.push(error) }));
-  await eventually("the other way is refused", () => fatal.length > 0);
+  await eventually("the other carrier is refused", () => fatal.length > 0);
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(fatal[0]?.message).toContain("1 events still wait");
   expect(await home.database("relay_workers")).toHaveLength(1);

@@ -33,9 +33,9 @@ const STATES = [
  */
 export async function showStatus(db: Database, { clock, readers, kafka }: StatusDeps): Promise<Report> {
   const now = clock.now();
-  const way = await db("event_way").first("way");
+  const carrier = await db("event_way").first("way");
   const status: EventsStatus = {
-    way: way?.way ?? "embedded",
+    way: carrier?.way ?? "embedded",
     setting: kafka === undefined ? "embedded" : "kafka",
     outbox: await readOutbox(db, now),
     history_queue: await readWaiting(db, "history_queue", "occurred_at", now),

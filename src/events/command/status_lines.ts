@@ -1,13 +1,13 @@
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
-import type { EventWay } from "../published.ts";
+import type { CarrierKind } from "../published.ts";
 import type { GroupStatus, KafkaStatus } from "./kafka_status.ts";
 import { counted, printable } from "./report.ts";
 
 /** The state of events. Ages are in seconds, and `null` if nothing waits. */
 export type EventsStatus = {
-  way: EventWay;
+  way: CarrierKind;
   /** The setting EVENTS of this command. */
-  setting: EventWay;
+  setting: CarrierKind;
   outbox: Waiting & { shards: Shard[] };
   history_queue: Waiting;
   published: { kept: number; oldest_at: string | null };
@@ -33,7 +33,7 @@ export function statusLines(status: EventsStatus): string[] {
   const letters = Object.entries(status.dead_letters).map(([name, count]) => `${name} ${count}`);
   const deliveries = Object.entries(status.deliveries).map(([state, count]) => `${state} ${count}`);
   return [
-    line("Way", wayOf(status)),
+    line("Way", carrierOf(status)),
     line("Outbox", waitingOf(status.outbox)),
     ...shardLines(status.outbox.shards),
     line("History queue", waitingOf(status.history_queue)),
@@ -58,7 +58,7 @@ function line(name: string, text: string): string {
   return `${name.padEnd("History queue".length)}  ${text}`;
 }
 
-function wayOf({ way, setting }: EventsStatus): string {
+function carrierOf({ way, setting }: EventsStatus): string {
   if (way === setting) return way;
   return `${way}, from the latest start of a worker; EVENTS=${setting} is set here`;
 }

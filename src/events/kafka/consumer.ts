@@ -6,10 +6,10 @@ import { isAway } from "../../db/errors.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import { type ConsumeDeps, consume } from "../consume.ts";
 import { type Origin, putAside, UNREADABLE } from "../dead_letters.ts";
+import { type Batcher, createBatcher } from "./batcher.ts";
 import { createWatchdog, keepMembership, type Membership } from "./membership.ts";
 import { commitOffsets, type Offsets } from "./offsets.ts";
 import { readRecord, UnreadableRecord } from "./records.ts";
-import { type Together, workTogether } from "./together.ts";
 
 /** Dependencies of a Kafka reader. `fatal` receives errors after which the library does not continue. */
 export type KafkaConsumerDeps = ConsumeDeps & {
@@ -77,7 +77,7 @@ export async function startKafkaConsumer(
   const waiting = new Set<NodeJS.Timeout>();
   const watchdog = watch(reader, deps, consumer.name, state);
   const origins = new WeakMap<BusEvent, Origin>();
-  const together = workTogether<BusEvent>(
+  const batcher = createBatcher<BusEvent>(
     (events) => consume(deps, consumer, events, (event) => origins.get(event)),
     MOST,
   );
@@ -86,8 +86,8 @@ export async function startKafkaConsumer(
     consumer,
     origins,
     waiting,
-    together,
-    membership: keepMembership({ clock: deps.clock, beatMs: beatMs / 2, left: together.leave }),
+    batcher,
+    membership: keepMembership({ clock: deps.clock, beatMs: beatMs / 2, left: batcher.rejectWaiting }),
     offsets: commitOffsets(reader, deps.log, consumer.name),
   };
   closeAgain(reader, state);
@@ -122,7 +122,7 @@ export async function startKafkaConsumer(
   return {
     async close() {
       state.isClosed = true;
-      together.leave(new Error("the reader ends"));
+      batcher.rejectWaiting(new Error("the reader ends"));
       await watchdog.stop();
       for (const timer of waiting) clearTimeout(timer);
       await handling.offsets.close();
@@ -153,7 +153,7 @@ type Handling = {
   origins: WeakMap<BusEvent, Origin>;
   /** Timers that resume partitions that wait for the database. */
   waiting: Set<NodeJS.Timeout>;
-  together: Together<BusEvent>;
+  batcher: Batcher<BusEvent>;
   membership: Membership;
   offsets: Offsets;
 };
@@ -194,7 +194,7 @@ function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
  * want to know.
  */
 async function handleChunk(
-  { deps, consumer, origins, membership, together }: Handling,
+  { deps, consumer, origins, membership, batcher }: Handling,
   place: { topic: string; partition: number },
   chunk: readonly KafkaMessage[],
 ): Promise<void> {
@@ -212,7 +212,7 @@ async function handleChunk(
     }
   }
   membership.stay();
-  await together.work(events);
+  await batcher.work(events);
 }
 
 /** Represents an unreadable record as an event. The same record always gets the same id. */

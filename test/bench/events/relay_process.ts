@@ -50,7 +50,7 @@ const leases = createShardLeases(database, workerId, 3_600);
 await leases.renew();
 const bus = carrier.open({ database, clock, log, workerId, leaseSeconds: LEASE_SECONDS, measure });
 await bus.subscribe(consumer);
-const relay = createRelay({ database, bus, clock, workerId, way: carrier.way, measure });
+const relay = createRelay({ database, bus, clock, workerId, carrier: carrier.kind, measure });
 
 process.on("message", (begin: Begin) => {
   begun = begin;

@@ -18,7 +18,7 @@ const DRAINED = 30_000;
 type Place = { database: BenchDatabase; kafka: BenchKafka | undefined; record: FigureRecord };
 
 /** Returns the event transports to measure. Includes Kafka only if it is available. */
-function ways({ kafka }: Place) {
+function carriers({ kafka }: Place) {
   return ([["embedded", undefined]] as [string, BenchKafka | undefined][]).concat(
     kafka === undefined ? [] : [["kafka", kafka]],
   );
@@ -32,17 +32,17 @@ export async function measureLatency(place: Place): Promise<Ratio[]> {
   const { db } = place.database;
   const connections = await makeConnections(db, Array(CONNECTIONS).fill(null));
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const [way, kafka] of ways(place)) {
+    for (const [carrier, kafka] of carriers(place)) {
       const { p50, p99, perSecond } = await latencyRound(place.database, connections, kafka);
-      place.record.add(`commit to consumer, ${way}: p50`, "ms", p50);
-      place.record.add(`commit to consumer, ${way}: p99`, "ms", p99);
-      place.record.add(`commit to consumer, ${way}: load`, "events a second", perSecond);
+      place.record.add(`commit to consumer, ${carrier}: p50`, "ms", p50);
+      place.record.add(`commit to consumer, ${carrier}: p99`, "ms", p99);
+      place.record.add(`commit to consumer, ${carrier}: load`, "events a second", perSecond);
     }
   }
-  const [, ...others] = ways(place);
-  return others.map(([way]) => ({
-    name: `commit to consumer, ${way} / embedded, p99`,
-    over: `commit to consumer, ${way}: p99`,
+  const [, ...others] = carriers(place);
+  return others.map(([carrier]) => ({
+    name: `commit to consumer, ${carrier} / embedded, p99`,
+    over: `commit to consumer, ${carrier}: p99`,
     under: "commit to consumer, embedded: p99",
   }));
 }
@@ -84,9 +84,9 @@ export async function measureDrain(place: Place): Promise<Ratio[]> {
   const { db } = place.database;
   const urls = Array(CONNECTIONS).fill("https://hooks.example.test/");
   const connections = await makeConnections(db, urls);
-  const cases = ways(place).flatMap(([way, kafka]) =>
+  const cases = carriers(place).flatMap(([carrier, kafka]) =>
     (["nothing", "webhooks"] as const).map((consumer) => ({
-      name: `a full outbox drained, ${way}, ${consumer}`,
+      name: `a full outbox drained, ${carrier}, ${consumer}`,
       kafka,
       consumer,
     })),

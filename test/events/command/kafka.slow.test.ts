@@ -33,7 +33,10 @@ describe.skipIf(missing !== undefined)("deputize events over Kafka", { timeout: 
     const told = (error: Error) => void fatal.push(error);
     const carrier = await openCarrier(world.settings, told);
     worker = startTestWorker(home.url, undefined, { carrier, fatal: told });
-    await until("the way is Kafka", async () => (await home.database("event_way").first())?.way === "kafka");
+    await until(
+      "the carrier is Kafka",
+      async () => (await home.database("event_way").first())?.way === "kafka",
+    );
   }, START_MS);
   afterAll(async () => {
     await worker?.stop();

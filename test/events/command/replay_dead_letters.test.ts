@@ -197,7 +197,7 @@ describe("deputize events dead-letters replay", () => {
     await createShardLeases(home.database, workerId, 3600).renew();
     const old = await home.database("outbox as o").join("relay_shards as s", "s.shard", "o.shard").first();
     await replay({ all: true });
-    await takeOffOutbox(home.database, [old as never], { workerId, way: "embedded" });
+    await takeOffOutbox(home.database, [old as never], { workerId, carrier: "embedded" });
     expect(await waiting()).toEqual([event.eventId]);
   });
 

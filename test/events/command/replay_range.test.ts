@@ -71,7 +71,7 @@ async function openRelay() {
   await home.database("relay_shards").update({ owner: null, held_until: new Date(0) });
   await createShardLeases(home.database, workerId, 3600).renew();
   const bus = recordingBus();
-  const relay = createRelay({ database: home.database, bus, clock: systemClock, workerId, way: "kafka" });
+  const relay = createRelay({ database: home.database, bus, clock: systemClock, workerId, carrier: "kafka" });
   return { bus, drain: async () => void (await relay.step()) };
 }
 
@@ -246,24 +246,24 @@ describe("deputize events replay for the lifecycle topic", () => {
 
   test("rejects the replay without Kafka, even if EVENTS changes meanwhile", async () => {
     for (let n = 0; n < 12; n += 1) await published();
-    const way = (to: "embedded" | "kafka") => home.database("event_way").update({ way: to });
-    await way("embedded");
+    const selectCarrier = (to: "embedded" | "kafka") => home.database("event_way").update({ way: to });
+    await selectCarrier("embedded");
     const refused = await replay();
     const message = "Events travel with EVENTS=embedded here, so there is no topic to replay them to";
     expect([refused.status, refused.err]).toEqual([1, `deputize events: ${message}\n`]);
-    await way("kafka");
+    await selectCarrier("kafka");
     const { drain } = await openRelay();
     let calls = 0;
     const clock = {
       now() {
         calls += 1;
-        const work = calls === 4 ? way("embedded").then(() => undefined) : drain();
+        const work = calls === 4 ? selectCarrier("embedded").then(() => undefined) : drain();
         work.catch(() => undefined);
         return new Date();
       },
     };
     await expect(replayBatches({ batch: 1, clock })).rejects.toThrow(message);
-    await way("kafka");
+    await selectCarrier("kafka");
   });
 });
 

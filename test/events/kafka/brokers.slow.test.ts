@@ -109,7 +109,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
     expect(told[0]?.message).toContain("EVENTS=embedded, but 3 events still wait from EVENTS=kafka");
     expect(receiver.requests).toEqual([]);
     await startWorker();
-    await eventually("they go the other way", () => receiver.requests.length === 3);
+    await eventually("Kafka carries them", () => receiver.requests.length === 3);
     await eventually("nothing waits any more", () => isQuiet(home.database));
     await cleanUp.pop()?.();
     const worker = startTestWorker(home.url, TIMING);

@@ -52,7 +52,13 @@ describe.skipIf(missing !== undefined)("events that Kafka lost", { timeout: 120_
     await home.database("relay_workers").delete();
     await home.database("relay_shards").update({ owner: null, held_until: new Date(0) });
     await createShardLeases(home.database, workerId).renew();
-    const relay = createRelay({ database: home.database, bus, clock: systemClock, workerId, way: "kafka" });
+    const relay = createRelay({
+      database: home.database,
+      bus,
+      clock: systemClock,
+      workerId,
+      carrier: "kafka",
+    });
     const made = Array.from({ length: 4 }, () => makeConnection(home.database, null));
     const connections = await Promise.all(made);
     for (const [n, id] of ids.entries()) {

@@ -1,9 +1,9 @@
 /** Combines the work of concurrent calls into shared runs. */
-export type Together<T> = {
+export type Batcher<T> = {
   /** Submits items. Resolves when they have been worked on. */
   work(items: readonly T[]): Promise<void>;
   /** Rejects the calls whose run has not begun. */
-  leave(reason: unknown): void;
+  rejectWaiting(reason: unknown): void;
 };
 
 type Call<T> = { items: readonly T[]; done: PromiseWithResolvers<void> };
@@ -13,7 +13,7 @@ type Call<T> = { items: readonly T[]; done: PromiseWithResolvers<void> };
  * that limit. Keeps a call's items together and in order. If a run fails, rejects each of its calls with the
  * error.
  */
-export function workTogether<T>(run: (items: T[]) => Promise<void>, most: number): Together<T> {
+export function createBatcher<T>(run: (items: T[]) => Promise<void>, most: number): Batcher<T> {
   const waiting: Call<T>[] = [];
   let isRunning = false;
 
@@ -49,7 +49,7 @@ export function workTogether<T>(run: (items: T[]) => Promise<void>, most: number
       if (!isRunning) void runAll();
       return done.promise;
     },
-    leave(reason) {
+    rejectWaiting(reason) {
       for (const { done } of waiting.splice(0)) done.reject(reason);
     },
   };
