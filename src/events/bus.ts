@@ -4,10 +4,7 @@ import type { Transaction } from "../db/database.ts";
 export type BusEvent = {
   eventId: string;
   type: string;
-  /**
-   * The aggregate that the event belongs to: a `connection` or an `account`, and its id. A consumer receives
-   * the events of one aggregate in the order of `aggregateSeq`.
-   */
+  /** A `connection` or `account`. A consumer receives its events in the order of `aggregateSeq`. */
   aggregateType: string;
   aggregateId: string;
   aggregateSeq: number;
@@ -19,9 +16,8 @@ export type BusEvent = {
 };
 
 /**
- * A reader of the bus. `handle` runs in the transaction that marks the events as handled. Each event
- * therefore takes effect once, even if the bus delivers it several times. `handle` must make no network call.
- * The bus calls `handled` after the commit.
+ * A reader of the bus. `handle` must make no network call. It runs in the transaction that marks the events
+ * as handled, so each event takes effect once. `handled` runs after the commit.
  */
 export type Consumer = {
   /** Unique and permanent, because the inbox records handled events under this name. */
@@ -33,14 +29,13 @@ export type Consumer = {
 };
 
 /**
- * Carries events to consumers at least once. `publish` resolves when every event is safe: each consumer will
- * receive it even if all processes die immediately afterwards. `publish` rejects if that is not certain, and
- * the relay then publishes the events again.
+ * Carries events to consumers at least once. When `publish` resolves, each consumer will receive the events
+ * even if all processes die. If that is not certain, `publish` rejects.
  */
 export type Bus = {
   publish(events: BusEvent[]): Promise<void>;
   subscribe(consumer: Consumer): Promise<void>;
   health(): Promise<{ ok: boolean; detail?: string }>;
-  /** Waits until the work in progress ends, then stops. */
+  /** Stops after the work in progress. */
   close(): Promise<void>;
 };

@@ -12,9 +12,8 @@ export type EventCarrier = { kind: CarrierKind; open(deps: BusDeps): Bus };
 export const embeddedCarrier: EventCarrier = { kind: "embedded", open: createLocalBus };
 
 /**
- * Returns the carrier over Kafka if there are settings for Kafka, otherwise the embedded carrier. Loads the
- * Kafka library only if it is needed. The bus calls `fatal` with an error after which the bus cannot
- * continue.
+ * Returns the carrier for Kafka, or the embedded carrier if `settings` is undefined. The bus calls `fatal`
+ * with an error after which it cannot continue.
  */
 export async function openCarrier(
   settings: KafkaSettings | undefined,
@@ -25,7 +24,7 @@ export async function openCarrier(
   return { kind: "kafka", open: (deps) => createKafkaBus({ ...deps, settings, fatal }) };
 }
 
-/** `EVENTS` has changed, but some events still wait for the previous bus. */
+/** `EVENTS` has changed, but some events still wait for the previous carrier. */
 export class WaitingEventsError extends StartError {
   readonly left: number;
   readonly known: CarrierKind;
@@ -40,10 +39,9 @@ export class WaitingEventsError extends StartError {
 }
 
 /**
- * Records the setting `EVENTS` for all workers. Refuses a change while events wait in the outbox, because
- * later events of the same connection could overtake them. On a change from `kafka` to `embedded`, puts the
- * events that consumers have not handled into the outbox again. Throws `WaitingEventsError` with the number
- * of waiting events.
+ * Records the setting `EVENTS` for all workers. Throws `WaitingEventsError` while events wait in the outbox,
+ * because later events of the same connection could overtake them. On a change from `kafka` to `embedded`,
+ * puts events that a consumer has not handled into the outbox again.
  */
 export async function adoptCarrier(
   database: Database,
@@ -63,7 +61,7 @@ export async function adoptCarrier(
   });
 }
 
-/** Throws `StartError` if a worker has since started with another `EVENTS`. */
+/** Throws `StartError` if another worker has recorded a different `EVENTS` since this worker started. */
 export async function checkCarrier(database: Database, { kind }: EventCarrier): Promise<void> {
   const known = await database("event_way").first("way");
   if (known === undefined || known.way === kind) return;

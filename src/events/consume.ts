@@ -8,7 +8,7 @@ import type { EventMetrics } from "./event_metrics.ts";
 import { enterInbox } from "./inbox.ts";
 import type { Measurements } from "./measurements.ts";
 
-/** Dependencies of a consumer. `measure` counts what happens to the events. */
+/** Dependencies of a consumer. */
 export type ConsumeDeps = {
   database: Database;
   clock: Clock;
@@ -17,9 +17,8 @@ export type ConsumeDeps = {
 };
 
 /**
- * Dependencies of a bus. `workerId` names the worker whose shards this process relays. `leaseSeconds` is how
- * long those shards remain reserved for the worker after it dies. The bus adds to `measurements` the values
- * that only it can read.
+ * Dependencies of a bus. `workerId` is the worker that relays to the bus. `leaseSeconds` is how long its
+ * shards stay reserved after it dies. The bus adds its own states to `measurements`.
  */
 export type BusDeps = ConsumeDeps & {
   workerId: string;
@@ -30,12 +29,9 @@ export type BusDeps = ConsumeDeps & {
 const TRIES = 3;
 
 /**
- * Lets a consumer handle the events that it reads, each exactly once. Skips events that its inbox already
- * contains. The other events enter the inbox in the transaction that handles them.
- *
- * If a batch fails, handles its events one by one. An event that fails three times becomes a dead letter.
- * Throws if the database is unavailable. In that case nothing becomes a dead letter, and the caller can try
- * again.
+ * Lets a consumer handle each of the events exactly once, by means of its inbox. If a batch fails, handles
+ * its events one by one. An event that fails three times becomes a dead letter. If the database is
+ * unavailable, throws and creates no dead letters.
  */
 export async function consume(
   deps: ConsumeDeps,
@@ -83,10 +79,7 @@ async function handleOrPutAside(
   await putAside(deps, consumer, event, { reason, origin });
 }
 
-/**
- * Returns a bus within one process. `publish` resolves after every consumer has committed, so events that
- * were not consumed stay in the outbox.
- */
+/** Returns a bus within one process. `publish` resolves after every consumer has committed. */
 export function createLocalBus(deps: ConsumeDeps): Bus {
   const consumers: Consumer[] = [];
   const running = new Set<Promise<void>>();

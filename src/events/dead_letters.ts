@@ -10,13 +10,9 @@ export type Origin = { topic: string; partition: number; offset: string };
 /** The type of a dead letter whose record is not a readable event. */
 export const UNREADABLE = "unreadable";
 
-/** The database that stores dead letters, and the metrics that count them. */
 type Deps = { database: Database; clock: Clock; measure?: EventMetrics | undefined };
 
-/**
- * Stores an event as a dead letter for people to examine. Stores it once, even if the event arrives several
- * times.
- */
+/** Stores an event as a dead letter, once even if the event arrives several times. */
 export async function putAside(
   { database, clock, measure }: Deps,
   consumer: Pick<Consumer, "name">,
@@ -40,10 +36,7 @@ export async function putAside(
   if (isNew) measure?.putAside(consumer.name);
 }
 
-/**
- * Replaces NUL characters, which a Postgres text cannot contain. Otherwise an event with a NUL could never be
- * stored, and its partition would stop there.
- */
+/** Replaces NUL, which a Postgres text cannot contain. A failed insert would stop the partition. */
 function storable(text: string): string {
   return text.replaceAll("\0", "\uFFFD");
 }

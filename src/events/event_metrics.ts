@@ -4,35 +4,25 @@ import type { Metrics } from "../metrics.ts";
 import type { BusEvent } from "./bus.ts";
 
 /**
- * The result of an attempt. `delivered`: the receiver accepted it. `failed`: the worker tries again.
- * `rejected`: the receiver does not want this delivery. `gone`: the receiver wants no deliveries at all.
- * `blocked`: the worker made no request.
+ * The result of an attempt to deliver a webhook. `failed`: the worker tries again. `rejected`: the receiver
+ * does not want this delivery. `gone`: it wants no deliveries at all. `blocked`: the worker made no request.
  */
 export type AttemptResult = "delivered" | "failed" | "rejected" | "gone" | "blocked";
 
-/**
- * The counters of a worker's own work. Labels name consumers, topics and outcomes, never single events or
- * connections.
- */
+/** The counters of a worker's own work. Labels never name single events or connections. */
 export type EventMetrics = {
-  /** Counts a batch of outbox events, by whether publishing it succeeded. */
   relayed(result: "published" | "failed"): void;
-  /**
-   * Counts events that a consumer has just committed, and events of the same batch that it had handled
-   * before.
-   */
+  /** Counts events that a consumer has just committed. `duplicates` are events that it had handled before. */
   consumed(consumer: string, handled: readonly BusEvent[], duplicates: number): void;
-  /** Counts an event that a consumer could not handle and that became a dead letter. */
+  /** Counts an event that became a dead letter. */
   putAside(consumer: string): void;
-  /** Records a finished request to a callback URL. */
   attempt(verdict: AttemptResult, seconds: number): void;
-  /** Records how many seconds passed until Kafka confirmed records or sending them failed. */
+  /** Records the seconds until Kafka confirmed records, or until sending them failed. */
   produced(topic: string, result: "written" | "failed", seconds: number): void;
-  /** Counts a pause of a Kafka reader because the database was unavailable. */
+  /** Counts a pause of a Kafka reader because the database is unavailable. */
   paused(consumer: string): void;
   /**
-   * Registers a function that returns for how many seconds a Kafka reader has been silent. Returns a function
-   * that unregisters it.
+   * Registers a function that returns how long a Kafka reader has been silent. Returns a function to undo it.
    */
   watches(consumer: string, silentSeconds: () => number): () => void;
 };
@@ -41,10 +31,7 @@ const CONSUME_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 3
 const PRODUCE_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const ATTEMPT_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15];
 
-/**
- * Adds a worker's own counters to the metrics of its process. They cover this process only, so sum them over
- * all workers.
- */
+/** Adds a worker's own counters to the metrics of its process. Each process counts only its own work. */
 export function createEventMetrics({
   registry,
   clock,

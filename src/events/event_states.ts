@@ -2,22 +2,16 @@ import type { Database } from "../db/database.ts";
 import type { MeasuredState } from "./measurements.ts";
 import type { Reader } from "./published.ts";
 
-/** The counts stop at this many rows. Counting more rows would take longer without helping an alert. */
+/** The counts stop at this many rows, because more precise counts would not help an alert. */
 const MOST = 100_000;
-/**
- * Deliveries are scattered over the table, so their counts stop earlier. With a million deliveries, counting
- * two states took 0.1 s with this limit and 0.5 s with 100,000.
- */
+/** Deliveries are scattered over the table, so counting more of them takes too long. */
 const MOST_DELIVERIES = 20_000;
 const QUERY_MS = 5_000;
 
-/** Help-text ending for gauges that have the same value at every worker. */
 const OF_ALL = "the same at every worker";
 
-/** Help-text ending for counts, which names the limit. */
 const UP_TO = `at most ${MOST}; ${OF_ALL}`;
 
-/** Help-text ending for counts of deliveries, which names their lower limit. */
 const DELIVERIES_UP_TO = `at most ${MOST_DELIVERIES}; ${OF_ALL}`;
 
 /** Returns SQL that counts rows and stops at `most`. */
@@ -25,40 +19,34 @@ export function counted(rows: string, most = MOST): string {
   return `(select count(*) from (select from ${rows} limit ${most}) counted)`;
 }
 
-/** Returns SQL that counts the deliveries in a state and stops at 20,000. */
 function countedDeliveries(state: string): string {
   return counted(`webhook_deliveries where state = '${state}'`, MOST_DELIVERIES);
 }
 
-/** Runs a query and cancels it after 5 s, on the server too. */
+/** Runs a query and cancels it after 5 s, also on the server. */
 export async function rowsOf<Row>(database: Database, query: string, bindings: object = {}): Promise<Row[]> {
   const { rows } = await database.raw(query, { ...bindings }).timeout(QUERY_MS, { cancel: true });
   return rows;
 }
 
-/** Runs a query that returns exactly one row. */
 async function rowOf<Row>(database: Database, query: string): Promise<Row> {
   const [row] = await rowsOf<Row>(database, query);
   if (row === undefined) throw new Error("The query returned no row");
   return row;
 }
 
-/** Returns the seconds from a moment until now. Returns 0 for `null` and for a moment in the future. */
+/** Returns 0 for `null` and for a moment in the future. */
 function secondsSince(moment: Date | null, now: Date): number {
   return moment === null ? 0 : Math.max(0, (now.getTime() - moment.getTime()) / 1000);
 }
 
-/**
- * The query looks for the oldest event in two sets of this many rows: the beginning of the outbox and the
- * latest published events.
- */
+/** The query looks for the oldest event only among the first waiting and the last published events. */
 const OUTBOX_LOOKED_AT = 1_000;
 const PUBLISHED_LOOKED_AT = 5_000;
 
 /**
- * Returns the states of events and their deliveries, read from the database. The values are the same for
- * every worker. No query counts more than 100,000 rows. Each query reads an index or the beginning of a
- * table. Only the query for endpoints reads all endpoints.
+ * Returns the states of events and their deliveries, which are the same at every worker. No query counts more
+ * than 100,000 rows. Only the query for endpoints reads a whole table.
  */
 export function eventStates(database: Database, consumers: readonly Reader[]): MeasuredState[] {
   return [
@@ -74,9 +62,7 @@ const OUTBOX = `
 select ${counted("outbox")} as events,
        (select min(created_at) from (select created_at from outbox order by id limit ${OUTBOX_LOOKED_AT}) f) as oldest`;
 
-/**
- * Returns how many events wait in the outbox, up to 100,000, and for how many seconds the oldest has waited.
- */
+/** Counts the events in the outbox, up to 100,000, and returns the age of the oldest in seconds. */
 export async function readOutbox(
   database: Database,
   now: Date,
@@ -180,10 +166,7 @@ select ${counted("history_queue")} as waiting,
        (select occurred_at from history_queue order by occurred_at, event_id limit 1) as oldest,
        (select way from event_way) as way`;
 
-/**
- * After a change back to `embedded`, rows left in the queue wait until Kafka is used again. Their age is not
- * reported, so that it triggers no alert.
- */
+/** After a change back to `embedded`, rows stay in the queue, and their age must trigger no alert. */
 function history(database: Database): MeasuredState {
   return {
     name: "history",
@@ -211,7 +194,7 @@ export function deliveryStates(database: Database): MeasuredState[] {
 
 const UNFINISHED = ["pending", "sending", "held"] as const;
 
-/* Each state has its own count, so that each count can read the index of its state. */
+/* A separate count for each state can read the index of its state. */
 const DELIVERIES = `select ${UNFINISHED.map((state) => `${countedDeliveries(state)} as ${state}`).join(
   ", ",
 )}`;

@@ -4,8 +4,8 @@ import type { BusEvent, Consumer } from "./bus.ts";
 import type { Reader } from "./published.ts";
 
 /**
- * Adds events to the inbox of a consumer, and returns the events that it did not contain. Inserts in the
- * order of event ids, so that two concurrent batches cannot deadlock.
+ * Adds events to a consumer's inbox, and returns those that it did not contain. Inserts in the order of event
+ * ids, so that two concurrent batches cannot deadlock.
  */
 export async function enterInbox(
   tx: Transaction,
@@ -23,10 +23,7 @@ export async function enterInbox(
   return events.filter((event) => fresh.delete(event.eventId));
 }
 
-/**
- * Keeps the inbox entries of resent events for another 14 days. Otherwise an entry could be deleted before
- * the last copy of its event arrives, and the consumer would handle the event twice.
- */
+/** Keeps inbox entries of resent events for another 14 days, so that no late copy is handled twice. */
 export async function rememberLonger(
   tx: Transaction,
   { clock, readers }: { clock: Clock; readers: readonly Reader[] },

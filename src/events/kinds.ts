@@ -7,9 +7,8 @@ const accountId = text.describe("The account's id");
 const delegation = { request_id: text, connection_id: connectionId, org_id: accountId, agent_id: text };
 
 /**
- * Every kind of event: its meaning, its fields, and the secrets that only its webhook body contains
- * (specification §6, except `callback.test`, which we added). The webhook bodies, the schemas in
- * `docs/events/`, the AsyncAPI document and `docs/events.md` follow this table.
+ * Every kind of event: its meaning, its fields, and the secrets that only its webhook body contains. The
+ * kinds are those of specification §6 and `callback.test`. The webhook bodies and the documentation follow it.
  */
 export const eventKinds = {
   "connection.created": {
@@ -90,12 +89,11 @@ type EventOf<T extends EventType> = { type: T; connectionId: string; fields: Eve
 export type LifecycleEvent = { [T in EventType]: EventOf<T> }[EventType];
 
 /**
- * Kinds of events that belong to an account instead of one connection, with their fields. They pass through
- * the outbox with the aggregate `account`. Their numbers come from `balances.next_event_seq`. They never go
- * to a callback URL: the account's owner gets an email.
+ * Kinds of events that belong to an account instead of a connection. They never go to a callback URL: the
+ * account's owner gets an email. `balances.next_event_seq` numbers them.
  */
 export const accountEventKinds = {
-  /** The charge for a decision left the balance low, or too small for one more decision (`exhausted`). */
+  /** After the charge, the balance is low, or too small for another decision (`exhausted`). */
   "credits.low": z.strictObject({
     account_id: z.uuid(),
     level: z.enum(["low", "exhausted"]).describe("exhausted: too little for one more decision"),
@@ -104,10 +102,7 @@ export const accountEventKinds = {
     price_micro_usd: z.int().describe("The price of one decision"),
     occurred_at: z.iso.datetime(),
   }),
-  /**
-   * The worker suspended a connection's endpoint: its receiver answered 410 (`gone`), or accepted nothing for
-   * 120 hours.
-   */
+  /** The worker suspended an endpoint that answered 410 (`gone`), or accepted nothing for 120 hours. */
   "webhook.suspended": z.strictObject({
     account_id: z.uuid(),
     connection_id: z.uuid(),
@@ -119,7 +114,7 @@ export const accountEventKinds = {
 /** The name of a kind of account event. */
 export type AccountEventType = keyof typeof accountEventKinds;
 
-/** Checks whether a name is a kind of account event. */
+/** Returns whether a name is a kind of account event. */
 export function isAccountEventType(type: string): type is AccountEventType {
   return Object.hasOwn(accountEventKinds, type);
 }

@@ -6,10 +6,7 @@ import type { Metrics } from "../metrics.ts";
 /** One value of a gauge, with its labels. */
 export type Sample = { value: number; labels?: Record<string, string> };
 
-/**
- * A state that is read at intervals, and the gauges that show it. `read` returns the samples by the name of
- * their gauge, and rejects if the state cannot be read.
- */
+/** A state that is read at intervals, and its gauges. `read` returns samples by the name of their gauge. */
 export type MeasuredState = {
   name: string;
   gauges: Record<string, { help: string; labelNames?: readonly string[] }>;
@@ -18,7 +15,6 @@ export type MeasuredState = {
 
 /** Reads states at intervals, and exposes the latest values. */
 export type Measurements = {
-  /** Adds a state to read. */
   add(state: MeasuredState): void;
   /** Reads all states concurrently. A state that cannot be read does not affect the others. Never rejects. */
   read(): Promise<void>;
@@ -26,15 +22,14 @@ export type Measurements = {
 
 /** Seconds between readings. */
 export const MEASURE_SECONDS = 15;
-/** A reading that takes longer than this many seconds has failed. */
+/** A reading fails after this many seconds. */
 const READ_SECONDS = 10;
 /** Seconds after which a reading is no longer exposed, even if later readings fail. */
 const FRESH_SECONDS = 60;
 
 /**
- * Creates the measurements of a process. If the last reading of a state failed or is older than a minute, its
- * gauges have no value, so every exposed value was read recently. `deputize_measurement_up` shows which
- * states are exposed. A reading fails after `readSeconds` (default 10).
+ * Creates the measurements of a process. Gauges have no value if the last reading of their state failed or is
+ * older than a minute. `deputize_measurement_up` shows which states have values.
  */
 export function createMeasurements({
   registry,

@@ -29,13 +29,9 @@ export async function appendEvent(
 }
 
 /**
- * Appends events of one connection to the outbox, in their order. Runs in the transaction of the change that
- * the events report, so that both are committed or neither. Uses two statements for any number of events, and
- * one more for each event with secrets.
- *
- * Assigns the connection's next sequence numbers while it holds the lock of the connection's row. Events of
- * one connection are therefore numbered and relayed in the order of their commits. Secrets are stored boxed,
- * never in the payload.
+ * Appends events of one connection to the outbox, in the transaction of the change that they report. Assigns
+ * the next sequence numbers under the lock of the connection's row, so relays see the order of commits.
+ * Stores secrets encrypted, never in the payload.
  *
  * Throws if the fields do not match the event's kind, if the events belong to several connections, or if the
  * connection does not exist.
@@ -97,15 +93,12 @@ function entryOf(event: LifecycleEvent, connectionId: string): Entry {
   return { eventId: newId(), event, payload: JSON.stringify({ event: event.type, ...fields }) };
 }
 
-/**
- * Returns the shard for the events of a connection or an account. The shard never changes, which keeps their
- * order.
- */
+/** Returns the shard of a connection or an account. It never changes, which keeps the order of events. */
 export function shardOf(aggregateId: string): number {
   return createHash("sha256").update(aggregateId).digest().readUInt8(0) % OUTBOX_SHARDS;
 }
 
-/** Reserves `count` sequence numbers and returns the first. */
+/** Returns the first of `count` new sequence numbers. */
 async function takeSequence(tx: Transaction, connectionId: string, count: number): Promise<number> {
   const [row] = await tx("connections")
     .where({ connection_id: connectionId })
@@ -116,9 +109,9 @@ async function takeSequence(tx: Transaction, connectionId: string, count: number
 }
 
 /**
- * Puts already published events into the outbox again, in the given order. Each becomes a new row, so a relay
- * that is publishing the previous row does not delete it. Returns the ids of the events that are now in the
- * outbox. The ids exclude an event if another event already has its sequence number.
+ * Puts published events into the outbox again, as new rows, which a relay cannot delete with the previous
+ * ones. Returns the ids of the events that are now in the outbox. An event whose sequence number another
+ * event already has is not added.
  */
 export async function putBack(tx: Transaction, events: readonly BusEvent[]): Promise<Set<string>> {
   const rows = new Map(events.map((event) => [event.eventId, toRow(event)]));
@@ -149,10 +142,9 @@ function toRow(event: BusEvent): Omit<OutboxRow, "id"> {
 }
 
 /**
- * Appends an account event to the outbox, in the transaction of the change that it reports. Assigns the
- * account's next number while it holds the lock of the balance. Call it last in the transaction, because
- * decisions lock certificates before balances. Throws if the fields do not match the kind, or if the account
- * has no balance yet.
+ * Appends an account event to the outbox, in the transaction of the change that it reports. Call it last: it
+ * locks the balance, and decisions lock certificates before balances. Throws if the fields do not match the
+ * kind, or if the account has no balance.
  */
 export async function appendAccountEvent(tx: Transaction, event: AccountEvent, now: Date): Promise<void> {
   const { type, ...rest } = event;

@@ -2,28 +2,24 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
 
-/** The way in which events travel from the outbox to their consumers: the setting `EVENTS`. */
+/** How events travel from the outbox to their consumers: the values of the setting `EVENTS`. */
 export type CarrierKind = "embedded" | "kafka";
 
 /** The name of a consumer and the events that it reads. */
 export type Reader = Pick<Consumer, "name" | "aggregateType">;
 
-/**
- * A SQL condition for the events of `p` that the consumer reads, has not handled, and has not stored as dead
- * letters.
- */
+/** SQL condition for events of `p` that the consumer reads, and that are neither handled nor dead letters. */
 const UNHANDLED = `
 (cast(:aggregateType as text) is null or p.aggregatetype = :aggregateType)
 and not exists (select from inbox i where i.consumer = :name and i.event_id = p.event_id)`;
 
-/** The columns that the outbox and the table of published events share. */
+/** The columns that `outbox` and `published_events` share. */
 export const EVENT_COLUMNS = `event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload, headers, created_at`;
 
 /**
- * Deletes events from the outbox after the bus has confirmed them. With Kafka, which may lose or expire
- * records, keeps them as published events that can be published again. Deletes only rows of shards that the
- * worker has owned without interruption since it read the rows. Deletes nothing if `EVENTS` has changed
- * meanwhile, so that the new bus publishes these events.
+ * Deletes events from the outbox after the bus has confirmed them. For Kafka, which may lose records, keeps
+ * them as published events. Deletes only rows of shards that the worker has owned without interruption since
+ * it read the rows. Deletes nothing if `EVENTS` has changed.
  */
 export async function takeOffOutbox(
   database: Database,
@@ -47,8 +43,8 @@ export async function takeOffOutbox(
 }
 
 /**
- * Returns events published in a range of time that a consumer has not handled, oldest first. The range
- * includes `from` and excludes `until`. If `from` is `null`, the range has no start.
+ * Returns events that a consumer has not handled, oldest first, published from `from` (`null`: no limit)
+ * until before `until`.
  */
 export async function unhandledEvents(
   database: Database,
@@ -65,16 +61,14 @@ export async function unhandledEvents(
   return rows;
 }
 
-/** Records that events were published again now. */
+/** Sets the time of publication of these events to now. */
 export async function notePublished(database: Database, eventIds: readonly string[]): Promise<void> {
   await database("published_events")
     .whereIn("event_id", eventIds)
     .update({ published_at: database.raw("now()") });
 }
 
-/**
- * Puts the published events that a consumer has not handled into the outbox again. Resolves to their number.
- */
+/** Puts published events that a consumer has not handled into the outbox again. Returns their number. */
 export async function returnUnhandled(tx: Transaction, { name, aggregateType }: Reader): Promise<number> {
   const { rowCount } = await tx.raw(
     `insert into outbox (${EVENT_COLUMNS}) select ${EVENT_COLUMNS} from published_events p where ${UNHANDLED}

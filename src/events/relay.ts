@@ -8,14 +8,11 @@ import { type CarrierKind, takeOffOutbox } from "./published.ts";
 
 /** Moves events from the outbox to the bus. */
 export type Relay = {
-  /**
-   * Publishes and deletes one batch of the worker's shards, in the order of ids. Returns true if there may be
-   * more to do.
-   */
+  /** Publishes and deletes one batch, ordered by id. Returns true if more events may be waiting. */
   step(): Promise<boolean>;
 };
 
-/** Dependencies of a relay. `carrier` is the setting `EVENTS` of its bus. `measure` counts each batch. */
+/** Dependencies of a relay. `carrier` is the setting `EVENTS` of its bus. */
 export type RelayDeps = {
   database: Database;
   bus: Bus;
@@ -27,22 +24,13 @@ export type RelayDeps = {
 
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
-/**
- * The maximum number of rows in a batch, as in a consumer's transaction. With batches of 200, each row took a
- * quarter more processor time.
- */
+/** With batches of 200 rows, each row took a quarter more processor time. */
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
-/**
- * Seconds after which the relay reads from the start again. A transaction that commits late has a lower id
- * than rows that were already read.
- */
+/** A transaction that commits late has a lower id than rows already read, so the relay starts over. */
 const REWIND_SECONDS = 5;
 
-/*
- * The query passes the shards as an array. Postgres then reads the rows along the primary key and no further
- * than the batch.
- */
+/* The shards are an array, so Postgres reads rows along the primary key and no further than the batch. */
 const READ = `
 with own as materialized (
   select shard, epoch from relay_shards where owner = :workerId and exists (select from event_way where way = :carrier)),
@@ -59,15 +47,12 @@ from sized join own on own.shard = sized.shard
 where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
 
 /**
- * Creates a relay for the shards that `workerId` owns. Reading, publishing and deleting are separate steps,
- * so no transaction is open while the bus works.
+ * Creates a relay for the shards that `workerId` owns. It may publish an event again, but never skips one. It
+ * keeps the order within an aggregate, and stops reading when `EVENTS` has changed.
  *
- * The relay reads only rows above `lowWater`, which avoids scanning the remains of deleted rows. It starts
- * from the beginning every 5 s and when no row is left, so it misses none. If the predecessor of a row in the
- * same aggregate is below `lowWater`, the row waits for it. This keeps the order within an aggregate.
- *
- * After a fault the relay may publish an event again, but it never skips an event. It reads nothing after
- * `EVENTS` has changed.
+ * The relay reads only rows above `lowWater`, which avoids scanning the remains of deleted rows. It reads
+ * from the beginning every 5 s and when no row is left. If the predecessor of a row is below `lowWater`, the
+ * row waits.
  */
 export function createRelay(deps: RelayDeps): Relay {
   const { database, bus, clock, workerId, carrier = "embedded", measure } = deps;

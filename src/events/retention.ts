@@ -2,28 +2,20 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 
 const DAY = 24 * 60 * 60;
-/** Days that the inbox remembers an event. This is longer than a bus can repeat it. */
+/** Longer than a bus may repeat an event. */
 const INBOX_DAYS = 14;
-/**
- * Days that a published event is kept to be published again. Fewer than for the inbox, so that the inbox
- * still knows the event.
- */
+/** Days that a published event is kept. Fewer than `INBOX_DAYS`, so that the inbox still knows the event. */
 export const PUBLISHED_DAYS = 13;
-/** Days that finished and held deliveries, finished recoveries and notices, and dead letters are kept. */
+/** For deliveries, recoveries and notices that are finished, held deliveries, and dead letters. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;
 
 /**
- * Deletes what has passed its retention time, in small statements. Returns true if there is more.
+ * Deletes what has passed its retention time, in small statements. Returns true if there is more. Skips a
+ * delivery that is resent or released at the same moment.
  *
- * - Inbox entries are deleted after 14 days, published events after 13.
- * - Finished deliveries with their attempts, finished recoveries and notices, dead letters and workers that
- *   ended are deleted after 30 days.
- * - A held delivery is cancelled if it was neither created nor attempted within 30 days. The attempt counts,
- *   so that a pause does not lose an old delivery that someone sends again.
- * - A replaced webhook secret is erased when its grace period ends.
- *
- * Skips a delivery that is being sent again or released at the same moment.
+ * Cancels a held delivery if it was neither created nor attempted within 30 days. The attempt counts, so that
+ * a pause does not lose an old delivery that someone sends again.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);

@@ -1,19 +1,15 @@
 import type { Database } from "../db/database.ts";
 import { OUTBOX_SHARDS } from "./outbox.ts";
 
-/** Seconds after which a lease on a shard expires unless the worker renews it. */
+/** Seconds after which a shard's lease expires unless its worker renews it. */
 export const LEASE_SECONDS = 15;
-/** Seconds between renewals. */
 export const RENEW_SECONDS = 5;
 
-/**
- * The shards of the outbox that one worker relays. All times are the database's, so workers' clocks do not
- * matter.
- */
+/** The shards of the outbox that one worker relays. All times are the database's. */
 export type ShardLeases = {
-  /** Reports that the worker is alive, renews its leases, and takes free shards up to its share. */
+  /** Renews the leases, and takes free shards up to the worker's share. */
   renew(): Promise<void>;
-  /** Releases shards that exceed the worker's share since other workers joined. Call it between batches. */
+  /** Releases shards that exceed the worker's share. Call it between batches. */
   dropSurplus(): Promise<void>;
   /** Releases all shards, so that other workers need not wait until the leases expire. */
   release(): Promise<void>;
@@ -29,9 +25,8 @@ export async function readWorkers(database: Database): Promise<{ living: number;
 }
 
 /**
- * Creates the leases of a worker. Each start of a worker has a new id. Taking a shard raises its epoch. The
- * statement that deletes published events checks owner and epoch, so a worker that lost its lease deletes
- * nothing.
+ * Creates the leases of a worker. Each start of a worker needs a new `workerId`. Taking a shard increases its
+ * epoch, so that a worker that lost its lease can delete no events.
  */
 export function createShardLeases(
   database: Database,

@@ -12,12 +12,11 @@ import { showStatus } from "./status.ts";
 
 type Stream = { write(text: string): unknown };
 
-/** Dependencies of the commands: the database's URL, the existing consumers, and the streams to print to. */
 export type EventsCommandsDeps = {
   url: string;
   clock: Clock;
   readers: readonly Reader[];
-  /** The settings of Kafka, if events travel through it. */
+  /** `undefined` if events do not travel through Kafka. */
   kafka: KafkaSettings | undefined;
   out: Stream;
   err: Stream;
@@ -35,10 +34,9 @@ export type EventsCommands = {
 };
 
 /**
- * Creates the commands. Each prints what it found or did, and reports an error in one line on the error
- * stream. Returns the exit status: 0 for success, 1 if the command was refused and changed nothing, 2 if the
- * database could not be used, 3 if Kafka could not be queried. To continue an interrupted command, run it
- * again.
+ * Creates the commands. Each returns its exit status: 0 for success, 1 if the command was refused and changed
+ * nothing, 2 if the database could not be used, 3 if Kafka could not be queried. An interrupted command
+ * continues when it runs again.
  */
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
   const progress = (line: string) => void deps.err.write(`deputize events: ${line}\n`);
@@ -72,7 +70,7 @@ async function run(
   }
 }
 
-/** Returns the driver's message. If several addresses refused the connection, joins their messages. */
+/** An error for several addresses has no message itself. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);

@@ -7,19 +7,12 @@ import { readLag } from "../kafka/lag.ts";
 import { groupOf, topics, wantedTopics } from "../kafka/settings.ts";
 import type { Reader } from "../published.ts";
 
-/**
- * The topics, with 0 partitions for a missing one, and the progress of each consumer group. `error` if Kafka
- * could not be queried.
- */
+/** The topics, with 0 partitions for a missing one, and the groups. `error` if Kafka did not answer. */
 export type KafkaStatus = { topics: TopicStatus[]; groups: GroupStatus[] } | { error: string };
 
-/** A topic and its number of partitions. */
 export type TopicStatus = { topic: string; partitions: number };
 
-/**
- * The number of records that a group has not committed, in total and by partition. `committed` is `null` if
- * the group never committed.
- */
+/** The records that a group has not committed. `committed` is `null` if the group never committed. */
 export type GroupStatus = {
   group: string;
   topic: string;

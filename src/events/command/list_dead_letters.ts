@@ -6,28 +6,22 @@ import { type PageOrder, pageQuery, readPage } from "../../input/pagination.ts";
 import type { BusEvent } from "../bus.ts";
 import { EventsError, printable, type Report, readTime, readUuid } from "./report.ts";
 
-/**
- * Filters for dead letters, as given on the command line. `since` and `until` limit the time at which an
- * event became a dead letter.
- */
+/** Filters for dead letters. `since` and `until` limit the time at which an event became a dead letter. */
 export type LetterFilters = { consumer?: string; type?: string; since?: string; until?: string };
-/** Options of `deputize events dead-letters list`, as given on the command line. */
+/** Options of `deputize events dead-letters list`. */
 export type ListOptions = LetterFilters & { limit?: string; cursor?: string; json?: boolean };
 
 /** A dead letter with its parsed event. */
 export type Letter = Omit<DeadLetterRow, "event"> & { event: BusEvent };
 
-/** Newest first. Consumer and event id together identify a letter. */
+/** Together, the consumer and the event id identify a letter. */
 const newestFirst: PageOrder = {
   time: "l.created_at",
   id: "l.letter",
   isId: (text) => isUuid(text.slice(text.lastIndexOf("/") + 1)),
 };
 
-/**
- * `deputize events dead-letters list`: returns a page of dead letters, newest first. Throws `EventsError` for
- * invalid options.
- */
+/** `deputize events dead-letters list`: returns a page of letters, newest first. Throws `EventsError`. */
 export async function listLetters(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
@@ -50,8 +44,8 @@ export async function listLetters(db: Database, options: ListOptions): Promise<R
 }
 
 /**
- * `deputize events dead-letters show`: returns the dead letters of one event, one for each consumer, with the
- * payload. The payload contains no secret. Throws `EventsError` if the event has no dead letter.
+ * `deputize events dead-letters show`: returns the dead letters of an event for all consumers, with the
+ * payload. The payload contains no secret. Throws `EventsError` if there is none.
  */
 export async function showLetters(db: Database, typedId: string): Promise<Report> {
   const eventId = readUuid(typedId, "an event's id");
@@ -81,7 +75,6 @@ export function toLetter(row: DeadLetterRow): Letter {
   return { ...row, event: { ...event, createdAt: new Date(event.createdAt) } };
 }
 
-/** Returns the JSON form of a letter. */
 function shown({ consumer, event, reason, origin, created_at, carried_at }: Letter) {
   return {
     event_id: event.eventId,

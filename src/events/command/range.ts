@@ -6,7 +6,7 @@ import { EVENT_COLUMNS } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
 import { EventsError, readTime, readUuid } from "./report.ts";
 
-/** Options of `deputize events replay`, as given on the command line. */
+/** Options of `deputize events replay`. */
 export type ReplayRangeOptions = {
   from: string;
   to: string;
@@ -35,7 +35,7 @@ const types: Record<Range["topic"], readonly string[]> = {
   audit: historyEventType.options,
 };
 
-/** Parses the range given on the command line. Throws `EventsError`. */
+/** Parses and checks the options. Throws `EventsError`. */
 export function readRange({ topic = "lifecycle", type, ...options }: ReplayRangeOptions): Range {
   if (topic !== "lifecycle" && topic !== "audit") {
     throw new EventsError("--topic is neither lifecycle nor audit");
@@ -52,8 +52,7 @@ export function readRange({ topic = "lifecycle", type, ...options }: ReplayRange
 }
 
 /**
- * Returns the part of a range whose events were already deleted, or `null` if there is none. Throws
- * `EventsError` if the events of the whole range were deleted.
+ * Returns the part of a range that was already deleted, or `null`. Throws `EventsError` if all was deleted.
  */
 export function notKept({ topic, from, to }: Range, now: Date): { from: Date; to: Date } | null {
   const keptSince = addSeconds(now, -PUBLISHED_DAYS * DAY);
@@ -68,10 +67,7 @@ export function notKept({ topic, from, to }: Range, now: Date): { from: Date; to
 type Places = { after: number; until: number };
 type Written = { rowCount: number };
 
-/**
- * Functions for one topic. They list the topic's events, put them into its queue, and count the events that
- * still wait there.
- */
+/** `bring` puts events into the topic's queue. `waiting` counts the events that are still there. */
 type Queue = {
   list(db: Database, range: Range): Promise<Written>;
   bring(tx: Transaction, places: Places): Promise<Written>;
@@ -81,8 +77,8 @@ type Queue = {
 const PLACES = "l.place > :after and l.place <= :until";
 
 /**
- * The queue of each topic. `replay_list` is a temporary table of the session. It orders events by time, but
- * each one after the earlier events of the same connection or account.
+ * The queue of each topic. `replay_list` is a temporary table. It orders events by time, but never before an
+ * earlier event of the same connection or account.
  */
 export const queues: Record<Range["topic"], Queue> = {
   lifecycle: {

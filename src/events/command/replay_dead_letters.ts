@@ -9,7 +9,7 @@ import { PUBLISHED_DAYS } from "../retention.ts";
 import { type Letter, type LetterFilters, lettersOf, toLetter } from "./list_dead_letters.ts";
 import { counted, EventsError, type Report, readUuid } from "./report.ts";
 
-/** Options of `deputize events dead-letters replay`, as given on the command line. */
+/** Options of `deputize events dead-letters replay`. */
 export type ReplayLettersOptions = LetterFilters & {
   eventIds: readonly string[];
   all?: boolean;
@@ -40,12 +40,10 @@ const START: Place = { at: "-infinity", aggregate: "", seq: 0, consumer: "" };
 
 /**
  * `deputize events dead-letters replay`: puts the events of dead letters into the outbox again, for the
- * consumers that put them aside.
+ * consumers of these letters. Ignores letters created after the start.
  *
- * Works in batches, in the order in which the letters were created. Each batch changes letters, inbox entries
- * and outbox in one transaction. The command can therefore be interrupted, and several can run concurrently.
- * The command ignores letters created after it started. If the user names ids, either all of these letters
- * are sent or none. Throws `EventsError`.
+ * Each batch is one transaction, so the command can be interrupted, and several can run concurrently. If the
+ * user names ids, either all of these letters are sent or none. Throws `EventsError`.
  */
 export async function replayLetters(
   db: Database,
@@ -83,7 +81,7 @@ async function replayNamed(
   dryRun = false,
 ): Promise<Counts> {
   return db.transaction(async (tx) => {
-    await takeTurn(tx);
+    await takeReplayLock(tx);
     const rows: DeadLetterRow[] = await tx("dead_letters")
       .whereIn("event_id", ids)
       .orderByRaw("created_at, event ->> 'aggregateId', (event ->> 'aggregateSeq')::bigint, consumer");
@@ -114,7 +112,7 @@ async function replayFound(
   for (let place: Place | undefined = START; place !== undefined && end !== null; ) {
     const after: Place = place;
     const { results, last } = await db.transaction(async (tx) => {
-      await takeTurn(tx);
+      await takeReplayLock(tx);
       const rows = await readBatch(tx, filters, { after, end, batch });
       const results = await replayBatch(tx, deps, rows.map(toLetter), dryRun);
       return { results, last: rows.at(-1) };
@@ -125,8 +123,7 @@ async function replayFound(
   return total;
 }
 
-/** Waits until no other replay of dead letters is running a transaction. */
-async function takeTurn(tx: Transaction): Promise<void> {
+async function takeReplayLock(tx: Transaction): Promise<void> {
   await tx.raw("select pg_advisory_xact_lock(hashtext('deputize.events.dead_letters'))");
 }
 
@@ -149,7 +146,7 @@ async function readBatch(
     .limit(batch);
 }
 
-/** Returns for each letter why it was not sent, or `undefined` if it was sent again. */
+/** Returns for each letter why it was not sent, or `undefined` if it was sent. */
 async function replayBatch(
   tx: Transaction,
   deps: ReplayDeps,

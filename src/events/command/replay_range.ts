@@ -20,15 +20,16 @@ export type ReplayRangeDeps = {
 const BATCH = 1_000;
 const BATCHES_A_LINE = 10;
 const POLL_MS = 200;
-/** If no worker takes events off the queue for this many seconds, the replay ends. */
+/** The replay ends if no worker takes events off the queue for this many seconds. */
 const STALLED_SECONDS = 60;
 
 /**
  * `deputize events replay`: publishes the events of a range of time to their topic again, with the same ids.
- * Keeps the order within a connection or an account. Lifecycle events go through the outbox, and history
- * entries through the history queue, in batches. At most two batches wait ahead of new events. After any
- * interruption, the user can continue from the time printed last. Requires its own database session. Throws
- * `EventsError`, or `UnfinishedError` if no worker takes events off the queue.
+ * Keeps the order within a connection or an account. At most two batches wait ahead of new events. After an
+ * interruption, the user can continue from the time printed last.
+ *
+ * Requires its own database session. Throws `EventsError`, or `UnfinishedError` if no worker takes events off
+ * the queue.
  */
 export async function replayRange(
   db: Database,
@@ -38,30 +39,26 @@ export async function replayRange(
   const range = readRange(options);
   const missing = notKept(range, deps.clock.now());
   await requireKafka(db);
-  await takeTurn(db);
+  await takeReplayLock(db);
   const found = await listRange(db, range);
   const dryRun = options.dryRun === true;
   const brought = dryRun ? 0 : await bringAll(db, deps, range, found);
   return report({ range, missing, found, brought, dryRun });
 }
 
-/**
- * Throws `EventsError` unless events travel through Kafka. The row lock prevents a change of `EVENTS` until
- * the transaction ends.
- */
+/** The row lock prevents a change of `EVENTS` until the transaction ends. */
 async function requireKafka(db: Database | Transaction): Promise<void> {
   const row = await db("event_way").forShare().first("way");
   if (row?.way === "kafka") return;
   throw new EventsError("Events travel with EVENTS=embedded here, so there is no topic to replay them to");
 }
 
-/** Takes the replay lock until the session ends. Throws `EventsError` if another replay holds it. */
-async function takeTurn(db: Database): Promise<void> {
+/** Keeps the lock until the session ends. */
+async function takeReplayLock(db: Database): Promise<void> {
   const { rows } = await db.raw("select pg_try_advisory_lock(hashtext('deputize.events.replay')) as free");
   if (!rows[0].free) throw new EventsError("Another replay is running: wait until it ends");
 }
 
-/** Stores the events to replay and their order in a temporary table of this session. Returns their number. */
 async function listRange(db: Database, range: Range): Promise<number> {
   await db.raw(
     `create temp table replay_list (
@@ -100,10 +97,7 @@ async function bringAll(
   return brought;
 }
 
-/**
- * Waits while more than one batch of the replayed events is in the queue. Returns false if no event leaves
- * the queue in time.
- */
+/** Waits until at most one batch is in the queue. Returns false if no event leaves the queue in time. */
 async function untilTaken(
   db: Database,
   { clock, batch = BATCH }: ReplayRangeDeps,

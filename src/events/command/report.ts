@@ -1,10 +1,7 @@
 import { isUuid } from "../../ids.ts";
 import { isoTimeInput } from "../../input/schemas.ts";
 
-/**
- * The result of a command: one JSON object, and the same content as human-readable lines. `status` is the
- * exit status if it is not 0.
- */
+/** The result of a command as JSON, and the same content as lines. `status` is the exit status if not 0. */
 export type Report = { json: Record<string, unknown>; lines: string[]; status?: number };
 
 /** The user requested something that cannot be done. The message says why. Nothing was changed. */
@@ -22,10 +19,7 @@ export function counted(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }
 
-/**
- * Makes text from other sources safe for a terminal. Escapes control characters, which could move the cursor
- * or alter what was printed, and characters that change the direction of a line.
- */
+/** Escapes control characters and characters that change the direction of text, for a terminal. */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, escaped);
 }
@@ -49,8 +43,7 @@ export function readTime(option: string, text: string): Date {
 }
 
 /**
- * Returns the UUID given on the command line, in lower case. Throws `EventsError` if it is not a UUID. `what`
- * names the expected value in the message.
+ * Returns a UUID in lower case. Throws `EventsError` if it is invalid. `what` names the value in the message.
  */
 export function readUuid(text: string, what: string): string {
   const id = text.toLowerCase();

@@ -5,7 +5,7 @@ import type { KafkaStatus } from "./kafka_status.ts";
 import type { Report } from "./report.ts";
 import { type EventsStatus, type Shard, statusLines, type Waiting } from "./status_lines.ts";
 
-/** Dependencies of the status command. `kafka` is set if `EVENTS=kafka` is set for this command. */
+/** Dependencies of the status command. `kafka` is `undefined` unless this command has `EVENTS=kafka`. */
 export type StatusDeps = {
   clock: { now(): Date };
   readers: readonly Reader[];
@@ -27,9 +27,9 @@ const STATES = [
 ] as const;
 
 /**
- * `deputize events status`: reports the state of events from the database and, with `EVENTS=kafka`, from
- * Kafka. If Kafka cannot be queried, the exit status is 3, and the report contains the state in the database
- * only. Changes nothing. Reads each table with a separate statement, so that no snapshot stays open for long.
+ * `deputize events status`: reports the state of events in the database and, with `EVENTS=kafka`, in Kafka.
+ * If Kafka cannot be queried, the exit status is 3. Uses one statement for each table, so that no snapshot
+ * stays open for long.
  */
 export async function showStatus(db: Database, { clock, readers, kafka }: StatusDeps): Promise<Report> {
   const now = clock.now();
@@ -83,10 +83,7 @@ async function readPublished(db: Database): Promise<EventsStatus["published"]> {
   return { kept: rows[0].kept, oldest_at: rows[0].oldest?.toISOString() ?? null };
 }
 
-/**
- * Returns the number of dead letters by consumer. Includes every existing consumer, and any other consumer
- * that still has dead letters.
- */
+/** Includes every existing consumer, and any other consumer that still has dead letters. */
 async function readLetters(db: Database, readers: readonly Reader[]): Promise<Record<string, number>> {
   const counts = await db("dead_letters").groupBy("consumer").orderBy("consumer").select("consumer").count();
   return {

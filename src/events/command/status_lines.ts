@@ -3,7 +3,7 @@ import type { CarrierKind } from "../published.ts";
 import type { GroupStatus, KafkaStatus } from "./kafka_status.ts";
 import { counted, printable } from "./report.ts";
 
-/** The state of events. Ages are in seconds, and `null` if nothing waits. */
+/** The state of events. Ages are in seconds, and `null` if nothing waits. `way` is the recorded carrier. */
 export type EventsStatus = {
   way: CarrierKind;
   /** The setting EVENTS of this command. */
@@ -21,10 +21,7 @@ export type EventsStatus = {
 export type Waiting = { waiting: number; oldest_seconds: number | null };
 /** A shard of the outbox, and the worker that relays it. */
 export type Shard = Waiting & { shard: number; owner: string | null };
-/**
- * An endpoint that receives nothing, and the number of held deliveries. The endpoint receives them when it is
- * resumed.
- */
+/** An endpoint that receives nothing. `held` deliveries wait until it is resumed. */
 export type SuspendedEndpoint = { connection_id: string; since: string; reason: string | null; held: number };
 
 /** Formats the status as human-readable lines. */
@@ -67,7 +64,6 @@ function waitingOf({ waiting, oldest_seconds }: Waiting): string {
   return oldest_seconds === null ? "nothing waits" : `${waiting} waiting, the oldest for ${oldest_seconds} s`;
 }
 
-/** Combines shards with the same state into one line. */
 function shardLines(shards: readonly Shard[]): string[] {
   const said = (shard: Shard) =>
     `${waitingOf(shard)}, ${shard.owner === null ? "no worker" : `worker ${shard.owner}`}`;
@@ -92,7 +88,6 @@ function kafkaLines(kafka: KafkaStatus): string[] {
   ];
 }
 
-/** Omits partitions to which nothing was ever written. */
 function groupLines({ group, topic, lag, partitions }: GroupStatus): string[] {
   return [
     line("Group", `${group} has ${counted(lag, "record")} of ${topic} to read`),

@@ -1,6 +1,6 @@
-/** Combines the work of concurrent calls into shared runs. */
+/** Runs a function on the items of concurrent calls. */
 export type Batcher<T> = {
-  /** Submits items. Resolves when they have been worked on. */
+  /** Resolves when a run has handled the items. */
   work(items: readonly T[]): Promise<void>;
   /** Rejects the calls whose run has not begun. */
   rejectWaiting(reason: unknown): void;
@@ -9,9 +9,9 @@ export type Batcher<T> = {
 type Call<T> = { items: readonly T[]; done: PromiseWithResolvers<void> };
 
 /**
- * Combines calls that arrive during a run into the next run, up to `most` items. A single call may exceed
- * that limit. Keeps a call's items together and in order. If a run fails, rejects each of its calls with the
- * error.
+ * Creates a batcher. Calls that arrive during a run share the next run, with up to `most` items. A single
+ * call may exceed that limit. Keeps a call's items together and in order. If a run fails, rejects its calls
+ * with the error.
  */
 export function createBatcher<T>(run: (items: T[]) => Promise<void>, most: number): Batcher<T> {
   const waiting: Call<T>[] = [];

@@ -12,16 +12,13 @@ type Deps = { database: Database; clock: Clock; log: Logger; producer: KafkaProd
 
 const BATCH = 100;
 const PAUSE_MS = 1_000;
-/**
- * The maximum size of a value that the broker accepts together with the headers added here. Other programs
- * may have written a larger record.
- */
+/** Leaves space for the added headers in a record that the broker accepts. */
 const LARGEST_VALUE = 512 * 1024;
 
 /**
- * Copies dead letters from the database to their topic. Each record equals the original one, with headers
- * that name the consumer that failed, the reason, and the original position. If a value exceeds 512 KiB, the
- * topic has only its beginning, and the table has all of it.
+ * Copies dead letters from the database to their topic. Each record equals the original one, with headers for
+ * the consumer, the reason and the original position. If a value exceeds 512 KiB, the record contains only
+ * its beginning.
  */
 export function startDeadLetterLoop({ database, clock, log, producer, topic }: Deps): Loop {
   return startLoop({

@@ -6,15 +6,12 @@ import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
 import { clientConfig } from "./settings.ts";
 
-/**
- * The library logs failures as errors although it retries them. They need no immediate attention, so they are
- * logged as warnings.
- */
+/** The library retries after errors, so they need no immediate attention. */
 const LEVELS = { [logLevel.ERROR]: "warn", [logLevel.WARN]: "debug" } as const;
 
 /**
- * Creates a client of the library, with workarounds for its bugs. It does not connect yet. `change` replaces
- * the library's connection retries, which last ten seconds.
+ * Creates a client of the library, with workarounds for its bugs. Does not connect yet. `change` replaces the
+ * library's connection retries, which take ten seconds.
  */
 export function createKafkaClient(
   settings: KafkaSettings,
@@ -37,9 +34,8 @@ export function createKafkaClient(
 }
 
 /**
- * Stops the library's request queue from checking itself every millisecond forever. The queue even sets
- * timers in the past, which newer versions of Node warn about. Checks are needed only while a request waits
- * in the queue.
+ * Without this, the library's request queue checks itself every millisecond forever, and sets timers in the
+ * past. Checks are necessary only while a request waits in the queue.
  */
 function calmRequestQueues(): void {
   RequestQueue.prototype.scheduleCheckPendingRequests = function scheduleCheck() {
@@ -57,7 +53,7 @@ function calmRequestQueues(): void {
 
 const CHECK_MS = 10;
 
-/** TLS error codes that show a problem with a certificate, and what to do about it. */
+/** TLS error codes of certificate problems. */
 const certificates: Record<string, string> = {
   CERT_HAS_EXPIRED: "the broker's certificate has expired: renew it",
   CERT_NOT_YET_VALID: "the broker's certificate is not valid yet: compare the clocks",
@@ -70,7 +66,7 @@ const certificates: Record<string, string> = {
   ERR_SSL_WRONG_VERSION_NUMBER: "the broker does not speak TLS there: KAFKA_TLS or the port is wrong",
 };
 
-/** TLS alerts by which a broker ends a handshake (RFC 8446 §6), by number. */
+/** TLS alerts by which a broker ends a handshake (RFC 8446 §6). */
 const alerts: Record<string, string> = {
   "42": "the broker rejects KAFKA_CERT",
   "44": "the broker says that KAFKA_CERT is revoked: renew it",
@@ -79,7 +75,7 @@ const alerts: Record<string, string> = {
   "48": "the broker does not know the authority of KAFKA_CERT",
   "116": "the broker asks for a certificate: set KAFKA_CERT and KAFKA_KEY",
 };
-/** Reasons why Kafka does not create a topic, if a setting or a permission is wrong. */
+/** Kafka's error codes for a topic that it does not create because a setting or a permission is wrong. */
 const topicFaults: Record<string, string> = {
   INVALID_REPLICATION_FACTOR: "KAFKA_REPLICATION is more than there are brokers",
   TOPIC_AUTHORIZATION_FAILED: "the user of KAFKA_USERNAME or KAFKA_CERT may not create topics",
@@ -117,9 +113,7 @@ function tlsFault({ code = "", message }: Caused): string | undefined {
   return certificates[code] ?? alerts[alert];
 }
 
-/**
- * Returns an error that names the topics and reasons. The library's message says only that there were errors.
- */
+/** The library's message says only that there were errors. */
 function notMade(errors: readonly TopicError[], cause: unknown): Error {
   const reasons = errors.map(({ topic, type = "", message }) => `${topic}: ${topicFaults[type] ?? message}`);
   const isFault = errors.some(({ type = "" }) => type in topicFaults);

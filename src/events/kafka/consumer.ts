@@ -14,17 +14,13 @@ import { readRecord, UnreadableRecord } from "./records.ts";
 /** Dependencies of a Kafka reader. `fatal` receives errors after which the library does not continue. */
 export type KafkaConsumerDeps = ConsumeDeps & {
   client: Kafka;
-  /**
-   * Seconds that a process may be silent. Its partitions remain assigned to it for twice as long, and for at
-   * least 6 s.
-   */
+  /** Seconds that a process may be silent. The session timeout is twice as long, and at least 6 s. */
   leaseSeconds: number;
-  /** Resolves if Kafka answers a request, and rejects if it does not. */
+  /** Rejects if Kafka does not answer a request. */
   answers(): Promise<void>;
   fatal(error: Error): void;
 };
 
-/** The topic to read, and the consumer group. */
 export type Subscription = { topic: string; groupId: string };
 
 /** A running Kafka reader. */
@@ -33,25 +29,22 @@ export type KafkaConsumer = { close(): Promise<void> };
 /** The shortest session timeout that brokers accept, in milliseconds. */
 const SHORTEST_SESSION_MS = 6_000;
 const HEARTBEATS = 10;
-/** The other members of a group notice with their next heartbeat that a new member wants to join. */
+/** The members of a group notice with their next heartbeat that a new member wants to join. */
 const BEATS_TO_JOIN = 2;
 /** The maximum number of events in one transaction. */
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
-/**
- * The number of partitions that a reader handles concurrently, usually all partitions of a topic. They share
- * transactions.
- */
+/** Usually all partitions of a topic, which share transactions. */
 const PARTITIONS_AT_ONCE = 16;
 const WATCH_MS = 10_000;
-/** The namespace for the ids of unreadable records, and how many bytes of them are stored. */
+/** The namespace for the ids of unreadable records. */
 const UNREADABLE_SPACE = "6f0d3a52-4a55-4c0f-9a51-0c3a1f4d8b27";
 const UNREADABLE_BYTES = 64 * 1024;
 
 /**
  * Starts a consumer on the records of a topic. Commits an offset only after the database has committed, so a
- * record may arrive again, but none is lost. While the database is unavailable, the partition waits. Rejects,
- * and cleans up, if Kafka cannot be reached.
+ * record may arrive again, but none is lost. While the database is unavailable, the partition waits. If Kafka
+ * cannot be reached, cleans up and rejects.
  */
 export async function startKafkaConsumer(
   deps: KafkaConsumerDeps,
@@ -133,10 +126,7 @@ export async function startKafkaConsumer(
   };
 }
 
-/**
- * Closes a reader again when it first becomes active. A reader that is closed while the library restarts it
- * starts anyway, and would otherwise read forever.
- */
+/** A reader that is closed while the library restarts it starts anyway. This closes the reader again. */
 function closeAgain(reader: Client, state: { isClosed: boolean }): void {
   const { FETCH, HEARTBEAT } = reader.events;
   const close = () => {
@@ -145,13 +135,11 @@ function closeAgain(reader: Client, state: { isClosed: boolean }): void {
   for (const event of [FETCH, HEARTBEAT]) reader.on(event, close);
 }
 
-/** State that the batches of a reader share. */
 type Handling = {
   deps: KafkaConsumerDeps;
   consumer: Consumer;
-  /** The position in Kafka of each event. */
   origins: WeakMap<BusEvent, Origin>;
-  /** Timers that resume partitions that wait for the database. */
+  /** Timers that resume partitions after the database was unavailable. */
   waiting: Set<NodeJS.Timeout>;
   batcher: Batcher<BusEvent>;
   membership: Membership;
@@ -189,10 +177,7 @@ function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
   waiting.add(timer);
 }
 
-/**
- * Handles the records of a chunk. Stores an unreadable record as a dead letter too, because its author may
- * want to know.
- */
+/** Stores an unreadable record as a dead letter too, because its author may want to know. */
 async function handleChunk(
   { deps, consumer, origins, membership, batcher }: Handling,
   place: { topic: string; partition: number },
@@ -230,10 +215,7 @@ function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: 
   };
 }
 
-/**
- * Starts a watchdog for a reader. The library restarts the reader after some errors. After others, the reader
- * stays silent forever.
- */
+/** The library restarts the reader after some errors. After others, the reader stays silent forever. */
 function watch(
   reader: Client,
   deps: KafkaConsumerDeps,

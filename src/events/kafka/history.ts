@@ -11,18 +11,15 @@ import { toRecord } from "./records.ts";
 type Deps = { database: Database; log: Logger; producer: KafkaProducer; topic: string; workerId: string };
 
 const BATCH = 500;
-/**
- * Seconds between the time in a row and the earliest check of open transactions. The row's transaction begins
- * after the time in the row, and clocks may differ.
- */
+/** The row's transaction begins after the time in the row, and clocks may differ. */
 const DELAY_SECONDS = 5;
 /** After this many seconds, a row no longer waits for open transactions. */
 const OVERDUE_SECONDS = 60;
 
 /**
- * Sends the rows of the history to the audit topic. Sends them in the order in which an account's owner sees
- * them. Each record equals the entry that the owner sees. Its id is the same each time it is sent. Removes a
- * row from the queue after Kafka has confirmed it. Each worker sends only the rows of its own shards.
+ * Sends the rows of the history to the audit topic, in the order in which an account's owner sees them. A
+ * record that is sent again has the same id. A row leaves the queue after Kafka has confirmed it. Each worker
+ * sends only the rows of its own shards.
  */
 export function startHistoryLoop({ database, log, producer, topic, workerId }: Deps): Loop {
   const horizon = createHorizon(database);
@@ -55,7 +52,7 @@ type Queued = {
   traceparent: HistoryQueueRow["traceparent"];
 };
 
-/** A queued row with its event. The event fields are null if the event was deleted. */
+/** The event fields are `null` if the event was deleted. */
 type QueuedRow = Queued & (HistoryRow | { event_id: null });
 
 function isKept(row: QueuedRow): row is Queued & HistoryRow {
@@ -63,9 +60,9 @@ function isKept(row: QueuedRow): row is Queued & HistoryRow {
 }
 
 /**
- * Creates a function that returns the time up to which the history is complete. An open transaction may still
- * commit a row that is older than existing rows. A time therefore counts as complete after every transaction
- * that was open then has ended. A transaction that stays open delays rows by a minute at most.
+ * Returns a function for the time up to which the history is complete. An open transaction may still commit a
+ * row that is older than existing rows. A time therefore counts as complete after every transaction that was
+ * open then has ended, or after a minute.
  */
 function createHorizon(database: Database): () => Promise<Date> {
   let sample: { at: Date; next: bigint } | undefined;
@@ -113,10 +110,7 @@ async function readQueue(database: Database, workerId: string, until: Date): Pro
   return rows as QueuedRow[];
 }
 
-/**
- * Creates the record of an entry. An event may be in the histories of two accounts, and each then has its own
- * record.
- */
+/** An event may be in the histories of two accounts, and each account has its own record of it. */
 function recordOf(row: Queued & HistoryRow) {
   const entry = showHistoryRow(row);
   return toRecord({

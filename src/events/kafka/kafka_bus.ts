@@ -13,8 +13,8 @@ import { startRepairLoop } from "./repair.ts";
 import { groupOf, topics } from "./settings.ts";
 
 /**
- * Dependencies of the bus over Kafka. `fatal` is called when the bus cannot continue and the process must
- * end. `repairSeconds` is the interval between searches for events that Kafka has lost.
+ * Dependencies of the bus over Kafka. After a call of `fatal`, the process must end. `repairSeconds` is the
+ * interval between searches for events that Kafka has lost.
  */
 export type KafkaBusDeps = BusDeps & {
   settings: KafkaSettings;
@@ -26,7 +26,7 @@ const HEALTH_MS = 3_000;
 
 /**
  * Creates the bus over Kafka. `publish` resolves when all in-sync replicas have the records. Each consumer
- * reads in a consumer group with the consumer's name, and processes share the partitions.
+ * has a consumer group with its name, and processes share the partitions.
  */
 export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDeps): Bus {
   const client = createKafkaClient(settings, deps.log);

@@ -3,17 +3,15 @@ import type { Database } from "../../db/database.ts";
 import { readReport, writeReport } from "../../db/reports.ts";
 import type { MeasuredState, Sample } from "../measurements.ts";
 
-/**
- * The progress of a consumer group in one partition. Each offset is that of the next record to read or write.
- */
+/** The progress of a consumer group in one partition. `end` and `committed` are the next record's offsets. */
 export type PartitionLag = {
   partition: number;
-  /** The offset of the oldest record that is still kept. */
+  /** The offset of the oldest record that Kafka still keeps. */
   low: bigint;
   end: bigint;
   /** `undefined` if the group has committed nothing. */
   committed: bigint | undefined;
-  /** The number of kept records that the group has not committed. */
+  /** The number of records that Kafka still keeps and the group has not committed. */
   lag: number;
 };
 
@@ -46,8 +44,8 @@ const SUBJECT = "kafka_lag";
 type LagReport = Record<string, readonly Sample[]>;
 
 /**
- * Extends the state so that each reading is also stored in the database. The API needs it there, because it
- * has no access to Kafka. Ignores a failed write, because a database problem says nothing about Kafka.
+ * Extends the state so that each reading is also stored in the database for the API, which has no access to
+ * Kafka. Ignores a failed write, because it says nothing about Kafka.
  */
 export function storingReports(lag: LagState, database: Database): LagState {
   return {
@@ -65,7 +63,7 @@ export const readLagReport = (database: Database) => readReport<LagReport>(datab
 
 const RETRY = { initialRetryTime: 100, retries: 2, maxRetryTime: 1_000 };
 
-/** The lag of groups in a topic, as a measured state. `close` closes its connection to Kafka. */
+/** `close` closes the connection to Kafka. */
 type LagState = MeasuredState & { close(): Promise<void> };
 
 /** Creates the state for the groups that read the topic. Connects at the first reading. */

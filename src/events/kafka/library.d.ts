@@ -1,4 +1,4 @@
-/** Types for a part of the library that comes without types. */
+/** A part of `kafkajs` that has no types of its own. */
 declare module "kafkajs/src/network/requestQueue/index.js" {
   type Queue = {
     pending: unknown[];

@@ -2,23 +2,17 @@ import type { Clock } from "../../clock.ts";
 
 /** Keeps a reader a member of its group while it works on batches. */
 export type Membership = {
-  /**
-   * Runs the work on a batch. `beat` sends a heartbeat if one is due, and rejects once the group is
-   * rebalancing.
-   */
+  /** Runs work on a batch. `beat` sends a heartbeat if one is due, and rejects during a rebalance. */
   during(beat: () => Promise<void>, work: () => Promise<void>): Promise<void>;
-  /** Throws the reason why the batch must be abandoned, if the group is rebalancing. */
+  /** If the group is rebalancing, throws the reason to abandon the batch. */
   stay(): void;
-  /** Records progress on a batch. Rejects if the batch must be abandoned, like {@link Membership.stay}. */
+  /** Records progress on a batch. Rejects like {@link Membership.stay}. */
   progress(): Promise<void>;
-  /** Checks whether an error is the reason why batches must be abandoned. */
+  /** Returns whether an error is the reason to abandon batches. */
   isReason(error: unknown): boolean;
 };
 
-/**
- * Milliseconds without progress after which heartbeats stop. This is longer than any single piece of work
- * takes.
- */
+/** Milliseconds without progress after which heartbeats stop. No single piece of work takes that long. */
 const STUCK_MS = 60_000;
 /** The answer to a heartbeat while the group waits until its members join again. */
 const REBALANCING = "REBALANCE_IN_PROGRESS";
@@ -27,10 +21,9 @@ const REBALANCING = "REBALANCE_IN_PROGRESS";
  * Sends heartbeats every `beatMs` while the reader works on any batch. Partitions wait for each other's
  * transactions, and the group would take a silent member's partitions away.
  *
- * When the group starts to rebalance, calls `left` once with the reason, so that waiting work can be
- * abandoned. Batches in progress end at their next call of `progress`. The group waits for them while
- * heartbeats continue. Without progress for a minute, the heartbeats stop, so that other members take over
- * the partitions.
+ * When the group starts to rebalance, calls `left` once with the reason. Batches in progress end at their
+ * next call of `progress`. The group waits for them while heartbeats continue. Without progress for a minute,
+ * the heartbeats stop, so that other members take over the partitions.
  */
 export function keepMembership(deps: {
   clock: Clock;
@@ -40,10 +33,7 @@ export function keepMembership(deps: {
   const { clock, beatMs, left } = deps;
   const beats = new Set<() => Promise<void>>();
   let reason: unknown;
-  /**
-   * The number of the current wave. Batches that overlap belong to one wave, and the reader joins its group
-   * again between two waves.
-   */
+  /** Batches that overlap belong to one wave. The reader joins its group again between two waves. */
   let wave = 0;
   let workedAt = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -115,29 +105,23 @@ function typeOf(error: unknown): unknown {
   return error instanceof Error && "type" in error ? error.type : undefined;
 }
 
-/** Detects a reader that stays silent although Kafka answers. */
 type Watchdog = {
   /** Records activity of the reader. */
   sign(): void;
-  /** Returns for how many seconds the reader has been inactive. */
   silentSeconds(): number;
   /** Calls `fatal` once if the reader has been silent for too long. */
   check(): Promise<void>;
 };
 
-/**
- * Milliseconds of silence after which a reader counts as stuck. Longer than Kafka reserves a silent reader's
- * partitions, and longer than a rebalance takes.
- */
+/** Longer than Kafka reserves a silent reader's partitions, and longer than a rebalance takes. */
 const SILENT_MS = 120_000;
-/** A longer interval between two checks, in milliseconds, means that the process was frozen. */
+/** A longer interval between two checks means that the process was frozen. */
 const FROZEN_MS = 60_000;
 
 /**
- * Creates a watchdog. A healthy reader fetches or sends a heartbeat every few seconds, even with nothing to
- * read. If it is silent while Kafka answers other requests, it never recovers, so its process must end.
- * `answers` rejects while Kafka does not answer. All readers are silent then, and the watchdog waits. Time
- * during which the process was frozen does not count.
+ * Creates a watchdog. A healthy reader fetches or sends a heartbeat every few seconds. If it is silent while
+ * Kafka answers other requests, it never recovers, so its process must end. The watchdog does not count time
+ * during which `answers` rejects or the process was frozen.
  */
 export function createWatchdog(deps: {
   name: string;

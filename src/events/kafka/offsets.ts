@@ -3,9 +3,8 @@ import type { Consumer as Client } from "kafkajs";
 import { startLoop } from "../../concurrency/loop.ts";
 import type { Logger } from "../../log.ts";
 
-/** The offsets of handled records that are not committed to Kafka yet. */
 export type Offsets = {
-  /** Records that this record and all before it are handled and committed in the database. */
+  /** Records that this record and all earlier records are committed in the database. */
   handled(place: { topic: string; partition: number }, offset: string): void;
   /** Commits the remaining offsets, if Kafka answers, and stops. */
   close(): Promise<void>;
@@ -15,9 +14,9 @@ const COMMIT_MS = 200;
 const LAST_MS = 2_000;
 
 /**
- * Commits a reader's offsets five times a second, for all partitions in one request. After a fault, the
- * records of that interval arrive again, and the inbox recognizes them. Does not commit offsets of partitions
- * that the group has since given to other members.
+ * Commits a reader's offsets five times a second, in one request. After a fault, the records of that interval
+ * arrive again, and the inbox recognizes them. Does not commit offsets of partitions that another member has
+ * received.
  */
 export function commitOffsets(reader: Client, log: Logger, name: string): Offsets {
   const behind = new Map<string, { topic: string; partition: number; offset: string }>();

@@ -10,44 +10,36 @@ import type { Clock } from "../../clock.ts";
 import type { EventMetrics } from "../event_metrics.ts";
 import { type PartitionLag, readLag } from "./lag.ts";
 
-/** A record for one partition of one topic. */
 export type PlacedRecord = { topic: string; partition: number; message: Message };
 
 /** Writes records to given partitions. */
 export type KafkaProducer = {
-  /**
-   * Returns the number of partitions of a topic. Rejects if Kafka does not answer, or if the topic does not
-   * exist.
-   */
+  /** Rejects if Kafka does not answer, or if the topic does not exist. */
   partitionsOf(topic: string): Promise<number>;
   /** Rejects if Kafka does not currently answer for a topic. */
   check(topic: string): Promise<void>;
-  /** Returns the progress of a group in a topic. Rejects if Kafka does not answer. */
+  /** Rejects if Kafka does not answer. */
   lagOf(topic: string, groupId: string): Promise<PartitionLag[]>;
   /**
-   * Resolves when all in-sync replicas have every record, in the given order for each partition. Rejects if
-   * that is not certain. Some records may then exist, and the caller must send all of them again.
+   * Resolves when all in-sync replicas have every record, in the given order for each partition. If that is
+   * not certain, rejects. Some records may then exist, and the caller must send all again.
    */
   send(records: readonly PlacedRecord[]): Promise<void>;
   close(): Promise<void>;
 };
 
-/** The interval after which a topic's partitions are looked up again. */
 const METADATA_MS = 5 * 60_000;
 const RETRY = { initialRetryTime: 100, retries: 4, maxRetryTime: 3_000 };
 const TIMEOUT_MS = 10_000;
 const ALL_IN_SYNC = -1;
 /** A broker accepts 1 MiB in one batch by default. A single record may be larger. */
 const BATCH_BYTES = 900 * 1024;
-/**
- * An upper bound for the bytes of a record in addition to its value and header values: key, names, lengths.
- */
+/** An upper bound for the key, the header names and the lengths of a record, in bytes. */
 const RECORD_BYTES = 512;
 
 /**
  * Creates a producer. Does not use the library's idempotent mode, which loses records. Calls the library
- * separately for each partition, because a call for two partitions can lose one's records and still report
- * success.
+ * separately for each partition. A call for two partitions may lose the records of one and still succeed.
  */
 export function createKafkaProducer(client: Kafka): KafkaProducer {
   const producer = client.producer({
@@ -110,7 +102,7 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
   };
 }
 
-/** Returns the partition for a key. The Java client chooses the same partition (murmur2). */
+/** Returns the partition that the Java client also chooses for a key (murmur2). */
 export function partitionFor(key: string, count: number): number {
   const partitionMetadata = Array.from({ length: count }, (_, partitionId) => ({ partitionId }));
   return murmur2({ topic: "", partitionMetadata, message: { key, value: null } } as never);
@@ -127,10 +119,7 @@ function byPartition(records: readonly PlacedRecord[]): Map<string, PlacedRecord
   return Map.groupBy(records, ({ topic, partition }) => `${topic}/${partition}`);
 }
 
-/**
- * Sends the records in parts that a broker accepts. If a part is not confirmed, sends none of the later
- * parts.
- */
+/** If Kafka does not confirm a part, sends none of the later parts. */
 async function sendInOrder(producer: Producer, records: readonly PlacedRecord[]): Promise<void> {
   for (const part of inParts(records)) await sendToOne(producer, part);
 }
@@ -181,7 +170,7 @@ function isWritten(answers: readonly RecordMetadata[], topic: string, partition:
 
 type Measuring = { clock: Clock; measure?: Pick<EventMetrics, "produced"> | undefined };
 
-/** Returns the producer, extended to report the result and duration of each `send` to `measure`, by topic. */
+/** Returns a producer that also reports the result and duration of each `send` to `measure`, by topic. */
 export function measuredProducer(producer: KafkaProducer, { clock, measure }: Measuring): KafkaProducer {
   return {
     ...producer,

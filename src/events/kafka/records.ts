@@ -7,9 +7,7 @@ export const SPECVERSION = "1.0";
 /** The value of `ce_source`: the system that reports the event. */
 export const SOURCE = "/deputize";
 
-/**
- * The maximum length of these header values. It exceeds the length of every value that the service writes.
- */
+/** The maximum length of these header values, which no value that the service writes exceeds. */
 const LONGEST = 200;
 const text = z.string().max(LONGEST);
 
@@ -34,10 +32,7 @@ export class UnreadableRecord extends Error {
 /** An event that becomes a record. Events of the history have no sequence number. */
 export type RecordedEvent = Omit<BusEvent, "aggregateSeq"> & Partial<Pick<BusEvent, "aggregateSeq">>;
 
-/**
- * Converts an event to a record: CloudEvents 1.0 in binary mode, with the aggregate's id as its key.
- * `ce_sequence` is the event's number among those of its subject.
- */
+/** Converts an event to a record: CloudEvents 1.0 in binary mode, with the aggregate's id as its key. */
 export function toRecord(event: RecordedEvent): Message & { key: string; headers: IHeaders } {
   const { traceparent } = event.headers;
   return {

@@ -19,21 +19,16 @@ export type RepairDeps = {
 
 /** Seconds between checks of a reader. */
 export const REPAIR_SECONDS = 300;
-/**
- * A transaction that records a published event may commit this many seconds after the time that it records.
- */
+/** A transaction that records a published event may commit this many seconds after the recorded time. */
 const OVERLAP_SECONDS = 600;
 const BATCH = 200;
 
 /**
- * Creates the function that publishes events again after Kafka has lost them. One step checks one reader.
+ * Creates the function that publishes events again after Kafka has lost them. A step checks one reader, and
+ * returns the number of events that it published again. Only one process at a time checks a reader.
  *
- * A step records the end offsets of the partitions. Once the reader has passed these ends, events published
- * earlier and still unhandled can no longer arrive. A later step then publishes these events again under the
- * same ids. It never republishes an event that the reader may still read.
- *
- * Only one process at a time checks a reader, and the database keeps the state. Returns the number of events
- * that were published again.
+ * A step records the end offsets of the partitions. Once the reader has passed them, earlier events that are
+ * still unhandled can no longer arrive. A later step then publishes these events again, with the same ids.
  */
 export function createRepair({ database, log, readLag, publish, seconds = REPAIR_SECONDS }: RepairDeps) {
   return async function repair(reader: Reader): Promise<number> {
@@ -71,7 +66,7 @@ export function createRepair({ database, log, readLag, publish, seconds = REPAIR
   }
 }
 
-/** Checks the readers one after the other, including readers added later. */
+/** Checks the readers in turn, including readers that the caller adds to `readers` later. */
 export function startRepairLoop({ readers, ...deps }: RepairDeps & { readers: readonly Reader[] }): Loop {
   const repair = createRepair(deps);
   const pause = ((deps.seconds ?? REPAIR_SECONDS) * 1000) / 10;
@@ -101,10 +96,7 @@ async function claim(
   return rows[0];
 }
 
-/**
- * Returns the database's time. Publications are recorded with that clock, so the time of a sample must use it
- * too.
- */
+/** Publications are recorded with the database's clock, so the time of a sample must use it too. */
 async function databaseTime(database: Database): Promise<Date> {
   const { rows } = await database.raw("select now() as now");
   return rows[0].now;
@@ -115,9 +107,9 @@ function endsOf(lags: readonly PartitionLag[]): Record<string, string> {
 }
 
 /**
- * Checks whether a group has passed the sampled ends: it has committed them, or Kafka no longer keeps the
- * records before them. A partition that is shorter than its sampled end was created again or lost its last
- * records, so its current end counts.
+ * Returns whether a group has passed the sampled ends: it has committed them, or Kafka no longer keeps the
+ * records before them. A partition that is shorter than its sampled end was created again or lost records, so
+ * its current end counts.
  */
 export function hasPassed(lags: readonly PartitionLag[], ends: Record<string, string>): boolean {
   const now = new Map(lags.map((each) => [String(each.partition), each]));

@@ -13,7 +13,6 @@ export function groupOf({ prefix }: Pick<KafkaSettings, "prefix">, { name }: { n
   return `${prefix}deputize.${name}`;
 }
 
-/** Milliseconds of a day. */
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The properties with which a topic is created. The name includes the prefix. */
@@ -38,12 +37,10 @@ export function wantedTopics({
   };
 }
 
-/** Milliseconds after which a connection, a sign-in or a request counts as failed. */
 const CONNECT_MS = 5_000;
 const AUTHENTICATE_MS = 10_000;
 const REQUEST_MS = 10_000;
 
-/** Converts the settings to the library's configuration. */
 export function clientConfig({ brokers, tls, sasl }: KafkaSettings): ClientConfig {
   return {
     clientId: "deputize",

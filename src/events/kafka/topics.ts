@@ -6,13 +6,12 @@ import { DAY_MS, type WantedTopic, wantedTopics } from "./settings.ts";
 
 const RETRY = { initialRetryTime: 200, retries: 3, maxRetryTime: 1_000 };
 
-/** The names of the topics that were created, and sentences about existing topics that differ. */
+/** The names of created topics, and sentences about existing topics that differ from the settings. */
 export type TopicsReport = { made: string[]; differing: string[] };
 
 /**
- * Creates the missing topics. Does not change existing ones: more partitions would break the order of waiting
- * records, and the retention is the administrator's decision. Throws `StartError` if a setting or a
- * certificate is wrong.
+ * Creates the missing topics. Does not change existing ones: more partitions would break the order of
+ * records. Throws `StartError` if a setting or a certificate is wrong.
  */
 export async function ensureTopics(client: Kafka, settings: KafkaSettings): Promise<TopicsReport> {
   const admin = client.admin({ retry: RETRY });
@@ -47,7 +46,7 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
   }
 }
 
-/** Creates the missing topics, and logs which it created and which existing ones differ. */
+/** Creates the missing topics, and logs what it created and which existing topics differ. */
 export async function makeTopics(settings: KafkaSettings, log: Logger): Promise<void> {
   const { made, differing } = await ensureTopics(createKafkaClient(settings, log), settings);
   if (made.length > 0) log.info({ topics: made }, "topics created");

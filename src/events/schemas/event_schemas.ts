@@ -9,25 +9,19 @@ import { deadLetterHeaders, type Json, openSchema, recordHeaders } from "./recor
 /** The description of one kind of event for programs in any language. */
 export type EventSchema = {
   kind: string;
-  /** A sentence that says what happened. */
   meaning: string;
-  /** The topic to which records of this kind are written. */
   topic: "lifecycle" | "audit";
   /** The aggregate that the event belongs to. Its id is the key of the record. */
   subject: "connection" | "account";
-  /** The schema of a record's value, and examples of it. */
+  /** The schema of a record's value. */
   value: Json;
   examples: Json[];
-  /** The schema of a record's headers. */
   headers: Json;
-  /** The schema of a webhook's body, and examples of it. Absent for kinds that no webhook carries. */
+  /** The webhook's body. Absent for kinds that no webhook carries. */
   body?: { schema: Json; examples: Json[] };
 };
 
-/**
- * Returns every kind of event that the Kafka topics and webhooks carry, derived from the tables that create
- * the events.
- */
+/** Returns every kind of event that the Kafka topics and webhooks carry. */
 export function eventSchemas(): EventSchema[] {
   return [...lifecycleSchemas(), ...accountSchemas(), ...historySchemas()];
 }
@@ -61,7 +55,6 @@ function accountSchemas(): EventSchema[] {
   }));
 }
 
-/** Returns the schema of a payload: the kind, then its fields. */
 function namedSchema(kind: string, fields: z.ZodObject): Json {
   return openSchema(z.object({ event: z.literal(kind), ...fields.shape }));
 }
@@ -86,9 +79,8 @@ function historySchemas(): EventSchema[] {
 const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 
 /**
- * Returns the JSON Schemas in `docs/events/`, by file name. Each kind of event has a schema that describes a
- * record's value and has the headers in `$defs`. Each webhook body that differs from the record has its own
- * schema, and so do dead letters.
+ * Returns the JSON Schemas in `docs/events/`, by file name. The schema of a kind describes a record's value,
+ * and its headers in `$defs`. A webhook body that differs has its own schema, and so do dead letters.
  */
 export function schemaFiles(): Record<string, Json> {
   const files = eventSchemas().flatMap((event) => [

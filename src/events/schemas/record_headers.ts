@@ -6,9 +6,8 @@ import { SCHEMA_VERSION } from "../outbox.ts";
 export type Json = Record<string, unknown>;
 
 /**
- * Returns the JSON Schema (valid as 2020-12 and as draft 7) that a program may rely on for a value it
- * receives. The schema allows members that it does not name, because later versions may add some. A member
- * that may be any JSON has only its description.
+ * Returns the JSON Schema (2020-12 and draft 7) of a value that programs receive. It allows members that it
+ * does not name, because later versions may add some. A member that may be any JSON has only its description.
  */
 export function openSchema(schema: ZodType): Json {
   const { $schema, $defs, ...rest } = z.toJSONSchema(schema, {
@@ -24,7 +23,7 @@ const HISTORY_ID =
 const NUMBER = "^[1-9][0-9]*$";
 const uuid = { type: "string", format: "uuid" };
 
-/** The headers of every record, by name. All values are strings. */
+/** The headers of every record. All values are strings. */
 const common = {
   ce_specversion: { const: SPECVERSION, description: "CloudEvents 1.0, in binary mode" },
   ce_id: {
@@ -57,10 +56,7 @@ const common = {
 
 const { ce_sequence, ...unnumbered } = common;
 
-/**
- * Returns the schema of the headers of one kind of event. Records of the history (`numbered` false) have no
- * `ce_sequence`.
- */
+/** Returns the schema of the headers of one kind of event. Records of the history are not `numbered`. */
 export function recordHeaders(
   kind: string,
   { subject, numbered }: { subject: "connection" | "account"; numbered: boolean },
@@ -90,10 +86,7 @@ const ID = "01a20f6b-8ad2-7445-8d56-8a98389d309d";
 const SUBJECT = "01a20f6b-8aca-7a04-8b3e-8393eae000ee";
 const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/**
- * Returns the schema of a dead letter's headers: the headers of its record, the reason why it became a dead
- * letter, and its original position in Kafka.
- */
+/** Returns the schema of a dead letter's headers: those of its record, the reason, and the Kafka position. */
 export function deadLetterHeaders(): Json {
   return headersSchema(
     {
