@@ -105,9 +105,8 @@ export function resumeCallbackRoute(deps: TestDeps): Route {
 export type TestDeps = { db: Database; clock: Clock; secretBox: SecretBox; sendingRates: SendingRates };
 
 /**
- * Appends a test event. The worker delivers it to the connection's callback URL like any other event. Returns
- * the event's id and the id of the delivery, which the worker creates later. Throws `not_found`,
- * `no_callback`, `callback_inactive`, `rate_limited`.
+ * Appends a test event for the connection's callback URL. Returns the event's id, and the id of the delivery
+ * that the worker will create. Throws `not_found`, `no_callback`, `callback_inactive`, `rate_limited`.
  */
 export async function testCallback(
   { db, clock, secretBox, sendingRates }: TestDeps,
@@ -130,21 +129,14 @@ export async function testCallback(
 type Deps = { db: Database; clock: Clock };
 type ResumeDeps = Deps & { sendingRates: Pick<SendingRates, "takeResume"> };
 
-/**
- * Pauses a connection's callback, even a suspended one. The worker sends nothing more to it and holds its
- * events. Pausing again changes nothing. Throws `not_found`, `no_callback`.
- */
 async function pauseCallback(deps: Deps, own: OwnConnection): Promise<void> {
   await change(deps, own, (tx, connectionId) => pauseEndpoint(tx, connectionId, deps.clock.now()));
 }
 
 /**
- * Ends a pause or a suspension. `backlog` decides whether held deliveries are sent, or cancelled permanently
- * together with the open recovery. Resuming again changes nothing.
- *
- * Throws `not_found`, and `no_callback` because without a URL the held deliveries could only be cancelled.
- * Throws `rate_limited`, because each call moves a thousand rows and sends requests to a URL that may belong
- * to anyone.
+ * Throws `no_callback`, because without a URL the held deliveries could only be cancelled. Throws
+ * `rate_limited`, because each call moves a thousand rows and sends requests to a URL that may belong to
+ * anyone.
  */
 async function resumeCallback(deps: ResumeDeps, own: OwnConnection, backlog: Backlog): Promise<void> {
   const { connection_id } = await findConnection(deps.db, own.accountId, own.connectionId);

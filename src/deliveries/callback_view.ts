@@ -11,7 +11,7 @@ import type { TestDeps } from "./callback_routes.ts";
 
 const MOST_COUNTED = 1_000;
 
-/** A connection's callback as people see it: its URL, its state and the state of its secrets. */
+/** A connection's callback: its URL, its state and the state of its secrets. */
 export const callbackAnswer = z.object({
   connection_id: z.string(),
   platform_id: z.string(),
@@ -114,7 +114,7 @@ async function viewCallback(
   };
 }
 
-/** Counts deliveries in each state separately, because each has its own index. */
+/** A separate count for each state can read the index of its state. */
 async function count(db: Database, endpointId: string, states: readonly string[]): Promise<number> {
   const counts = await Promise.all(
     states.map((state) =>

@@ -40,9 +40,7 @@ const query = pageQuery.extend({
 
 const newestFirst: PageOrder = { time: "d.created_at", id: "d.delivery_id", isId: isUuid };
 
-/**
- * `GET /v1/service/connections/{connection_id}/deliveries`: finished and unfinished deliveries, newest first.
- */
+/** `GET /v1/service/connections/{connection_id}/deliveries`: newest first. */
 export function listDeliveriesRoute({ db }: ResendDeps): Route {
   return route({
     id: "list_deliveries",
@@ -72,10 +70,7 @@ export function listDeliveriesRoute({ db }: ResendDeps): Route {
   });
 }
 
-/**
- * `GET /v1/service/connections/{connection_id}/deliveries/{delivery_id}`: one delivery with its body and
- * attempts.
- */
+/** `GET /v1/service/connections/{connection_id}/deliveries/{delivery_id}`: with the body and the attempts. */
 export function getDeliveryRoute({ db }: ResendDeps): Route {
   return route({
     id: "get_delivery",
@@ -129,10 +124,6 @@ export function resendDeliveryRoute(deps: ResendDeps): Route {
 /** Dependencies of resending. */
 export type ResendDeps = { db: Database; clock: Clock; sendingRates: SendingRates };
 
-/**
- * Resends a delivery of the account's connection and returns its new state. Throws `not_found`,
- * `rate_limited`, or a code of {@link resendRefusal}. After an error nothing has changed.
- */
 async function resendOwnDelivery(
   { db, clock, sendingRates }: ResendDeps,
   { accountId, connectionId }: OwnConnection,

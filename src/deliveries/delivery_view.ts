@@ -24,7 +24,7 @@ const LAST = `left join lateral (
   select a.outcome, a.status from webhook_attempts a where a.delivery_id = d.delivery_id order by a.attempt desc limit 1
 ) last on true`;
 
-/** Selects all deliveries of an endpoint. Add conditions on `d` (webhook_deliveries). */
+/** Selects all deliveries of an endpoint. Add conditions on `d` (`webhook_deliveries`). */
 export function selectDeliveries(db: Database, endpointId: string) {
   return db("webhook_deliveries as d")
     .joinRaw(LAST)
@@ -43,7 +43,7 @@ export function selectDeliveries(db: Database, endpointId: string) {
     );
 }
 
-/** Returns the endpoint's delivery with this id. Throws `not_found` if the endpoint has no such delivery. */
+/** Returns a delivery of the endpoint. Throws `not_found` if the endpoint has no such delivery. */
 export async function findDelivery(
   db: Database,
   endpointId: string,
@@ -55,7 +55,7 @@ export async function findDelivery(
   return record;
 }
 
-/** The body of a delivery, and whether it is stored encrypted because it contains secrets. */
+/** `is_boxed` means that the body is stored encrypted, because it contains secrets. */
 type DeliveryBody = { body: string | null; is_boxed: boolean };
 
 /** Returns the body of a delivery. Does not decrypt an encrypted body. */
@@ -87,7 +87,7 @@ export const deliveryState = z.enum([
   "cancelled",
 ]);
 
-/** The result of an attempt. `lost` means that the worker died during the attempt. */
+/** `lost` means that the worker died during the attempt. */
 const attemptOutcome = z.enum(["delivered", "failed", "rejected", "gone", "blocked", "lost"]);
 
 /** A delivery as lists show it. */
@@ -139,9 +139,7 @@ export function showDelivery(record: DeliveryRecord): z.infer<typeof deliveryAns
   };
 }
 
-/**
- * Returns a delivery with its body and attempts. If it contains secrets, omits the body and the responses.
- */
+/** Returns a delivery with its body and attempts. If it contains secrets, omits body and responses. */
 export function showWholeDelivery(
   record: DeliveryRecord,
   content: DeliveryBody,
@@ -176,14 +174,13 @@ function showAttempt(row: WebhookAttemptRow, isSecret: boolean): z.infer<typeof 
   };
 }
 
-/** Control, format, private-use and unassigned code points, except line breaks and tabs. */
+/** Control, format, private-use and unassigned characters, except line breaks and tabs. */
 const STRANGE = /[^\P{C}\n\t]/gu;
 const EVERY_HIDDEN = new RegExp(HIDDEN.source, "gu");
 
 /**
- * Converts a receiver's response to text that is safe to show. Decodes UTF-8 and replaces every invalid byte
- * and invisible character with U+FFFD. The receiver may be malicious, and its response must not control a
- * terminal or hide text.
+ * Converts a receiver's response to text that is safe to show. Replaces invalid UTF-8 and invisible
+ * characters with U+FFFD. A malicious response could otherwise control a terminal or hide text.
  */
 export function showExcerpt(bytes: Uint8Array): string {
   return Buffer.from(bytes)

@@ -11,7 +11,6 @@ import { endpointIdOf, ensureEndpoints } from "../webhooks/endpoint.ts";
 import type { ResendDeps } from "./delivery_routes.ts";
 import { type OwnConnection, requireActiveCallback } from "./sending_limits.ts";
 
-/** The states of deliveries that a recovery may resend. */
 const recoverableState = z.enum(["failed", "rejected", "blocked", "delivered"]);
 
 /** A recovery. */
@@ -77,7 +76,7 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/recoveries`: the recoveries, newest first. */
+/** `GET /v1/service/connections/{connection_id}/recoveries`: newest first. */
 export function listRecoveriesRoute({ db }: ResendDeps): Route {
   return route({
     id: "list_recoveries",
@@ -129,11 +128,7 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
 /** The deliveries to resend: created at or after `since` and before `until`. */
 type NewRecovery = { since: Date; until: Date | undefined; states: WebhookRecoveryRow["states"] };
 
-/**
- * Opens a recovery of a connection's deliveries. The worker then resends them. The range excludes deliveries
- * created after this call. Throws `not_found`, `no_callback`, `callback_inactive`, `recovery_open`,
- * `rate_limited`. Throws `invalid_request` if the range is empty.
- */
+/** The range excludes deliveries created after this call. */
 async function openRecovery(
   { db, clock, sendingRates }: ResendDeps,
   { accountId, connectionId }: OwnConnection,
@@ -174,7 +169,6 @@ async function openRecovery(
   });
 }
 
-/** Returns a connection's recovery with this id. Throws `not_found` if there is none. */
 async function findRecovery(
   db: Database,
   { accountId, connectionId }: OwnConnection,
@@ -189,7 +183,6 @@ async function findRecovery(
   return found;
 }
 
-/** Returns the form of a recovery that the API shows. */
 function showRecovery(row: WebhookRecoveryRow): z.infer<typeof recoveryAnswer> {
   return {
     recovery_id: row.recovery_id,

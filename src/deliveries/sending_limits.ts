@@ -11,10 +11,7 @@ export function requireCallback({ callback_url }: Pick<PlatformRecord, "callback
   if (callback_url === null) throw new ApiError("no_callback");
 }
 
-/**
- * Throws `no_callback` if there is no callback URL, or `callback_inactive` if the callback is paused or
- * suspended.
- */
+/** Throws `no_callback` without a callback URL, or `callback_inactive` if it is paused or suspended. */
 export function requireActiveCallback(record: Pick<PlatformRecord, "callback_url" | "callback_state">): void {
   requireCallback(record);
   if (record.callback_state !== "active") throw new ApiError("callback_inactive");
@@ -28,18 +25,17 @@ const RECOVERIES_PER_DAY = 10;
 const RESUMES_PER_MINUTE = 20;
 
 /**
- * Limits on requests that the owner of a connection can trigger. They protect the callback URL, which may
- * belong to someone else. Stored in the database, separately for each connection. Each method throws
- * `rate_limited` with `Retry-After`.
+ * Limits on requests that the owner of a connection can cause. They protect the callback URL, which may
+ * belong to someone else. Each connection has its own. Each method throws `rate_limited` with `Retry-After`.
  */
 export type SendingRates = {
-  /** Counts one test event. Allows 5 a minute. */
+  /** Allows 5 test events a minute. */
   takeTest(connectionId: string): Promise<void>;
-  /** Counts one resent delivery. Allows 60 a minute. */
+  /** Allows 60 resent deliveries a minute. */
   takeResend(connectionId: string): Promise<void>;
-  /** Counts one recovery. Allows 10 a day. */
+  /** Allows 10 recoveries a day. */
   takeRecovery(connectionId: string): Promise<void>;
-  /** Counts one resumed callback, because resuming immediately sends held deliveries. Allows 20 a minute. */
+  /** Allows 20 resumptions a minute, because each sends held deliveries. */
   takeResume(connectionId: string): Promise<void>;
 };
 

@@ -16,7 +16,6 @@ import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { OwnConnection } from "./sending_limits.ts";
 
-/** The maximum grace period of a replaced webhook secret, in seconds: 7 days. */
 const MAX_SECRET_GRACE_SECONDS = 7 * 24 * 60 * 60;
 /** The default grace period, in seconds: 24 hours. */
 export const SECRET_GRACE_SECONDS = 24 * 60 * 60;
@@ -103,10 +102,9 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
 }
 
 /**
- * Begins a rotation: creates the connection's next webhook secret and returns it. The API never returns this
- * secret again. After the commit, `webhook-signature` contains the signatures of both secrets, while
- * `X-Service-Signature` uses the current secret only. Replaces a next secret that was not promoted. Throws
- * `not_found`.
+ * Begins a rotation: returns the connection's next webhook secret, which the API never returns again. From
+ * now on, `webhook-signature` contains the signatures of both secrets. `X-Service-Signature` uses only the
+ * current one. Replaces a next secret that was not promoted. Throws `not_found`.
  */
 export async function rotateWebhookSecret(
   { db, secretBox, clock }: RetireDeps,
@@ -127,21 +125,15 @@ export async function rotateWebhookSecret(
   });
 }
 
-/**
- * The result of a promotion: when the former secret stops signing, and the prefix of the connection's API
- * key.
- */
+/** `formerUntil` is when the former secret stops signing. `keyPrefix` is that of the connection's API key. */
 type Promoted = { formerUntil: Date | null; keyPrefix: string };
 
 /**
  * Completes a rotation: makes the next secret the current one. The previous secret signs for `graceSeconds`
- * more (0–604800), in `webhook-signature` only.
+ * more (0–604800), in `webhook-signature` only. Throws `not_found`, `no_secret_rotation`.
  *
- * If a Kubernetes object declares the platform, its Secret must be updated too. The operator receives
- * credentials only with a new API key. This function therefore replaces the key, and the former key remains
- * valid for the longest grace period.
- *
- * Throws `not_found`, `no_secret_rotation`.
+ * If a Kubernetes object declares the platform, also replaces the API key, because the operator updates a
+ * Secret only with a new key. The former key stays valid for the longest grace period.
  */
 export async function promoteWebhookSecret(
   deps: RetireDeps,

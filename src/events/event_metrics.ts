@@ -21,9 +21,7 @@ export type EventMetrics = {
   produced(topic: string, result: "written" | "failed", seconds: number): void;
   /** Counts a pause of a Kafka reader because the database is unavailable. */
   paused(consumer: string): void;
-  /**
-   * Registers a function that returns how long a Kafka reader has been silent. Returns a function to undo it.
-   */
+  /** Registers a function that returns how long a Kafka reader has been silent. Returns an undo function. */
   watches(consumer: string, silentSeconds: () => number): () => void;
 };
 

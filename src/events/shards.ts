@@ -3,6 +3,7 @@ import { OUTBOX_SHARDS } from "./outbox.ts";
 
 /** Seconds after which a shard's lease expires unless its worker renews it. */
 export const LEASE_SECONDS = 15;
+/** Seconds between renewals of the leases. */
 export const RENEW_SECONDS = 5;
 
 /** The shards of the outbox that one worker relays. All times are the database's. */

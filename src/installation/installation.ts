@@ -2,7 +2,7 @@ import { addSeconds, type Clock, within } from "../clock.ts";
 import { isAway, outageReason } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 
-/** The components of an installation whose state can be read, each separately. */
+/** The components of an installation whose state can be read separately. */
 export const partNames = [
   "api",
   "vault",
@@ -15,13 +15,10 @@ export const partNames = [
 ] as const;
 export type PartName = (typeof partNames)[number];
 
-/**
- * States of a figure, from best to worst. `well` means that no problem is known. Alert rules, not these
- * states, judge amounts and ages.
- */
+/** From best to worst. `well`: no known problem. The states ignore amounts and ages, unlike alert rules. */
 export const figureStates = ["well", "look", "act"] as const;
 export type FigureState = (typeof figureStates)[number];
-/** States of a part. `away` means that the part, or the source of its figures, did not respond. */
+/** States of a part. `away` means that the part did not respond. */
 export const partStates = [...figureStates, "away"] as const;
 export type PartState = (typeof partStates)[number];
 
@@ -30,22 +27,18 @@ export const units = ["count", "seconds", "time", "text"] as const;
 
 /** One measured value of a part. It contains no tenant data. */
 export type Figure = {
-  /** The metric's name, or a name of its own if there is no metric. */
+  /** The metric's name, if there is a metric. */
   name: string;
   /** The subject of the figure if a part has several: a consumer, a state, a cluster. */
   about: string | null;
-  /** The value. A point in time is in ISO 8601. `null` means that there is no value. */
+  /** A point in time is in ISO 8601. `null` means that there is no value. */
   value: number | string | null;
   unit: (typeof units)[number];
-  /** When the value was read. */
   at: Date;
   state: FigureState;
 };
 
-/**
- * A part with a function that reads its figures. `read` runs one query at a time and rejects if the figures
- * cannot be determined.
- */
+/** `read` runs one query at a time, and rejects if the figures cannot be determined. */
 export type Part = { name: PartName; read(now: Date): Promise<Figure[]> };
 
 /** Creates a figure. Defaults to unit `count` and state `well`. */
@@ -53,10 +46,7 @@ export function figure(fields: Pick<Figure, "name" | "value" | "at"> & Partial<F
   return { about: null, unit: "count", state: "well", ...fields };
 }
 
-/**
- * The figures read from a part at one time. If `fault` is set, the part did not respond and there are no
- * figures.
- */
+/** The figures of a part. If `fault` is set, the part did not respond and there are no figures. */
 export type PartReading = {
   part: PartName;
   state: PartState;
@@ -67,7 +57,7 @@ export type PartReading = {
 
 /** Reads the parts of an installation. */
 export type Installation = {
-  /** Reads a part, or returns a recent reading. Never rejects, and always resolves within a limited time. */
+  /** Reads a part, or returns a recent reading. Never rejects, and resolves within a limited time. */
   read(part: PartName): Promise<PartReading>;
 };
 
@@ -83,7 +73,7 @@ type InstallationDeps = {
 
 /**
  * Creates an installation. Concurrent callers share one reading of a part. A reading that takes too long
- * continues in the background. No other reading of the same part starts until it finishes.
+ * continues in the background, and no other reading of the part starts before it ends.
  */
 export function createInstallation(deps: InstallationDeps): Installation {
   const { parts, clock, log, waitMs = 3_000, freshSeconds = 5 } = deps;

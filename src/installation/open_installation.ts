@@ -20,7 +20,7 @@ export type OpenDeps = {
   /** URL of the API's database. */
   url: string;
   vault: Pick<VaultClient, "health">;
-  /** Path of the certificate file that identifies this process to the vault. */
+  /** The certificate that identifies this process to the vault. */
   certificateFile: string;
   version: string;
   clock: Clock;
@@ -33,10 +33,7 @@ export type OpenDeps = {
 export type OpenInstallation = Installation & { close(): Promise<void> };
 
 const CONNECTIONS = 4;
-/**
- * Statement timeout in milliseconds. It is longer than any caller waits for a part, so later callers share
- * the running query.
- */
+/** Longer than any caller waits for a part, so that later callers share the running query. */
 const STATEMENT_MS = 5_000;
 const SILENCE_MS = STATEMENT_MS + 2_000;
 

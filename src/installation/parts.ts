@@ -14,7 +14,7 @@ import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/clien
 import { certificateEnd } from "../vault/credentials.ts";
 import { type Figure, figure, type Part } from "./installation.ts";
 
-/** Returns the part `api`: the version of the process that responds, and its database's schema version. */
+/** Returns the part `api`: the version of this process, and the schema version of its database. */
 export function apiPart({ database, version }: { database: Database; version: string }): Part {
   return {
     name: "api",
@@ -33,14 +33,11 @@ export function apiPart({ database, version }: { database: Database; version: st
 
 type VaultPartDeps = {
   vault: Pick<VaultClient, "health">;
-  /** Path of the certificate file that identifies this process to the vault. */
+  /** The certificate that identifies this process to the vault. */
   certificateFile: string;
 };
 
-/**
- * Returns the part `vault`: whether the vault signs, or why it does not, and when this process's certificate
- * for the vault expires.
- */
+/** Returns the part `vault`: whether the vault signs, or why not, and when the client certificate expires. */
 export function vaultPart({ vault, certificateFile }: VaultPartDeps): Part {
   return {
     name: "vault",
@@ -67,13 +64,10 @@ async function vaultState(vault: VaultPartDeps["vault"]): Promise<string> {
   }
 }
 
-/** Number of missed readings after which a worker's report about Kafka is stale. */
+/** A worker's report about Kafka is stale after this many missed readings. */
 const READINGS = 4;
 
-/**
- * Returns the part `workers`: the running workers by their leases in the database, and whether one of them
- * reached Kafka recently.
- */
+/** Returns the part `workers`: those with a current lease, and whether one reached Kafka recently. */
 export function workersPart({ database }: { database: Database }): Part {
   return {
     name: "workers",
@@ -98,10 +92,7 @@ async function carrierFigures(database: Database, at: Date): Promise<Figure[]> {
   return [carrier, figure({ name: "kafka_answers", value: isFresh ? 1 : 0, at: report?.at ?? at, state })];
 }
 
-/**
- * Returns the part `events`: the outbox, its consumers, the events that they could not handle, and the
- * history that is not yet in Kafka.
- */
+/** Returns the part `events`: the outbox, its consumers, dead letters, and history not yet in Kafka. */
 export function eventsPart(deps: { database: Database; readers: readonly Reader[] }): Part {
   const { database, readers } = deps;
   const others = new Set(deliveryStates(database).map(({ name }) => name));
@@ -114,9 +105,7 @@ export function webhooksPart({ database }: { database: Database }): Part {
   return { name: "webhooks", read: (now) => readAll(deliveryStates(database), now) };
 }
 
-/**
- * Returns metric samples as figures. Reads one state after another, so a slow part uses only one connection.
- */
+/** Reads one state after another, so that a slow part uses only one connection. */
 async function readAll(states: readonly MeasuredState[], at: Date): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const state of states) {
@@ -149,7 +138,6 @@ export function mailPart({ database }: { database: Database }): Part {
   };
 }
 
-/** Maximum number of clusters shown. */
 const MOST_CLUSTERS = 100;
 
 /** Returns the part `operators`: the operators that lead in their clusters, and since when. */
@@ -170,10 +158,7 @@ export function operatorsPart({ database }: { database: Database }): Part {
   };
 }
 
-/**
- * Returns the part `ledger`: the result of the last reconciliation. Reading this part does not start a
- * reconciliation, which reads the whole ledger.
- */
+/** Returns the part `ledger`: the result of the last reconciliation. Does not start one. */
 export function ledgerPart({ database }: { database: Database }): Part {
   return {
     name: "ledger",

@@ -9,9 +9,7 @@ import { figureStates, type Installation, partNames, partStates, units } from ".
 /** Dependencies of the operations for service administrators. */
 export type InstallationDeps = { installation: Installation; db: Database };
 
-/**
- * Returns the operations for service administrators. They show the state of each part, and no tenant data.
- */
+/** Returns the operations for service administrators. They show the state of parts, and no tenant data. */
 export function installationRoutes({ installation, db }: InstallationDeps): Route[] {
   return [partRoute(installation), suspendedRoute(db)];
 }
@@ -43,7 +41,6 @@ const part = z.object({
 /** The state of a part of the installation, and its figures. */
 export type PartAnswer = z.infer<typeof part>;
 
-/** `GET /v1/service/installation/parts/{part}`: the state and the figures of one part. */
 function partRoute(installation: Installation): Route {
   return route({
     id: "get_installation_part",
@@ -63,7 +60,6 @@ function partRoute(installation: Installation): Route {
   });
 }
 
-/** Maximum number of deliveries counted per endpoint. */
 const MOST_HELD = 1_000;
 
 const endpoint = z.object({
@@ -92,9 +88,6 @@ type Row = {
   held: number;
 };
 
-/**
- * `GET /v1/service/installation/suspended-endpoints`: webhook endpoints that receive nothing, newest first.
- */
 function suspendedRoute(database: Database): Route {
   return route({
     id: "list_suspended_endpoints",
@@ -111,7 +104,7 @@ function suspendedRoute(database: Database): Route {
         "webhook_deliveries d where d.endpoint_id = e.endpoint_id and d.state = 'held'",
         MOST_HELD,
       );
-      // Both conditions are needed to use the index.
+      // The index requires both conditions.
       const suspended = database("webhook_endpoints as e")
         .join("connections as c", "c.connection_id", "e.connection_id")
         .whereNot("e.state", "active")

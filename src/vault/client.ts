@@ -9,16 +9,12 @@ export { VaultRefused, VaultUnavailable } from "./transport.ts";
 /** Purposes of keys that the service creates: the root identity of an account, or an agent. */
 export type KeyPurpose = "account_root" | "agent";
 
-/**
- * A key of the vault, and the tenant (account) to which the key must belong. For another tenant's key, the
- * vault answers as if that key did not exist.
- */
+/** For a key of another tenant (account), the vault answers as if the key did not exist. */
 export type KeyReference = { tenant: string; keyId: string };
 
 /**
- * A key to create. `ceiling` permanently limits every delegation that the key issues or receives. An agent's
- * key always has a ceiling. A tenant's further root keys must stay within the ceiling of its earlier root
- * keys.
+ * A key to create. `ceiling` permanently limits every delegation that the key issues or receives. A tenant's
+ * further root keys must stay within the ceilings of its earlier root keys.
  */
 export type NewKey = { tenant: string; label: string } & (
   | { purpose: "account_root"; ceiling?: string[] }
@@ -36,19 +32,19 @@ export type KeyAttestation = {
 /** A key that the vault created. */
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: KeyAttestation };
 
-/** A change that one admin requested and that a second admin has not approved yet. `asked_at` is ISO 8601. */
+/** A change that one admin requested and no second admin has approved yet. `asked_at` is ISO 8601. */
 export type PendingChange = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
 
 /**
- * The public parts of a key. A key in state `destroying` no longer signs. It becomes `destroyed` at
- * `destroy_at`, when its seeds are erased. Times are ISO 8601.
+ * The public parts of a key. A key in state `destroying` no longer signs. At `destroy_at` its seeds are
+ * erased, and it becomes `destroyed`. Times are ISO 8601.
  */
 export type VaultKey = CreatedKey & {
   tenant: string;
   purpose: KeyPurpose | "service";
   label: string;
   state: "active" | "disabled" | "destroying" | "destroyed";
-  /** State of the tenant. A key signs only while both the key and its tenant are active. */
+  /** A key signs only while both the key and its tenant are active. */
   tenant_state: "active" | "destroying" | "destroyed";
   ceiling: string[] | null;
   pending: PendingChange | null;
@@ -61,17 +57,11 @@ export type VaultApproval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
-  /**
-   * True if the vault does not store the subject's key. The vault refuses such a subject unless its settings
-   * allow it.
-   */
+  /** The vault does not store the subject's key, and refuses it unless its settings allow such subjects. */
   external_subject?: boolean;
 };
 
-/**
- * A certificate to sign. It lacks only the issuer's public key, which the vault adds. `issued_at` must be
- * within 60 s of the vault's clock.
- */
+/** A certificate to sign. The vault adds `issuer_pub_key`. `issued_at` must be within 60 s of its clock. */
 export type CertificateToSign = Omit<DelegationFields, "issuer_pub_key">;
 
 /** An agent's signed response to a challenge. */
@@ -85,29 +75,27 @@ export type SignedChallenge = {
 export type ChallengeToSign = ChallengeBinding;
 
 /**
- * The service's client for the key vault. Every call rejects with `VaultRefused` if the vault refuses it. The
- * error's `code` is the reason. Every call rejects with `VaultUnavailable` if there is no response within 5 s
- * or the vault cannot sign now. Calls that sign can be repeated freely. A call of `createKey` can be repeated
- * with the same idempotency key and then returns the same key.
+ * The service's client for the key vault. Each call rejects with `VaultRefused` if the vault refuses it. It
+ * rejects with `VaultUnavailable` if there is no response within 5 s or the vault cannot sign now. Calls that
+ * sign can be repeated freely. `createKey` returns the same key for the same idempotency key.
  */
 export type VaultClient = {
   createKey(key: NewKey, idempotencyKey: string): Promise<CreatedKey>;
   getKey(key: KeyReference): Promise<VaultKey>;
-  /** Signs a delegation with an account's root key. Resolves to the complete certificate. */
+  /** Signs a delegation with an account's root key. Returns the complete certificate. */
   signDelegation(
     key: KeyReference,
     certificate: CertificateToSign,
     approval: VaultApproval,
   ): Promise<DelegationCert>;
-  /** Signs a challenge with an agent's key. */
   signChallenge(key: KeyReference, challenge: ChallengeToSign): Promise<SignedChallenge>;
   /** Statements that a key signs about itself: revocation lists. */
   statements: VaultStatements;
-  /** Stops the key from signing immediately. The API's role cannot undo this. */
+  /** Stops the key from signing immediately. The API has no permission to undo this. */
   disableKey(key: KeyReference): Promise<void>;
-  /** Narrows the ceiling stored with the key. The vault refuses a wider ceiling with `policy_violation`. */
+  /** The vault refuses a wider ceiling with `policy_violation`. */
   shrinkCeiling(key: KeyReference, ceiling: string[]): Promise<void>;
-  /** Resolves if the vault can sign, which includes its token and its audit. Rejects otherwise. */
+  /** Rejects if the vault cannot sign, for example because its token or its audit fails. */
   health(): Promise<void>;
   /** Closes the connections. Running calls reject. */
   close(): Promise<void>;
@@ -147,22 +135,18 @@ export function createVaultClient(settings: TransportSettings): VaultClient {
   };
 }
 
-/**
- * A certificate to list as revoked. `expiresAt` is in Unix seconds, or null if the certificate does not
- * expire.
- */
+/** A certificate to list as revoked. `expiresAt` is in Unix seconds. `null` means that it does not expire. */
 export type RevokedCertificate = { certId: string; expiresAt: number | null };
 
 /**
  * Statements that a key signs about itself. The vault refuses a statement that does not follow the previous
- * one with `policy_violation`. It signs the previous statement again if that statement's time is still
- * allowed. Calls reject in the same way as those of {@link VaultClient}.
+ * one with `policy_violation`. Calls reject like those of {@link VaultClient}.
  */
 export type VaultStatements = {
   /**
    * Signs a list of all certificates that an account has revoked, at most 50,000. `updatedAt` is in Unix
    * seconds, later than that of the previous list, and within 60 s of the vault's clock. The vault refuses a
-   * list that lacks a certificate of the previous list, unless that certificate has expired.
+   * list that lacks a certificate of the previous list, unless the certificate has expired.
    */
   revocationList(
     root: KeyReference,
@@ -170,7 +154,6 @@ export type VaultStatements = {
   ): Promise<RevocationList>;
 };
 
-/** Returns the calls for statements that use this transport. */
 function createStatements(transport: Pick<Transport, "call">): VaultStatements {
   return {
     revocationList: ({ tenant, keyId }, { updatedAt, revoked }) =>

@@ -3,10 +3,7 @@ import { readFile } from "node:fs/promises";
 import { Gauge } from "prom-client";
 import type { Metrics } from "../metrics.ts";
 
-/**
- * PEM files of the client: the authority that signed the vault's certificate, and the client's own
- * certificate and key.
- */
+/** Paths of PEM files: the authority of the vault's certificate, and the client's certificate and key. */
 export type CredentialFiles = { ca: string; cert: string; key: string };
 
 /** Contents of the {@link CredentialFiles}. */
@@ -21,9 +18,9 @@ export async function readCredentials(files: CredentialFiles): Promise<Credentia
 }
 
 /**
- * Checks the files every `everyMs` milliseconds and calls `apply` when their contents have changed. Skips
- * files that it cannot read and a certificate that does not match its key, for example while they are being
- * replaced, and checks them again the next time. Returns a function that stops the watch.
+ * Checks the files every `everyMs` milliseconds and calls `apply` after a change. Ignores files that it
+ * cannot read, and a certificate that does not match its key, until the next check. Returns a function that
+ * stops the watch.
  */
 export function watchCredentials(
   files: CredentialFiles,
@@ -52,9 +49,8 @@ function isPair({ cert, key }: Credentials): boolean {
 }
 
 /**
- * Exports a metric with the expiry time of the client certificate in `file`. Each scrape reads the file
- * again, because the client also reloads the file every few seconds. The metric has no value while the file
- * contains no certificate.
+ * Exports a metric with the expiry time of the certificate in `file`. Each scrape reads the file. The metric
+ * has no value while the file contains no certificate.
  */
 export function showCertificateEnd({ registry }: Pick<Metrics, "registry">, file: string): void {
   new Gauge({

@@ -1,10 +1,7 @@
 import { type Dispatcher, Pool } from "undici";
 import { type CredentialFiles, type Credentials, watchCredentials } from "./credentials.ts";
 
-/**
- * The key vault did not sign, because it cannot be reached, is sealed, or one of its parts fails. The caller
- * can retry, because the vault makes no change twice.
- */
+/** The vault did not sign, because it is unreachable, sealed or broken. A retry makes no change twice. */
 export class VaultUnavailable extends Error {
   override readonly name = "VaultUnavailable";
   /** The vault's own error code, or `unreachable` if the vault did not respond. */
@@ -16,7 +13,7 @@ export class VaultUnavailable extends Error {
   }
 }
 
-/** Codes with which the key vault refuses calls. */
+/** The vault's codes for refused calls. */
 export type VaultRefusalCode =
   | "invalid_request"
   | "forbidden"
@@ -28,10 +25,7 @@ export type VaultRefusalCode =
   | "idempotency_conflict"
   | "rate_limited";
 
-/**
- * The key vault works correctly and has refused the call. The refusal is permanent unless its code is
- * `rate_limited`.
- */
+/** The vault has refused the call, permanently unless its code is `rate_limited`. */
 export class VaultRefused extends Error {
   override readonly name = "VaultRefused";
   readonly code: VaultRefusalCode;
@@ -60,19 +54,15 @@ export type TransportSettings = {
   connections?: number;
   /** Milliseconds between two checks of `files`. Default 5,000. */
   lookEveryMs?: number;
-  /** Milliseconds between a call and its response. Default 5,000. */
+  /** Maximum milliseconds from a call to its response. Default 5,000. */
   deadlineMs?: number;
 };
 
-/** One call to the vault. */
 type VaultCall = { method: "GET" | "POST"; path: string; body?: object; idempotencyKey?: string };
 
 /** Calls the vault over mutual TLS on kept-alive connections. */
 export type Transport = {
-  /**
-   * Resolves to the response body. Throws `VaultRefused` for a 4xx status and `VaultUnavailable` for any
-   * other failure.
-   */
+  /** Throws `VaultRefused` for a 4xx status, and `VaultUnavailable` for any other failure. */
   call<T>(call: VaultCall): Promise<T>;
   close(): Promise<void>;
 };
@@ -81,7 +71,7 @@ const DEFAULT_CONNECTIONS = 16;
 const DEFAULT_DEADLINE_MS = 5_000;
 const WHOLE_SECONDS = /^\d{1,6}$/;
 
-/** Returns a transport with these settings. The transport connects at the first call. */
+/** Returns a transport with these settings. It connects at the first call. */
 export function createTransport(settings: TransportSettings): Transport {
   const { url, files, connections = DEFAULT_CONNECTIONS, deadlineMs = DEFAULT_DEADLINE_MS } = settings;
   const open = ({ ca, cert, key }: Pick<TransportSettings, "ca" | "cert" | "key">): Pool =>
@@ -92,7 +82,7 @@ export function createTransport(settings: TransportSettings): Transport {
     });
   let pool = open(settings);
 
-  /** Uses the new credentials for new calls. Running calls finish on their old connections. */
+  /** Running calls finish on their old connections. */
   function exchangeCredentials(credentials: Credentials): void {
     const former = pool;
     pool = open(credentials);

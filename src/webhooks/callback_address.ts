@@ -5,28 +5,25 @@ import { writesItsHost } from "../input/url.ts";
 
 /** The rules for addresses that a delivery may connect to. */
 export type AddressPolicy = {
-  /** Whether callback URLs may use plain http, and the allow-list may open addresses of this machine. */
+  /** Callback URLs may use plain http, and the allow-list may contain addresses of this machine. */
   readonly development: boolean;
-  /**
-   * Returns whether a request may connect to this address. Returns false for a string that is not an address.
-   */
+  /** Returns whether a request may connect to this address. False for a string that is not an address. */
   allows(address: string): boolean;
 };
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
 
-/** Private ranges. Outside development, the allow-list can open only these. */
+/** Outside development, the allow-list can open only these ranges. */
 const PRIVATE_RANGES = ["private", "carrierGradeNat", "uniqueLocal"];
 const GLOBAL_IPV6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("2000::"), 3];
 /** A public address at which a large cloud provider serves its metadata and agent service. */
 const CLOUD_AGENT = "168.63.129.16";
 
 /**
- * Creates the rules that prevent requests into our own network. They allow public unicast addresses. They
- * forbid private, loopback, link-local (which includes metadata services), shared, multicast and reserved
- * addresses. They also forbid addresses that embed another one: mapped, NAT64, 6to4, Teredo. `allowedCidrs`
- * opens any range in development, and only private ranges otherwise. Throws on a malformed range.
+ * Creates the rules that prevent requests into our own network: only public unicast addresses are allowed.
+ * Addresses that embed another address are forbidden too (mapped, NAT64, 6to4, Teredo). `allowedCidrs` opens
+ * any range in development, and only private ranges otherwise. Throws on a malformed range.
  */
 export function createAddressPolicy(settings: {
   development: boolean;
@@ -55,10 +52,7 @@ function contains([base, bits]: Range, address: Address): boolean {
   return base.kind() === address.kind() && address.match([base, bits] as [ipaddr.IPv4, number]);
 }
 
-/**
- * Ports of other protocols, whose servers could misinterpret a request: the "bad ports" of the Fetch
- * standard, §2.9.
- */
+/** Ports of other protocols, whose servers could misinterpret a request (Fetch standard, §2.9, bad ports). */
 export const FOREIGN_PORTS: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -66,14 +60,13 @@ export const FOREIGN_PORTS: ReadonlySet<number> = new Set([
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 ]);
 
-/** Checks whether a URL's port belongs to a protocol other than HTTP. */
+/** Returns whether a URL's port belongs to a protocol other than HTTP. */
 export function isForeignPort({ port }: URL): boolean {
   return port !== "" && FOREIGN_PORTS.has(Number(port));
 }
 
 const LONGEST_URL = 2048;
 
-/** The reason why a callback URL is refused before anything is resolved or sent. */
 type CallbackRefusal =
   | "not a URL of at most 2048 characters"
   | "the scheme must be https"
@@ -84,15 +77,11 @@ type CallbackRefusal =
   | "the host must be a name that is not this machine's own";
 
 /**
- * Checks the form of a callback URL.
+ * Checks the form of a callback URL: https (or http in development), no user information, no port of another
+ * protocol, no backslash, which parsers interpret differently, and a host between `//` and the next slash.
  *
- * - The scheme is https (or http in development), and the host is between `//` and the next slash.
- * - It has no backslash, which parsers interpret differently, no port of another protocol, and no user
- *   information.
- * - The host is a name, not an address. Literal addresses and `localhost` pass only if the policy's
- *   allow-list contains them.
- *
- * The sender checks the addresses of the name at every attempt.
+ * The host is a name. A literal address or `localhost` passes only if the policy's allow-list contains it.
+ * The sender checks the addresses of a name at every attempt.
  */
 export function callbackUrlForm(
   text: string,
@@ -116,19 +105,14 @@ export function callbackUrlForm(
   return { url };
 }
 
-/**
- * Returns the address of a URL whose host needs no resolver: a literal address, or 127.0.0.1 for `localhost`
- * and names below it.
- */
+/** Returns a URL's address if no resolver is necessary: a literal one, or 127.0.0.1 for `localhost`. */
 export function fixedAddress(url: URL): string | undefined {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   if (isIP(host) !== 0) return host;
   return /(^|\.)localhost\.?$/.test(host) ? "127.0.0.1" : undefined;
 }
 
-/**
- * Resolves a host name to its addresses. Rejects if there is none or the resolver does not answer in time.
- */
+/** Resolves a host name to addresses. Rejects if there is none, or without an answer in time. */
 export type Resolve = (name: string) => Promise<string[]>;
 
 const TRY_MILLISECONDS = 900;
@@ -136,9 +120,9 @@ const TRIES = 2;
 const LIMIT_MILLISECONDS = 2000;
 
 /**
- * Creates a resolver that asks name servers for A and AAAA records, for at most 2 s. Uses the given servers
- * (`address:port`), or those of the machine. Uses no thread of the pool, so a name server that hangs for one
- * receiver delays neither other receivers nor signatures.
+ * Creates a resolver that asks `servers` (`address:port`; default: the machine's) for A and AAAA records, for
+ * at most 2 s. Uses no thread of the pool, so a name server that hangs delays no other receivers and no
+ * signatures.
  */
 export function createResolve(servers?: string[]): Resolve {
   return async function resolve(name) {

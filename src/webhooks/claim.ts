@@ -3,7 +3,6 @@ import type { Database } from "../db/database.ts";
 import type { ConnectionRow, WebhookDeliveryRow } from "../db/tables.ts";
 import { MAX_ATTEMPTS } from "./retries_and_suspension.ts";
 
-/** The columns of `connections` that contain its webhook secrets. */
 const SECRET_COLUMNS = [
   "connection_id",
   "webhook_secret_sealed",
@@ -12,10 +11,10 @@ const SECRET_COLUMNS = [
   "webhook_former_until",
 ] as const satisfies (keyof ConnectionRow)[];
 
-/** A connection's webhook secrets as stored. */
+/** A connection's encrypted webhook secrets. */
 export type BoxedSecrets = Pick<ConnectionRow, (typeof SECRET_COLUMNS)[number]>;
 
-/** Returns a connection's current secrets, or `undefined` if the connection does not exist. */
+/** Returns a connection's webhook secrets, or `undefined` if the connection does not exist. */
 export async function readSecrets(
   database: Database,
   connectionId: string,
@@ -31,7 +30,7 @@ export type Claimed = WebhookDeliveryRow &
     callback_url: string | null;
   };
 
-/** Seconds that a claim lasts. This is longer than an attempt takes, including writing its result. */
+/** Longer than an attempt takes, including writing its result. */
 export const CLAIM_SECONDS = 60;
 
 const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state when 'sending' then 1 else 0 end`;
@@ -39,17 +38,16 @@ const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state w
 /*
  * The parts of the claim:
  *
- * - `waiting`: endpoints with a pending delivery. Finding each takes one index probe
+ * - `waiting`: endpoints with a pending delivery (one index probe for each)
  * - `seen`: endpoints that may receive a request now, with their free capacity, the longest unserved endpoint
  *   first
- * - `locked`: the same endpoints, without endpoints that were paused or suspended meanwhile, or from which
- *   another worker claimed meanwhile (then `claims` has changed)
+ * - `locked`: the same endpoints, if they are still active and `claims` shows that no other worker has
+ *   claimed from them
  * - `picked`: their due deliveries, in rounds: the first of every endpoint before the second of any
  *
  * Retries and resent deliveries of an endpoint run concurrently. Of the deliveries that were never tried,
- * only the oldest (`head`) may start, and the next one waits for its result. A receiver that accepts
- * everything therefore receives a connection's events in their order. If the endpoint has capacity for other
- * deliveries too (`is_well`), `head` precedes all resent deliveries. Otherwise the delivery that has been due
+ * only the oldest (`head`) may start, which keeps the order of events. If the endpoint has capacity for other
+ * deliveries too (`is_well`), `head` precedes resent deliveries. Otherwise the delivery that has been due
  * longest comes first.
  */
 const CLAIM = `
@@ -112,7 +110,7 @@ join connections c on c.connection_id = e.connection_id`;
 
 /**
  * Claims up to `free` due deliveries, fairly between endpoints and within each endpoint's limit of concurrent
- * requests. A claim counts as an attempt even if the worker dies with it.
+ * requests. A claim counts as an attempt even if the worker dies.
  */
 export async function claimDeliveries(
   database: Database,
@@ -149,11 +147,9 @@ update webhook_deliveries d set state = future.state, lease_token = null, lease_
 from future where d.delivery_id = future.delivery_id`;
 
 /**
- * Frees deliveries whose claim expired without a result, because the worker died or lost its connection. The
- * receiver may have received the request, so the deliveries are tried again immediately, under the same
- * delivery ids. If the endpoint is paused or suspended, they are held. The statement locks the endpoint's
- * row, so that no delivery is held just after the endpoint was resumed. `seconds` is the duration of a claim.
- * Returns the number of freed deliveries.
+ * Frees deliveries whose claim expired without a result, `seconds` after they were claimed. Returns their
+ * number. They are tried again immediately with the same ids, or held if the endpoint is paused or suspended.
+ * The statement locks the endpoint's row, so that it holds no delivery of an endpoint that was just resumed.
  */
 export async function reapLost(database: Database, now: Date, seconds = CLAIM_SECONDS): Promise<number> {
   const { rowCount } = await database.raw(REAP, { now, seconds });

@@ -7,15 +7,11 @@ import { deliveryBodyContext, eventSecretsContext } from "../events/secrets.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { deliveryIdOf, ensureEndpoints } from "./endpoint.ts";
 
-/**
- * Dependencies of the webhook consumer. It calls `created` after the commit, when there may be deliveries to
- * send.
- */
+/** The consumer calls `created` after the commit, when there may be deliveries to send. */
 export type WebhookConsumerDeps = { secretBox: SecretBox; clock: Clock; created?: () => void };
 
-/** An endpoint, and whether new deliveries for it are held. */
+/** `holds` means that new deliveries for the endpoint are held. */
 type Endpoint = { endpoint_id: string; holds: boolean };
-/** The columns of a delivery that are set when it is created. */
 type NewDelivery = Pick<WebhookDeliveryRow, (typeof COLUMNS)[number][0]>;
 
 const COLUMNS = [
@@ -31,10 +27,7 @@ const COLUMNS = [
   ["created_at", "timestamptz"],
 ] as const satisfies (readonly [keyof WebhookDeliveryRow, string])[];
 
-/*
- * One parameter per column. A parameter for each value costs several times as much, both here and in
- * Postgres.
- */
+/* One parameter for each value would cost several times as much, both here and in Postgres. */
 const INSERT = `
 insert into webhook_deliveries (${COLUMNS.map(([name]) => name).join(", ")})
 select * from unnest(${COLUMNS.map(([name, type]) => `:${name}::${type}[]`).join(", ")})
@@ -50,11 +43,10 @@ export const webhookReader = { name: "webhooks", aggregateType: "connection" } a
 
 /**
  * Creates the consumer that turns each event into one delivery for the endpoint of its connection. The bytes
- * of the body never change afterwards.
+ * of the body never change afterwards. A body with secrets is stored only in encrypted form.
  *
- * For a connection without a callback URL it creates no delivery: the event counts as consumed and is not
- * sent later. It holds the delivery if the endpoint receives nothing or already has held deliveries. A body
- * with secrets is stored only in encrypted form, and the event's row of secrets is deleted.
+ * For a connection without a callback URL it creates no delivery, also not later. It holds the delivery if
+ * the endpoint receives nothing or already has held deliveries.
  */
 export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {
@@ -117,7 +109,6 @@ async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets
   return new Map(rows.map((row) => [row.event_id, row.sealed]));
 }
 
-/** Returns the endpoints of the connections that have a callback URL. Creates missing endpoints. */
 async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Promise<Endpoints> {
   const connectionIds = [...new Set(events.map((event) => event.aggregateId))];
   const connections = await tx("connections")
@@ -143,10 +134,7 @@ async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Pr
   );
 }
 
-/**
- * Returns the endpoints that have held deliveries. New deliveries must wait behind those. The caller has
- * locked the endpoints.
- */
+/** New deliveries of these endpoints must wait behind the held ones. The caller has locked the endpoints. */
 async function withBacklog(tx: Transaction, endpointIds: string[]): Promise<Set<string>> {
   const held = tx("webhook_deliveries as d")
     .whereRaw("d.endpoint_id = e.endpoint_id")

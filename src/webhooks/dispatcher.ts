@@ -17,8 +17,8 @@ import { resultOf, type Sent } from "./retries_and_suspension.ts";
 import { type Send, signedHeaders } from "./sign_and_send.ts";
 
 /**
- * Dependencies of a dispatcher. `word` is part of the names of the service's headers, such as
- * `X-Service-Signature` for `service`. `random` is uniform in [0, 1).
+ * Dependencies of a dispatcher. `word` is a part of header names, such as `X-Service-Signature` for
+ * `service`. `random` is uniform in [0, 1).
  */
 export type DispatcherDeps = {
   database: Database;
@@ -30,9 +30,7 @@ export type DispatcherDeps = {
   random?: () => number;
   /** The maximum number of concurrent requests. */
   limit?: number;
-  /** Seconds that a claim lasts. */
   claimSeconds?: number;
-  /** Receives the result and duration of each request. */
   measure?: (verdict: AttemptResult, seconds: number) => void;
   /** Called after each finished delivery, when there is capacity for another one. */
   finished?: () => void;
@@ -41,8 +39,7 @@ export type DispatcherDeps = {
 /** Sends deliveries that are due. */
 export type Dispatcher = {
   /**
-   * Claims as many due deliveries as there is capacity for, and starts sending them. Returns true if it
-   * claimed any.
+   * Claims due deliveries up to the free capacity, and starts sending them. Returns whether it claimed any.
    */
   step(): Promise<boolean>;
   /** Resolves when no request is running and every result is written. */
@@ -52,11 +49,7 @@ export type Dispatcher = {
 const LIMIT = 256;
 const WRITE_PAUSE = 100;
 
-/**
- * Creates a dispatcher, which is responsible for every delivery that it claims. Signs each request at the
- * time of the attempt. While the claim lasts, the dispatcher retries writing the result, so a restart of the
- * database does not lose the result.
- */
+/** Creates a dispatcher. It retries writing a result while the claim lasts, for restarts of the database. */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const {
     database,
@@ -148,10 +141,7 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
   }
 }
 
-/**
- * Returns the secrets that sign a delivery at `now`: the current one, the next one until its promotion, and
- * the former one until its grace period ends. Throws if a secret cannot be decrypted.
- */
+/** The next secret signs until its promotion, the former one until its grace period ends. */
 function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [string, ...string[]] {
   const { connection_id: id, webhook_former_until: until } = boxed;
   const former = until !== null && now < until ? boxed.webhook_former_secret_sealed : null;
@@ -164,9 +154,9 @@ function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [str
 }
 
 /**
- * Returns the secrets for another try at a receiver that refused `used`, with a different one first. Reads
- * the secrets again, because `used` may have been replaced meanwhile. If that fails, uses the secrets of the
- * claim. Returns `undefined` if there is no other secret.
+ * Returns the other secrets for a receiver that refused `used`. Reads them again, because `used` may have
+ * been replaced meanwhile. If reading fails, uses the secrets of the claim. Returns `undefined` if there is
+ * no other secret.
  */
 async function otherSecrets(
   { database, secretBox, clock }: DispatcherDeps,

@@ -8,10 +8,7 @@ export function endpointIdOf(connectionId: string): string {
   return uuidv5("callback", connectionId);
 }
 
-/**
- * Returns the id of an event's delivery to an endpoint. The id stays the same after retries, crashes and
- * repeated events.
- */
+/** Returns the id of an event's delivery to an endpoint. Crashes and repeated events do not change it. */
 export function deliveryIdOf(endpointId: string, eventId: string): string {
   return uuidv5(eventId, endpointId);
 }
@@ -20,9 +17,8 @@ export function deliveryIdOf(endpointId: string, eventId: string): string {
 export type Backlog = "replay" | "discard";
 
 /**
- * Creates the missing endpoints of these connections, in the order of their ids. The table has two unique
- * keys. Of two concurrent calls that create the same endpoint, either key may conflict first. A conflict on
- * any key therefore means that the endpoint exists.
+ * Creates the missing endpoints of these connections, in the order of their ids. A conflict on either of the
+ * two unique keys means that the endpoint exists.
  */
 export async function ensureEndpoints(
   db: Transaction | Database,
@@ -37,8 +33,8 @@ export async function ensureEndpoints(
 }
 
 /**
- * Pauses an active or suspended endpoint. After the commit the worker claims nothing for it, and holds
- * waiting and new deliveries. A running attempt still finishes.
+ * Pauses an active or suspended endpoint. After the commit, the worker holds its waiting and new deliveries.
+ * A running attempt still finishes.
  */
 export async function pauseEndpoint(tx: Transaction, connectionId: string, now: Date): Promise<void> {
   await ensureEndpoints(tx, [connectionId], now);
@@ -55,9 +51,9 @@ export async function pauseEndpoint(tx: Transaction, connectionId: string, now: 
 }
 
 /**
- * Ends a pause or a suspension. The endpoint receives requests again, and held deliveries are sent now or
- * cancelled. After a pause the breaker keeps its state, so that pausing never makes requests more frequent.
- * Does nothing if the endpoint is active or unknown.
+ * Ends a pause or a suspension. Held deliveries are sent now or cancelled. After a pause the breaker keeps
+ * its state, so that pausing never makes requests more frequent. Does nothing if the endpoint is active or
+ * unknown.
  */
 export async function resumeEndpoint(
   tx: Transaction,
@@ -75,8 +71,8 @@ export async function resumeEndpoint(
 
 /**
  * Ends a suspension like {@link resumeEndpoint}, but leaves a paused endpoint paused. Returns true if there
- * was a suspension. Called when the callback URL is set. Locks the endpoint before reading its state, so that
- * a concurrent suspension is ended too.
+ * was a suspension. Locks the endpoint before reading its state, so that a concurrent suspension is ended
+ * too.
  */
 export async function endSuspension(
   tx: Transaction,
@@ -94,8 +90,8 @@ export async function endSuspension(
 }
 
 /*
- * The sequence number of the last held or pending delivery. Each state has its own index, so two separate
- * queries avoid reading the endpoint's whole history while it is locked.
+ * The sequence number of the last held or pending delivery. Each state has its own index. A single query
+ * would read the endpoint's whole history while it is locked.
  */
 export const LAST_WAITING = `greatest(
   (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'held'),
@@ -120,8 +116,8 @@ const ENDPOINTS = 100;
 
 /*
  * Endpoints with deliveries that do not match the endpoint's state: held deliveries at an active endpoint,
- * pending deliveries at an inactive endpoint, and deliveries to discard. Needs one index probe for each
- * endpoint with such deliveries.
+ * pending deliveries at an inactive one, and deliveries to discard. Needs one index probe for each such
+ * endpoint.
  */
 const UNSETTLED = `
 with recursive held (endpoint_id) as (
@@ -145,10 +141,7 @@ with recursive held (endpoint_id) as (
 )
 select endpoint_id from unsettled order by random() limit ${ENDPOINTS}`;
 
-/**
- * Returns SQL that first selects and locks rows and then changes them by id, so that the plan does not depend
- * on statistics.
- */
+/** Changing rows by id, after selecting and locking them, makes the plan independent of statistics. */
 const moving = (set: string, state: string, picked: string) => `
 update webhook_deliveries set ${set} where delivery_id = any (array(
   select delivery_id from webhook_deliveries where endpoint_id = :endpointId and state = ${state} ${picked}
@@ -162,12 +155,9 @@ const DROP_HELD = moving(DROPPED, "'held'", "and aggregate_seq <= :through");
 const DROP_WAITING = moving(DROPPED, "'pending'", "and aggregate_seq <= :through");
 
 /**
- * Moves up to 1,000 deliveries to the state that their endpoint requires. While the endpoint is paused or
- * suspended, the deliveries are held. If it is active, deliveries to be discarded are cancelled first. The
- * other deliveries are then set to pending, oldest first.
- *
- * The worker moves the rest later, so that no endpoint is locked for long, because other events wait for that
- * lock. Until all deliveries are moved, new events are held behind them, which keeps the order of events.
+ * Moves up to 1,000 deliveries to the state that their endpoint requires: held, pending (oldest first) or
+ * cancelled. The worker moves the rest later, because new events wait for the endpoint's lock. Until then,
+ * new events are held behind the rest, which keeps their order.
  */
 export async function moveBacklog(tx: Transaction, endpointId: string, now: Date): Promise<void> {
   const endpoint = await tx("webhook_endpoints")

@@ -20,9 +20,7 @@ import {
 /** One finished attempt. `random` is uniform in [0, 1) and varies the delay of the next attempt. */
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
 
-/**
- * The recorded result, or `stale` if the claim had expired and another worker now decides about the delivery.
- */
+/** `stale` if the claim had expired and another worker now decides about the delivery. */
 type RecordedAttempt =
   | { state: WebhookDeliveryRow["state"]; verdict: AttemptResult; suspended: boolean }
   | "stale";
@@ -32,11 +30,10 @@ const HEALTH_COLUMNS = Object.keys(FRESH_HEALTH) as (keyof Health)[];
 type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"] };
 
 /**
- * Records an attempt: the attempt itself, the delivery's new state, and the endpoint's health. Does so only
- * if the delivery still has the claim's token, so calling it again is harmless.
+ * Records an attempt, the delivery's new state, and the endpoint's health. Does so only while the delivery
+ * has the claim's token, so calling it again is harmless.
  *
- * - If the receiver asks for another try a second time in one schedule, the delivery is rejected. For the
- *   endpoint's health, both answers are failures.
+ * - If the receiver asks for another try a second time in one schedule, the delivery is rejected.
  * - A suspension holds all waiting deliveries of the endpoint and sends the owner an email.
  * - If the endpoint was paused meanwhile, a delivery that needs another attempt is held.
  * - A schedule ends with its tenth attempt, even if every answer was 410. Otherwise the number of attempts
@@ -118,7 +115,6 @@ function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: 
   };
 }
 
-/** Checks whether the attempt used a URL that has since been replaced. */
 async function isReplaced(tx: Transaction, { connection_id, callback_url }: Claimed): Promise<boolean> {
   const connection = await tx("connections").where({ connection_id }).first("callback_url");
   return connection?.callback_url !== callback_url;
@@ -138,10 +134,10 @@ const DAY = 24 * 60 * 60;
 export const NOTICES_PER_DAY = 5;
 
 /**
- * Appends the event that triggers an email to the account's owner, in the transaction that suspends an
- * endpoint. Appends at most one event a day for an endpoint and five for an account. Alternately resuming and
- * suspending a callback, or declaring many platforms, therefore floods no mailbox. Appends no event for a
- * removed connection. Locks the account's balance, so that the limits also cover concurrent suspensions.
+ * Appends the event that sends the account's owner an email, in the transaction that suspends an endpoint.
+ * Appends at most one event a day for an endpoint, five for an account, and none for a removed connection.
+ * Nobody can therefore flood the mailbox. Locks the account's balance, so that the limits also cover
+ * concurrent suspensions.
  */
 export async function noticeSuspension(tx: Transaction, endpointId: string, now: Date): Promise<void> {
   const suspended = await tx("webhook_endpoints as e")

@@ -5,7 +5,6 @@ import type { WebhookDeliveryRow } from "../db/tables.ts";
 /** A delivery with this many attempts, over all schedules, is not resent. */
 export const RESEND_ATTEMPTS = 50;
 
-/** The reason why a delivery is not resent. Each is an error code. */
 type ResendRefusal =
   | "no_callback"
   | "callback_inactive"
@@ -15,24 +14,14 @@ type ResendRefusal =
 
 /** The properties that decide whether a delivery can be resent. */
 export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts"> & {
-  /** Whether its body is still stored. */
+  /** False if the body was erased. */
   has_body: boolean;
   callback_url: string | null;
-  /**
-   * Whether the endpoint receives requests: it is not paused or suspended, and no backlog is being discarded.
-   */
+  /** True if the endpoint is neither paused nor suspended, and no backlog is being discarded. */
   is_active: boolean;
 };
 
-/**
- * Returns why a delivery cannot be resent, or `undefined` if it can. Returns the first of these reasons:
- *
- * - There is no URL.
- * - The callback is paused or suspended. Resuming it sends held deliveries.
- * - The delivery is waiting or being sent.
- * - Its body is erased (delivered secrets, cancelled deliveries).
- * - It has reached the limit of attempts.
- */
+/** Returns why a delivery cannot be resent, or `undefined` if it can. */
 export function resendRefusal(delivery: Resendable): ResendRefusal | undefined {
   const { state, attempts, has_body, callback_url, is_active } = delivery;
   if (callback_url === null) return "no_callback";
@@ -43,10 +32,9 @@ export function resendRefusal(delivery: Resendable): ResendRefusal | undefined {
 }
 
 /**
- * Sets a finished delivery to be sent now, with the same id and bytes and a new retry schedule. Its count of
- * attempts continues, so it does not count as a first delivery. It neither waits for first deliveries nor
- * delays them. Returns the reason if it cannot be resent, or `not_found` if the endpoint has no such
- * delivery.
+ * Sets a finished delivery to be sent now, with the same id and bytes and a new retry schedule. It neither
+ * waits for deliveries that were never tried nor delays them. Returns the reason if it cannot be resent, or
+ * `not_found` if the endpoint has no such delivery.
  */
 export async function resendDelivery(
   tx: Transaction,
@@ -90,7 +78,7 @@ export async function resendDelivery(
 
 /** The number of deliveries that one step examines. */
 export const STEP_EXAMINES = 500;
-/** The number of resent deliveries due at an endpoint at which a recovery pauses. */
+/** A recovery pauses while this many resent deliveries are due at its endpoint. */
 export const MOST_DUE = 50;
 
 const DUE = `
@@ -115,11 +103,10 @@ order by r.stepped_at limit 1`;
 /*
  * The parts of a step:
  *
- * - `page`: the next deliveries of the range by time of creation. `wanted` is true if the delivery is to be
- *   resent
- * - `taken`: the first rows of `page`, up to the number of wanted deliveries for which there is room
- * - `resent`: the wanted deliveries that no other process has changed meanwhile, set to pending in the same
- *   way as in `resendDelivery`
+ * - `page`: the next deliveries of the range by time of creation. `wanted` is true for a delivery to resend
+ * - `taken`: the first rows of `page`, as many as there is room for their wanted deliveries
+ * - `resent`: the wanted deliveries that no other process has changed meanwhile, set to pending like in
+ *   `resendDelivery`
  *
  * The same statement records the position reached, so each step takes effect once, even after a crash.
  */
@@ -165,9 +152,8 @@ update webhook_recoveries r set
 from counts where r.recovery_id = :recoveryId`;
 
 /**
- * Runs one step of one recovery. Returns whether there was a recovery to run. Examines at most 500
- * deliveries. Resends at most 50 deliveries, minus the number of resent deliveries already due at the
- * endpoint. This limits the delay for the endpoint's new events and for other endpoints. Any number of
+ * Runs one step of one recovery. Returns whether there was a recovery to run. A step resends at most 50
+ * deliveries, minus those already due at the endpoint, which limits the delay of new events. Any number of
  * workers may call this function concurrently.
  */
 export async function stepRecovery({

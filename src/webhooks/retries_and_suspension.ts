@@ -9,16 +9,13 @@ export type Sent =
   | { fault: SendErrorCode; detail: string };
 
 /**
- * The reason why there was no response: the time ran out, the name was not resolved, no connection (or TLS
- * session) was established, or the connection was lost during the exchange. `forbidden_address`: the address
- * must not be used, and nothing was sent. `unprepared`: the worker could not create the request.
+ * The reason why there was no response. `dns`: the name was not resolved. `connect`: no connection or TLS
+ * session. `network`: the connection was lost later. `forbidden_address`: nothing was sent. `unprepared`: the
+ * worker could not create the request.
  */
 export type SendErrorCode = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
 
-/**
- * Statuses below 500 that ask for another try later: timeout, too early, too many requests. The worker tries
- * again once (specification §6).
- */
+/** Statuses below 500 that ask for another try later. The worker tries once more (specification §6). */
 export const DEFERRALS: readonly number[] = [408, 425, 429];
 /** Statuses of a receiver that is overloaded or unavailable. */
 const STRAINED = new Set([502, 503, 504]);
@@ -33,12 +30,12 @@ export function resultOf(sent: Sent): AttemptResult {
   return status >= 400 && status < 500 && !DEFERRALS.includes(status) ? "rejected" : "failed";
 }
 
-/** Checks whether the response's status asks for another try. */
+/** Returns whether the response asks for another try. */
 export function isDeferred(sent: Sent): boolean {
   return "status" in sent && DEFERRALS.includes(sent.status);
 }
 
-/** Checks whether the receiver seems overloaded, so that the next try must not come soon. */
+/** Returns whether the receiver seems overloaded, so that the next try must not come soon. */
 export function isStrained(sent: Sent): boolean {
   return "fault" in sent ? sent.fault === "timeout" : STRAINED.has(sent.status);
 }
@@ -71,8 +68,8 @@ const STRAINED_DELAY = MINUTE;
  * or undefined if it was the last. `random` is uniform in [0, 1).
  *
  * The delay is the scheduled delay ±20 %, and at least 60 s if the receiver seems overloaded. A `Retry-After`
- * can lengthen the delay to at most twice that, up to 24 h, and never shortens it. If the response asked for
- * another try, the delay is its `Retry-After`, at least 60 s and at most 24 h.
+ * can lengthen it to twice as much, up to 24 h. If the response asks for another try, the delay is its
+ * `Retry-After`, between 60 s and 24 h.
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
   const scheduled = RETRY_DELAYS[attempt - 1];
@@ -83,10 +80,7 @@ export function retryDelay(attempt: number, sent: Sent, now: Date, random: numbe
   return milliseconds(Math.max(delay, Math.min(asked, 2 * delay, DAY)));
 }
 
-/**
- * Parses a `Retry-After` header (whole seconds or an HTTP date) and returns the requested seconds. Returns
- * undefined if it is neither.
- */
+/** Parses a `Retry-After` header (seconds or an HTTP date) to seconds. Returns undefined if it is neither. */
 export function retryAfterSeconds(header: string | undefined, now: Date): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,9}$/.test(header)) return Number(header);
@@ -98,19 +92,13 @@ function milliseconds(seconds: number): number {
   return Math.round(seconds * 1000);
 }
 
-/**
- * Varies the delay but never goes below the minimum. A value below the minimum is mirrored to the same
- * distance above it.
- */
+/** A value below the minimum is mirrored to the same distance above it. */
 function strained(scheduled: number, random: number): number {
   const delay = jittered(Math.max(scheduled, STRAINED_DELAY), SPREAD, random);
   return STRAINED_DELAY + Math.abs(delay - STRAINED_DELAY);
 }
 
-/**
- * The state of an endpoint that results from its recent attempts. It determines how many concurrent requests
- * the endpoint may receive, if any.
- */
+/** The state of an endpoint after its recent attempts. It limits the concurrent requests to the endpoint. */
 export type Health = Pick<
   WebhookEndpointRow,
   | "state"
@@ -150,14 +138,14 @@ export const FRESH_HEALTH: Health = {
 };
 
 /**
- * Returns an endpoint's health after an attempt that began at `startedAt`. Updates these in order:
+ * Returns an endpoint's health after an attempt that began at `startedAt`. An attempt without a request
+ * (`blocked`) changes neither the breaker nor the limit of concurrent requests.
  *
- * - The limit of concurrent requests.
- * - The breaker. It opens after 5 failures in a row, or if half of at least 20 attempts within 60 s failed. A
+ * - The breaker opens after 5 failures in a row, or if half of at least 20 attempts within 60 s failed. A
  *   failed probe doubles the time for which it is open, from 60 s to 15 min. Any response except a failure
- *   closes it. An attempt without a request changes neither the limit nor the breaker.
- * - The suspension. It begins immediately if the receiver answers that it is gone, or after 120 h without a
- *   successful delivery. A paused endpoint is never suspended.
+ *   closes it.
+ * - A suspension begins if the receiver answers that it is gone, or after 120 h without a successful
+ *   delivery. A paused endpoint is never suspended.
  */
 export function healthAfter(before: Health, verdict: AttemptResult, startedAt: Date, now: Date): Health {
   if (verdict === "blocked") {
@@ -198,8 +186,7 @@ function withBreaker(health: Health, verdict: AttemptResult, startedAt: Date, no
     return { ...health, breaker_open_until: null, breaker_open_seconds: null };
   }
   const wasProbe = startedAt >= openUntil;
-  // The health stores the previous wait instead of the number of failed probes. The back-off therefore uses
-  // the previous wait as its base.
+  // The health stores the previous wait instead of the number of failed probes, so the wait is the base.
   const longer = backoff({ base: openSeconds, cap: LONGEST_OPEN_SECONDS }, 2);
   return wasProbe ? opened(health, longer, now) : health;
 }

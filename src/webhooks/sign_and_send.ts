@@ -5,18 +5,17 @@ import { unixSeconds } from "../clock.ts";
 import { type AddressPolicy, callbackUrlForm, fixedAddress, type Resolve } from "./callback_address.ts";
 import type { Sent } from "./retries_and_suspension.ts";
 
-/** The content to sign: the fixed body of one delivery. */
 type Signable = { deliveryId: string; body: string };
 
 const PREFIX = "whsec_";
 
 /**
- * Returns the headers of a delivery: those of the specification (§6) and those of Standard Webhooks, so that
- * Standard Webhooks libraries can verify the delivery too. `word` is part of the names of the service's
- * headers, such as `X-Service-Signature` for `service`. Both signatures use the webhook signing secret at the
- * time of the attempt. The specification's signature uses the text of the secret as its key. The signature of
- * Standard Webhooks uses the bytes that the text encodes. During a rotation, `webhook-signature` also
- * contains signatures with the secrets in `others`.
+ * Returns the headers of a delivery: those of the specification (§6) and those of Standard Webhooks. `word`
+ * is a part of header names, such as `X-Service-Signature` for `service`.
+ *
+ * The key of the specification's signature is the text of the secret. The key of the Standard Webhooks
+ * signature is the bytes that the text encodes. During a rotation, `webhook-signature` also contains
+ * signatures with the secrets in `others`.
  */
 export function signedHeaders(
   { deliveryId, body }: Signable,
@@ -51,8 +50,8 @@ function keyBytes(secret: string): Buffer {
 export type Send = (request: SendRequest) => Promise<Sent>;
 
 /**
- * A request to send. If the receiver answers 401, the sender sends the body once more with the headers that
- * `otherHeaders` returns, within the same deadline. It does not send again if `otherHeaders` returns none.
+ * If the receiver answers 401, the sender sends the body once more with the headers that `otherHeaders`
+ * returns, if any. The first deadline still applies.
  */
 type SendRequest = {
   url: string;
@@ -62,8 +61,7 @@ type SendRequest = {
 };
 
 /**
- * Dependencies of a sender. `limits` are in milliseconds, and `deadline` limits the whole request. `ca`
- * replaces the certificate authorities of the machine.
+ * Limits are in milliseconds. `deadline` is for the whole request. `ca` replaces the machine's authorities.
  */
 type SenderDeps = {
   policy: AddressPolicy;
@@ -72,7 +70,6 @@ type SenderDeps = {
   ca?: string[];
 };
 
-/** Time limits in milliseconds. */
 const LIMITS = { dns: 2_000, connect: 5_000, deadline: 15_000 };
 const UNAUTHORIZED = 401;
 const READ_BYTES = 64 * 1024;
@@ -81,8 +78,7 @@ const KEPT_BYTES = 16 * 1024;
 /**
  * Creates a sender that prevents requests into our own network. For every request it resolves the name and
  * checks all addresses. It connects only to those addresses, without a proxy, and never follows redirects.
- * One deadline covers all these steps, including a second try. Reads at most 64 KiB of the response and keeps
- * 16 KiB.
+ * Reads at most 64 KiB of the response and keeps 16 KiB.
  */
 export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDeps): Send {
   async function addressesOf(url: URL): Promise<string[]> {
@@ -161,7 +157,7 @@ async function readExcerpt(body: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(kept);
 }
 
-/** Returns a look-up function that always answers with the checked addresses. */
+/** Always answers with the checked addresses, so that the name cannot change after the check. */
 function pinned(addresses: string[]): LookupFunction {
   const entries = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   return (_name, options, done) => {
@@ -172,7 +168,7 @@ function pinned(addresses: string[]): LookupFunction {
   };
 }
 
-/** Returns a short code for an error, never the error's message, which may contain request data. */
+/** Never returns the error's message, which may contain request data. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   return "code" in error && typeof error.code === "string" ? error.code : error.name;

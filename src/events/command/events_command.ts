@@ -12,6 +12,7 @@ import { showStatus } from "./status.ts";
 
 type Stream = { write(text: string): unknown };
 
+/** Dependencies of the commands. */
 export type EventsCommandsDeps = {
   url: string;
   clock: Clock;

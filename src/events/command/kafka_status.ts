@@ -10,6 +10,7 @@ import type { Reader } from "../published.ts";
 /** The topics, with 0 partitions for a missing one, and the groups. `error` if Kafka did not answer. */
 export type KafkaStatus = { topics: TopicStatus[]; groups: GroupStatus[] } | { error: string };
 
+/** A topic and its number of partitions. */
 export type TopicStatus = { topic: string; partitions: number };
 
 /** The records that a group has not committed. `committed` is `null` if the group never committed. */

@@ -42,9 +42,7 @@ export function readTime(option: string, text: string): Date {
   return new Date(read.data);
 }
 
-/**
- * Returns a UUID in lower case. Throws `EventsError` if it is invalid. `what` names the value in the message.
- */
+/** Returns a UUID in lower case. Throws `EventsError` if invalid. `what` names the value in the message. */
 export function readUuid(text: string, what: string): string {
   const id = text.toLowerCase();
   if (!isUuid(id)) throw new EventsError(`${JSON.stringify(text)} is not ${what}`);

@@ -21,6 +21,7 @@ export type KafkaConsumerDeps = ConsumeDeps & {
   fatal(error: Error): void;
 };
 
+/** The topic to read, and the consumer group. */
 export type Subscription = { topic: string; groupId: string };
 
 /** A running Kafka reader. */

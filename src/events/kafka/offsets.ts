@@ -3,6 +3,7 @@ import type { Consumer as Client } from "kafkajs";
 import { startLoop } from "../../concurrency/loop.ts";
 import type { Logger } from "../../log.ts";
 
+/** The offsets of handled records that are not committed to Kafka yet. */
 export type Offsets = {
   /** Records that this record and all earlier records are committed in the database. */
   handled(place: { topic: string; partition: number }, offset: string): void;

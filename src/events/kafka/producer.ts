@@ -10,6 +10,7 @@ import type { Clock } from "../../clock.ts";
 import type { EventMetrics } from "../event_metrics.ts";
 import { type PartitionLag, readLag } from "./lag.ts";
 
+/** A record for one partition of one topic. */
 export type PlacedRecord = { topic: string; partition: number; message: Message };
 
 /** Writes records to given partitions. */

@@ -13,6 +13,7 @@ export function groupOf({ prefix }: Pick<KafkaSettings, "prefix">, { name }: { n
   return `${prefix}deputize.${name}`;
 }
 
+/** A day in milliseconds. */
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The properties with which a topic is created. The name includes the prefix. */
