@@ -38,9 +38,7 @@ export type DispatcherDeps = {
 
 /** Sends deliveries that are due. */
 export type Dispatcher = {
-  /**
-   * Claims due deliveries up to the free capacity, and starts sending them. Returns whether it claimed any.
-   */
+  /** Claims due deliveries for the free capacity, and starts sending them. Returns whether it claimed any. */
   step(): Promise<boolean>;
   /** Resolves when no request is running and every result is written. */
   drain(): Promise<void>;

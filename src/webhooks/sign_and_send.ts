@@ -60,9 +60,7 @@ type SendRequest = {
   otherHeaders?: () => Promise<Record<string, string> | undefined>;
 };
 
-/**
- * Limits are in milliseconds. `deadline` is for the whole request. `ca` replaces the machine's authorities.
- */
+/** Limits are in milliseconds, `deadline` for the whole request. `ca` replaces the machine's authorities. */
 type SenderDeps = {
   policy: AddressPolicy;
   resolve: Resolve;
