@@ -31,7 +31,7 @@ export class WaitingEventsError extends StartError {
 
   constructor(kind: CarrierKind, known: CarrierKind, left: number) {
     super(
-      `EVENTS=${kind}, but ${left} events still wait from EVENTS=${known}: start the worker with EVENTS=${known} until none waits`,
+      `EVENTS=${kind}, but ${left} events still wait from EVENTS=${known}: start the worker with EVENTS=${known} until no event waits`,
     );
     this.left = left;
     this.known = known;

@@ -61,7 +61,7 @@ export function createMeasurements({
         samples: await inTime(
           readSeconds * 1000,
           state.read(at),
-          () => new Error(`It took longer than ${readSeconds} s`),
+          () => new Error(`The reading took longer than ${readSeconds} s`),
         ),
       };
       if (entry.isDown) log.info({ measurement: state.name }, "measured again");

@@ -88,7 +88,7 @@ type Entry = { eventId: string; event: LifecycleEvent; payload: string };
 function entryOf(event: LifecycleEvent, connectionId: string): Entry {
   const fields = eventKinds[event.type].fields.parse(event.fields);
   if (event.connectionId !== connectionId || fields.connection_id !== connectionId) {
-    throw new Error(`The event ${event.type} names another connection than the one it is appended for`);
+    throw new Error(`The event ${event.type} and its fields must name the connection ${connectionId}`);
   }
   return { eventId: newId(), event, payload: JSON.stringify({ event: event.type, ...fields }) };
 }

@@ -88,7 +88,7 @@ describe("GET …/callback", () => {
     expect(await view(own)).toMatchObject({ ...promoted, former_secret_until: null });
   });
 
-  test("allows developers and auditors of an organization, and nobody else", async () => {
+  test("can be read by an organization's developers and auditors, but not by its approvers or by others", async () => {
     const organization = await api.person({ organization_name: "Analytical Engines" });
     const { connectionId } = await registerPlatform(organization, {}, "/v1/service/platforms");
     const path = `/v1/service/connections/${connectionId}/callback`;

@@ -143,7 +143,7 @@ describe("GET …/deliveries/{delivery_id}", () => {
     }
   });
 
-  test("reports that a body is erased", async () => {
+  test("reports that a body was erased", async () => {
     const { get, delivery } = await sending(api);
     const id = await delivery({ state: "cancelled" });
     expect((await get(`deliveries/${id}`)).body).toMatchObject({ body_state: "erased", body: null });

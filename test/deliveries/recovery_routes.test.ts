@@ -102,7 +102,7 @@ describe("POST …/deliveries/recover", () => {
     expect([late.status, errorCode(late)]).toEqual([429, "rate_limited"]);
   });
 
-  test("requires an active callback with a URL", async () => {
+  test("requires a callback that is active and has a URL", async () => {
     const own = await sending(api);
     await own.post("callback/pause");
     expect(errorCode(await recover(own))).toBe("callback_inactive");
@@ -111,7 +111,7 @@ describe("POST …/deliveries/recover", () => {
     expect((await own.get("recoveries")).body.items).toEqual([]);
   });
 
-  test("opens a recovery that a discard of the backlog cancels", async () => {
+  test("opens a recovery, which is cancelled when the backlog is discarded", async () => {
     const own = await sending(api);
     const { body } = await recover(own);
     await own.post("callback/pause");

@@ -180,7 +180,7 @@ test("a start without the vault's PIN file prints one message with the remedy, a
   ]);
 });
 
-test("a start with a namespace bound to an unknown account reports this, and keeps running without the tour", async () => {
+test("a start with a namespace bound to an unknown account reports this problem, and keeps running without the tour", async () => {
   await edit("tenants.yaml", (text) => text.replace(OWNER, NOBODY));
   const stack = await startUp("--json");
   const steps = stepsOf(stack);
@@ -202,7 +202,7 @@ test("a start with a namespace bound to an unknown account reports this, and kee
   expect(await interrupt(stack)).toBe(0);
 });
 
-test("a start with --once exits with 1 for the same problem", async () => {
+test("a start with --once exits with 1 if a namespace is bound to an unknown account", async () => {
   const stack = start("--once", "--json");
   expect(await stack.exit).toBe(1);
   await untilLeft(folder);

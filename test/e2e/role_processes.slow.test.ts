@@ -72,7 +72,7 @@ test("an API that starts before its database is running waits, can be stopped, a
   await heals(role, proxy);
 });
 
-test("a worker that starts before its schema exists becomes ready without a restart, and recovers from each outage", async () => {
+test("a worker that starts before the database schema exists becomes ready without a restart, and recovers from each outage", async () => {
   proxy = await startTcpProxy(database.url);
   const [role, other] = [start("worker", { DATABASE_URL: proxy.url }), start("worker")];
   await until("they wait", () => waiting(role).length > 0 && waiting(other).length > 0, 60_000);
@@ -96,7 +96,7 @@ async function heals(role: RoleProcess, between: TcpProxy): Promise<void> {
 }
 
 test.each(["api", "migrate"])(
-  "%s rejects a schema that is too new with status 78 and one sentence",
+  "%s exits with status 78 and prints one sentence if the database schema is too new",
   async (name) => {
     await migrate(database.url, { migrations: [...migrations, next(1), next(2)] });
     const role = start(name);
@@ -182,7 +182,7 @@ describe("every role on a read-only file system, as another user", () => {
   const how = { before: asInPod, cwd: "/" };
   const REFUSED = /EROFS|EACCES|EPERM|read-only/i;
 
-  test("starts, listens on all addresses with HEALTH_HOST, works and stops", async () => {
+  test("starts, listens on all addresses if HEALTH_HOST is 0.0.0.0, works and stops", async () => {
     const kubeconfig = join(folder, "kubeconfig");
     await writeFile(kubeconfig, KUBECONFIG);
     await chmod(kubeconfig, 0o644);

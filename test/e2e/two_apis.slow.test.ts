@@ -74,7 +74,7 @@ async function race(name: string, rounds: number, raced: Map<string, number>): P
   }
 }
 
-test("an API process runs signature checks at a lower priority than answering calls", () => {
+test("an API process gives signature checks a lower priority than answers to calls", () => {
   const pool = nicenessOfThreads(second.pid as number).filter(({ name }) => name === "libuv-worker");
   expect(new Set(pool.map(({ niceness }) => niceness))).toEqual(new Set([10]));
 });

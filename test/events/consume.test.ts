@@ -83,7 +83,7 @@ test("each of two consumers receives every event", async () => {
   expect([first.tries, second.tries]).toEqual([["one"], ["one"]]);
 });
 
-test("an event that always fails is tried three times alone and becomes a dead letter, while other events take effect", async () => {
+test("an event that always fails becomes a dead letter after three separate tries, and other events take effect", async () => {
   const { consumer, tries, effects, deadLetters } = counting((each) => {
     if (labelOf(each) === "poison") throw new TypeError("cannot read it");
   });
@@ -174,7 +174,7 @@ test("the local bus rejects if a consumer could not handle an event, and resolve
   expect(await effects(events)).toEqual(["one"]);
 });
 
-test("a closed local bus accepts nothing and reports that it is closed", async () => {
+test("a closed local bus accepts no events and reports that it is closed", async () => {
   const bus = createLocalBus(deps());
   expect(await bus.health()).toEqual({ ok: true });
   await bus.close();

@@ -55,7 +55,7 @@ test("an event with a time in the future has the age 0, because clocks may diffe
   expect(await readState("outbox")).toMatchObject({ deputize_outbox_oldest_seconds: 0 });
 });
 
-test("the consumers state contains the age of the oldest unhandled event, from the outbox or published", async () => {
+test("the consumers state contains the age of the oldest unhandled event, waiting in the outbox or published", async () => {
   const connection = await makeConnection(home.database, null);
   for (const age of [5, 50]) await append(home.database, deniedEvent(connection, `${age}`), ago(age));
   const [young, old] = await home.database("outbox").orderBy("id");
@@ -77,7 +77,7 @@ test("the consumers state contains the age of the oldest unhandled event, from t
   expect(await readState("consumers")).toEqual(oldest(0));
 });
 
-test("dead letters are counted by consumer, and with Kafka also the ones missing on the topic", async () => {
+test("dead letters are counted by consumer, and with Kafka, letters missing on the topic are counted too", async () => {
   const letter = { event: "{}" as never, reason: "r", created_at: NOW };
   const insert = (consumer: string, carriedAt: Date | null) =>
     home

@@ -104,7 +104,7 @@ async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
 
 describe("a worker with embedded events", { timeout: 120_000 }, () => {
   test.each(MOMENTS.filter((moment) => !OF_KAFKA.test(moment)))(
-    'killed at "%s" loses no event and sends at most two of them twice',
+    'killed at "%s" loses no event, and sends at most two events twice',
     survivesEmbedded,
   );
 
@@ -123,7 +123,7 @@ describe.skipIf(missing !== undefined)("a worker with events over Kafka", { time
   afterAll(() => kafka?.stop());
 
   test.each(MOMENTS.filter((moment) => !BESIDE_KAFKA.test(moment)))(
-    'killed at "%s" loses no event and sends at most two of them twice',
+    'killed at "%s" loses no event, and sends at most two events twice',
     async (moment) => {
       world = await kafkaWorld(home, kafka.brokers);
       await home.database("event_way").update({ way: "kafka" });

@@ -57,7 +57,7 @@ test("workers that join later receive their share", async () => {
   expect((await Promise.all(all.map((each) => each.held()))).sort()).toEqual([2, 3, 3]);
 });
 
-test("no worker takes a shard before its lease expires, and taking the shard raises its epoch", async () => {
+test("a worker takes a shard only after its lease has expired, and the shard's epoch increases", async () => {
   const [first, second] = [worker(), worker()];
   await first.renew();
   await second.renew();

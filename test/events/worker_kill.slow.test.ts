@@ -50,7 +50,7 @@ async function connect(count: number): Promise<TestConnection[]> {
 }
 
 test.each([1, 2])(
-  "with %i workers, one of them killed at 10 random moments, nothing is lost, invented or sent too often",
+  "with %i workers, of which one is killed at 10 random moments, no event is lost, invented or sent too often",
   async (count) => {
     const chance = chances(printedSeed());
     receiver.reply = async () => {

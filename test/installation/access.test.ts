@@ -110,7 +110,7 @@ describe("the list of operations", () => {
   });
 
   test.each(["account", "public", "api_key", "operator"] as const)(
-    "makes the API's start fail if such an operation has access %s",
+    "makes the API's start fail if an operation for service administrators has access %s",
     (access) => {
       const odd = route({
         id: "odd",

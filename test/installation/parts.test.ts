@@ -263,7 +263,7 @@ describe("a part that does not respond", () => {
   });
 });
 
-test("reading a part uses none of the database connections for calls", async () => {
+test("reading a part does not use the database connections for calls", async () => {
   const held = await Promise.all(Array.from({ length: 8 }, () => api.db.client.acquireConnection()));
   const reading = await api.installation.read("api");
   for (const connection of held) await api.db.client.releaseConnection(connection);

@@ -34,8 +34,8 @@ async function checked(change: (dashboard: Dashboard) => void = () => {}) {
   return ran(schema.path ?? "", [file]);
 }
 
-describe.skipIf(schema.missing !== undefined)("the dashboard checked by Grafana's own schema", () => {
-  test("has every required field, and no unknown field", async () => {
+describe.skipIf(schema.missing !== undefined)("Grafana's own schema", () => {
+  test("finds every required field in the dashboard, and no unknown field", async () => {
     const { panels }: Dashboard = JSON.parse(text);
     expect(await checked()).toMatchObject({ code: 0, said: `${panels.length} panels\n` });
   });

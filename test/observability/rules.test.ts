@@ -127,7 +127,7 @@ describe("the documentation lists every alert with its severity for", async () =
   });
 });
 
-test("docs/events.md names the alerts of each metric in its row", async () => {
+test("docs/events.md names the alerts of each metric in the metric's row", async () => {
   const page = await read("docs/events.md");
   const measured = page.slice(page.indexOf("### Measurements"), page.indexOf("### Alerts"));
   const named = [

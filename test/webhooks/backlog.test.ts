@@ -161,13 +161,13 @@ describe("the backlog of an endpoint", () => {
     expect(await counts()).toEqual({ cancelled: COUNT, pending: 1 });
   });
 
-  test("becomes pending if it was left held at an active endpoint", async () => {
+  test("becomes pending if it is still held although its endpoint is active", async () => {
     await waiting(1, "held");
     expect([await step(), await step()]).toEqual([true, false]);
     expect(await counts()).toEqual({ pending: 1 });
   });
 
-  test("does not move deliveries of another endpoint", async () => {
+  test("does not include deliveries of another endpoint", async () => {
     await waiting(1);
     const other = await world.connect();
     await insertDelivery(world.home.database, other.connectionId, {

@@ -212,7 +212,7 @@ describe("if a worker dies or is slow,", () => {
     });
   });
 
-  test("a delivery that is lost repeatedly fails after 20 attempts", async () => {
+  test("a delivery fails after 20 attempts if its worker dies each time", async () => {
     for (let round = 0; round < 20; round++) {
       expect((await delivery()).state).toBe("pending");
       await claimAndDie();

@@ -22,19 +22,22 @@ describe("after an attempt", () => {
     [429, "pending", "failed", 60],
     [500, "pending", "failed", 5],
     [503, "pending", "failed", 60],
-  ])("a response of %i makes the delivery %s and the attempt %s", async (status, state, outcome, delay) => {
-    const connection = await connect();
-    world.receiver.reply = (_request, response) =>
-      void response.writeHead(status, { Location: world.receiver.url }).end("why");
-    await deny(connection);
-    await world.harness.run();
-    expect(await world.harness.deliveries(connection.connectionId)).toMatchObject([
-      { state, attempts: [{ outcome, status, detail: null, excerpt: "why" }] },
-    ]);
-    expect(world.receiver.requests.length).toBe(1);
-    const next = await world.harness.nextAttempt();
-    expect(next && (next.getTime() - world.harness.clock.now().getTime()) / 1000).toBe(delay);
-  });
+  ])(
+    "a response of %i gives the delivery the state %s and the attempt the outcome %s",
+    async (status, state, outcome, delay) => {
+      const connection = await connect();
+      world.receiver.reply = (_request, response) =>
+        void response.writeHead(status, { Location: world.receiver.url }).end("why");
+      await deny(connection);
+      await world.harness.run();
+      expect(await world.harness.deliveries(connection.connectionId)).toMatchObject([
+        { state, attempts: [{ outcome, status, detail: null, excerpt: "why" }] },
+      ]);
+      expect(world.receiver.requests.length).toBe(1);
+      const next = await world.harness.nextAttempt();
+      expect(next && (next.getTime() - world.harness.clock.now().getTime()) / 1000).toBe(delay);
+    },
+  );
 
   test("the dispatcher obeys Retry-After", async () => {
     const connection = await connect();

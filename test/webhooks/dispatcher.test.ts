@@ -216,7 +216,7 @@ describe("a delivery", () => {
   });
 });
 
-test("the dispatcher writes a result although the database closes its connection, and does not resend", async () => {
+test("the dispatcher writes a result although the database closes its connection, and sends no second request", async () => {
   const connection = await connect();
   await deny(connection);
   await world.harness.relay();

@@ -47,7 +47,7 @@ async function siblings({ accountId }: TestConnection, count: number): Promise<T
 }
 
 describe("a suspension", () => {
-  test("appends one account event in the same commit, with the number from the account's balance", async () => {
+  test("appends one account event in the same commit, with the account's next event number", async () => {
     const connection = await connect();
     const { accountId, connectionId } = connection;
     for (let n = 0; n < 3; n++) await deny(connection, `req-${n}`);

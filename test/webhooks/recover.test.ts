@@ -41,7 +41,7 @@ async function workOff(): Promise<void> {
 }
 
 describe("a recovery", () => {
-  test("resends each delivery in its range and states once", async () => {
+  test("resends each delivery that is in its range and has one of its states once", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     const put = (state: "failed" | "rejected" | "delivered", seconds: number) =>
@@ -107,7 +107,7 @@ describe("a recovery", () => {
     expect(await pendingIds()).toEqual(expect.arrayContaining(ids));
   });
 
-  test("examines a limited number in each step, and skips none between two steps", async () => {
+  test("examines a limited number of deliveries in each step, and skips no delivery between two steps", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     await insertDelivery(database, connectionId, { state: "delivered", at: at(-900) });

@@ -59,7 +59,7 @@ describe("resendRefusal", () => {
     [{ attempts: RESEND_ATTEMPTS - 1 }, undefined],
     [{ attempts: RESEND_ATTEMPTS }, "delivery_limit"],
   ] as [Partial<Resendable>, string | undefined][])(
-    "for a failed delivery with the changes %j returns %s",
+    "for a failed delivery with the fields %j returns %s",
     (change, refusal) => {
       expect(resendRefusal({ ...sound, ...change })).toBe(refusal);
     },
@@ -81,7 +81,7 @@ describe("a resent delivery", () => {
     expect(world.receiver.requests.length).toBe(2);
   });
 
-  test("reaches the receiver once, however often it is requested", async () => {
+  test("reaches the receiver once, however often the resend is requested", async () => {
     const { connection, deliveryId } = await ended(204);
     const answers = await Promise.all(Array.from({ length: 8 }, () => resend(connection, deliveryId)));
     expect(answers.filter((answer) => answer === undefined)).toHaveLength(1);
@@ -90,7 +90,7 @@ describe("a resent delivery", () => {
     expect(world.receiver.requests.length).toBe(2);
   });
 
-  test("cannot be requested again while it is being sent", async () => {
+  test("cannot be resent again while it is being sent", async () => {
     const { connection, deliveryId } = await ended(500);
     world.harness.clock.advance(6);
     let meanwhile: unknown;
@@ -124,7 +124,7 @@ describe("a resent delivery", () => {
     expect(await rowOf(deliveryId)).toMatchObject({ state: "failed", attempts: 11 });
   });
 
-  test("can be postponed once more by a 429, whatever the earlier responses", async () => {
+  test("can be postponed once more by a 429, whatever the earlier responses were", async () => {
     const { connection, deliveryId } = await ended(429);
     world.harness.clock.advance(80);
     await world.harness.deliver();
@@ -137,7 +137,7 @@ describe("a resent delivery", () => {
     expect(await states(connection)).toEqual(["rejected"]);
   });
 
-  test("fails only if its worker dies 20 more times", async () => {
+  test("fails only after its worker has died 20 more times", async () => {
     const connection = await connect();
     const lost = { state: "sending", schedule_start: 30 } as const;
     const at = now();
@@ -153,7 +153,7 @@ describe("a resent delivery", () => {
     expect([(await rowOf(goesOn)).state, (await rowOf(ends)).state]).toEqual(["pending", "failed"]);
   });
 
-  test("neither waits for first deliveries nor delays them", async () => {
+  test("neither waits for deliveries that were never tried nor delays them", async () => {
     const { connection, deliveryId } = await ended(404);
     world.receiver.reply = () => 204;
     await deny(connection, "first");
@@ -194,7 +194,7 @@ describe("a resent delivery", () => {
     expect(requestIds().length).toBe(2);
   });
 
-  test("cannot be requested if the endpoint is paused or has no URL", async () => {
+  test("is refused if the endpoint is paused or has no URL", async () => {
     const { connection, deliveryId } = await ended(404);
     const { connectionId } = connection;
     await world.home.database.transaction((tx) => pauseEndpoint(tx, connectionId, now()));

@@ -42,7 +42,7 @@ test("delays vary from −20 % to +20 %", () => {
   expect([seconds(3, answer(500), 0), seconds(3, answer(500), lastRandom)]).toEqual([1440, 2160]);
 });
 
-test.each([502, 503, 504])("after a %i, the delay varies but is at least 60 s", (status) => {
+test.each([502, 503, 504])("after a response of %i, the delay varies but is at least 60 s", (status) => {
   expect([0, 0.25, 0.5, 0.75, lastRandom].map((random) => seconds(1, answer(status), random))).toEqual([
     72, 66, 60, 66, 72,
   ]);
@@ -50,7 +50,7 @@ test.each([502, 503, 504])("after a %i, the delay varies but is at least 60 s", 
 });
 
 test.each([408, 425, 429])(
-  "after a %i, the delay follows Retry-After between 60 s and 24 h, or is 60 s",
+  "after a response of %i, the delay follows Retry-After between 60 s and 24 h, or is 60 s",
   (status) => {
     for (const attempt of [1, 2, 9]) {
       expect([0, 0.5, lastRandom].map((random) => seconds(attempt, answer(status), random))).toEqual([

@@ -105,7 +105,7 @@ describe("a webhook secret that is being replaced", () => {
     expect(signedBy(request as Received, { old, next })).toMatchObject({ standard: ["next"], signatures: 1 });
   });
 
-  test("may get another next secret before the promotion, which replaces the first next secret", async () => {
+  test("can get a second next secret before the promotion, and the second one replaces the first one", async () => {
     const [first, second] = [await rotate(), await rotate()];
     const [during] = await deliver();
     expect(signedBy(during as Received, { first, second })).toMatchObject({ standard: ["second"] });
@@ -157,7 +157,7 @@ describe("a receiver that answers 401", () => {
   }
   const stateOf = async () => (await harness.deliveries(connection.connectionId)).at(-1);
 
-  test("and already uses the next secret receives one more request, signed with that secret", async () => {
+  test("receives one more request, signed with the next secret, if it already uses that secret", async () => {
     const next = await rotate();
     accepting(() => next);
     const requests = await deliver();
@@ -170,7 +170,7 @@ describe("a receiver that answers 401", () => {
     });
   });
 
-  test("and still uses the former secret receives one more request until the grace ends", async () => {
+  test("receives one more request until the grace period ends if it still uses the former secret", async () => {
     const old = connection.secret;
     await rotate();
     await promote(60);
@@ -182,7 +182,7 @@ describe("a receiver that answers 401", () => {
     expect(await stateOf()).toMatchObject({ state: "rejected", attempts: [{ status: 401 }] });
   });
 
-  test("to both requests receives no third request", async () => {
+  test("receives no third request if it also answers 401 to the second request", async () => {
     await rotate();
     accepting(() => "whsec_bm9uZQ==");
     expect(await deliver()).toHaveLength(2);
@@ -195,14 +195,14 @@ describe("a receiver that answers 401", () => {
     expect(await stateOf()).toMatchObject({ state: "rejected" });
   });
 
-  test("and then 500 receives the delivery again later", async () => {
+  test("receives the delivery again later if it answers 500 to the second request", async () => {
     await rotate();
     receiver.reply = (_request, _response, nth) => (nth === 1 ? 401 : 500);
     expect(await deliver()).toHaveLength(2);
     expect(await stateOf()).toMatchObject({ state: "pending", attempts: [{ status: 500 }] });
   });
 
-  test("to a request signed before the promotion receives another one signed with the current secret", async () => {
+  test("receives a second request with the current secret if the first was signed before the promotion", async () => {
     let promoted = "";
     receiver.reply = async (request) => {
       if (promoted === "") {
@@ -216,7 +216,7 @@ describe("a receiver that answers 401", () => {
   });
 });
 
-test("replacing secrets under load loses and rejects no delivery, whichever secret the receiver has", {
+test("replacing secrets under load loses no delivery and causes no rejection, whichever secret the receiver has", {
   timeout: 120_000,
 }, async () => {
   await home.database("relay_workers").delete();

@@ -79,7 +79,7 @@ const request = (port: number, path = "/") => ({
 });
 
 describe("the sender", () => {
-  test("sends a POST with the given path, query, headers and body bytes, and the name as host", async () => {
+  test("sends a POST with the given path, query, headers and body bytes, and the URL's name in the Host header", async () => {
     const seen: unknown[] = [];
     const { port } = await listen(
       createServer(async (incoming, response) => {
@@ -106,7 +106,7 @@ describe("the sender", () => {
     expect(sent).toEqual({ status: 202, retryAfter: "7", excerpt: Buffer.from("thanks") });
   });
 
-  test.each([301, 302, 303, 307, 308])("does not follow a %i", async (status) => {
+  test.each([301, 302, 303, 307, 308])("does not follow a redirect with status %i", async (status) => {
     const target = await listen(createServer((_, response) => response.end()));
     const { port } = await listen(
       createServer((_, response) =>
@@ -132,7 +132,7 @@ describe("the sender", () => {
 });
 
 describe("the sender, for a response,", () => {
-  test("keeps at most 16 KiB", async () => {
+  test("keeps at most 16 KiB of the response", async () => {
     const { port } = await listen(createServer((_, response) => response.end("a".repeat(20_000))));
     const sent = await sender()(request(port));
     expect("status" in sent && sent.excerpt.length).toBe(16 * 1024);

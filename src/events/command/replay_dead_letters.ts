@@ -25,7 +25,7 @@ const OBSTACLES = {
   unreadable: "is a record of Kafka that could not be read, so there is no event to send again",
   too_old: `was put aside more than ${PUBLISHED_DAYS} days ago: other consumers may have forgotten it, and would handle it twice`,
   no_consumer: "belongs to a consumer that no longer exists",
-  number_taken: "has the number of another event that waits in the outbox",
+  number_taken: "has the sequence number of another event that waits in the outbox",
 } as const;
 type Obstacle = keyof typeof OBSTACLES;
 

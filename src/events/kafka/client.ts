@@ -57,13 +57,13 @@ const CHECK_MS = 10;
 const certificates: Record<string, string> = {
   CERT_HAS_EXPIRED: "the broker's certificate has expired: renew it",
   CERT_NOT_YET_VALID: "the broker's certificate is not valid yet: compare the clocks",
-  DEPTH_ZERO_SELF_SIGNED_CERT: "KAFKA_CA does not vouch for the broker's certificate",
-  SELF_SIGNED_CERT_IN_CHAIN: "KAFKA_CA does not vouch for the broker's certificate",
-  UNABLE_TO_GET_ISSUER_CERT: "KAFKA_CA does not vouch for the broker's certificate",
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "KAFKA_CA does not vouch for the broker's certificate",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "KAFKA_CA does not vouch for the broker's certificate",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "KAFKA_CA is not the authority that issued the broker's certificate",
+  SELF_SIGNED_CERT_IN_CHAIN: "KAFKA_CA is not the authority that issued the broker's certificate",
+  UNABLE_TO_GET_ISSUER_CERT: "KAFKA_CA is not the authority that issued the broker's certificate",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "KAFKA_CA is not the authority that issued the broker's certificate",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "KAFKA_CA is not the authority that issued the broker's certificate",
   ERR_TLS_CERT_ALTNAME_INVALID: "the broker's certificate is for another host: use its name in KAFKA_BROKERS",
-  ERR_SSL_WRONG_VERSION_NUMBER: "the broker does not speak TLS there: KAFKA_TLS or the port is wrong",
+  ERR_SSL_WRONG_VERSION_NUMBER: "the broker does not use TLS at this port: KAFKA_TLS or the port is wrong",
 };
 
 /** TLS alerts by which a broker ends a handshake (RFC 8446 §6). */
@@ -77,9 +77,9 @@ const alerts: Record<string, string> = {
 };
 /** Kafka's error codes for a topic that it does not create because a setting or a permission is wrong. */
 const topicFaults: Record<string, string> = {
-  INVALID_REPLICATION_FACTOR: "KAFKA_REPLICATION is more than there are brokers",
+  INVALID_REPLICATION_FACTOR: "KAFKA_REPLICATION exceeds the number of brokers",
   TOPIC_AUTHORIZATION_FAILED: "the user of KAFKA_USERNAME or KAFKA_CERT may not create topics",
-  POLICY_VIOLATION: "a policy of the cluster forbids it: create the topic yourself",
+  POLICY_VIOLATION: "a policy of the cluster forbids this topic: create it yourself",
 };
 const NO_TLS = "the broker ends the connection before TLS begins: KAFKA_TLS or the port is wrong";
 

@@ -158,7 +158,10 @@ async function handleBatch(handling: Handling, payload: EachBatchPayload): Promi
       await handleChunk(handling, { topic, partition }, chunk);
     } catch (error) {
       if (membership.isReason(error) || !isAway(error)) throw error;
-      deps.log.warn({ consumer: consumer.name, err: error }, "the database is away, Kafka waits");
+      deps.log.warn(
+        { consumer: consumer.name, err: error },
+        "the database is unavailable; reading from Kafka pauses",
+      );
       deps.measure?.paused(consumer.name);
       resumeLater(payload.pause(), waiting);
       return;

@@ -26,7 +26,7 @@ const left = { unreadable: 0, too_old: 0, no_consumer: 0, number_taken: 0 };
 const ofOne = (seq: number, aggregateId: string) => ({ aggregateId, aggregateSeq: seq });
 
 describe("deputize events dead-letters replay", () => {
-  test("sends the event with its secrets to the consumer that put it aside", async () => {
+  test("sends the event with its secrets to the consumer that could not handle it", async () => {
     const connection = await makeConnection(home.database, "https://hooks.example.test/");
     await home.database.transaction((tx) =>
       appendEvent(tx, secretBox, createdEvent(connection, "dpz_key"), new Date()),
@@ -121,7 +121,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("dead_letters")).toHaveLength(2);
   });
 
-  test("sends the event once for its two letters, to both consumers", async () => {
+  test("sends an event with two dead letters once, to both consumers", async () => {
     const event = await letter(home);
     await letter(home, event, { consumer: "notices" });
     expect(json(await replay({ all: true })).replayed).toBe(2);
@@ -134,7 +134,7 @@ describe("deputize events dead-letters replay", () => {
     ["too_old", {}, { at: addSeconds(new Date(), -13 * 86_400 - 60) }, "was put aside more than 13 days ago"],
     ["no_consumer", {}, { consumer: "gone" }, "belongs to a consumer that no longer exists"],
   ])(
-    "skips a letter for the reason %s, and rejects the whole call if it names the letter",
+    "skips a letter that has the obstacle %s, but rejects a call that names this letter",
     async (kind, event, how, said) => {
       const odd = await letter(home, event, how);
       const good = await letter(home);
@@ -178,7 +178,7 @@ describe("deputize events dead-letters replay", () => {
     });
     expect(json(await replay({ all: true }))).toMatchObject({ replayed: 0, left: { number_taken: 1 } });
     const named = await replay({ eventIds: [forged.eventId] });
-    expect(named.err).toContain("has the number of another event that waits in the outbox");
+    expect(named.err).toContain("has the sequence number of another event that waits in the outbox");
     expect(await waiting()).toEqual([live.eventId]);
     expect(await home.database("dead_letters").pluck("event_id")).toEqual([forged.eventId]);
     expect(await home.database("inbox").pluck("event_id")).toEqual([forged.eventId]);
@@ -239,7 +239,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("dead_letters")).toEqual([]);
   });
 
-  test("changes nothing in an interrupted batch, which the next run sends", async () => {
+  test("changes nothing in an interrupted batch, and sends the batch in the next run", async () => {
     for (let n = 0; n < 6; n += 1) await letter(home);
     let calls = 0;
     const clock = {

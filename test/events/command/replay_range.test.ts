@@ -192,7 +192,7 @@ describe("deputize events replay for the lifecycle topic", () => {
     );
   });
 
-  test("keeps at most two batches waiting, and reports how to continue", async () => {
+  test("keeps at most two batches in the outbox, and reports from where to continue", async () => {
     for (let n = 0; n < 45; n += 1) await published({ created_at: ago(100 - n) });
     const { bus, drain } = await openRelay();
     const counts: number[] = [];

@@ -59,7 +59,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
 
   const received = () => new Set(receiver.requests.map(({ event }) => String(event.request_id)));
 
-  test("lose no event and invent none while brokers crash, freeze or all stop, and workers start and stop", async () => {
+  test("lose or invent no event while brokers crash, freeze or all stop, and workers start and stop", async () => {
     const chance = chances(printedSeed());
     await startWorker();
     const load = startLoad(home.database, await connect(12), chance);

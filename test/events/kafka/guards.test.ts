@@ -95,7 +95,7 @@ test.each<[string, Partial<RecordMetadata>[]]>([
       { topicName: "t", partition: 1, errorCode: 0 },
     ],
   ],
-])("the producer does not accept an answer %s as a confirmation", async (_, answer) => {
+])("the producer rejects an answer %s", async (_, answer) => {
   const { client } = fakeClient(() => answer);
   await expect(createKafkaProducer(client).send([record(0, "a")])).rejects.toThrow("did not confirm");
 });

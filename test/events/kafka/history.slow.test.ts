@@ -55,7 +55,7 @@ describe.skipIf(missing !== undefined)("the history on the audit topic", { timeo
   const drained = () =>
     until("the queue is empty", async () => (await home.db("history_queue").first()) === undefined, 60_000);
 
-  test("contains every row once, as the API shows it, in order, from two workers", async () => {
+  test("contains every row once and in order, as the API shows it, while two workers send rows", async () => {
     const accounts = await Promise.all(Array.from({ length: 12 }, () => insertRecords(home.db, 1e9)));
     const [verifier, prover] = accounts as [Records, Records];
     await acceptPrincipal(home.db, verifier, prover, { created_at: new Date() });

@@ -76,7 +76,7 @@ describe.skipIf(missing !== undefined)("the bus over Kafka", { timeout: 60_000 }
     });
 
     /* A process that does not leave keeps its partitions for a minute, and nobody handles their events. */
-    test("leave the group if they are closed while it accepts them", async () => {
+    test("leave the group if they are closed while the group accepts them", async () => {
       const consumer = { name: `test-${randomUUID()}`, handle: async () => undefined };
       const staying = world.join();
       await staying.subscribe(consumer);
@@ -155,7 +155,7 @@ describe.skipIf(missing !== undefined)("the bus over Kafka", { timeout: 60_000 }
       expect(handled.map(labelOf)).toEqual(["before", "meanwhile"]);
     });
 
-    test("write more records of one partition than a broker accepts in one batch, in order", async () => {
+    test("write records of one partition in order, even if they exceed the size of a broker's batch", async () => {
       const topic = `${world.settings.prefix}${topics.audit}`;
       const producer = createKafkaProducer(createKafkaClient(world.settings, SILENT));
       const values = Array.from({ length: 40 }, (_, n) => String(n).padStart(60 * 1024, "0"));
@@ -243,7 +243,7 @@ describe.skipIf(missing !== undefined)("the bus over Kafka", { timeout: 60_000 }
     const settings = { brokers: kafka.brokers, prefix: `${randomUUID()}.`, partitions: 1, replication: 9 };
     const refusal = ensureTopics(createKafkaClient(settings, SILENT), settings);
     await expect(refusal).rejects.toThrow(StartError);
-    await expect(refusal).rejects.toThrow("lifecycle.v1: KAFKA_REPLICATION is more than there are brokers");
+    await expect(refusal).rejects.toThrow("lifecycle.v1: KAFKA_REPLICATION exceeds the number of brokers");
   });
 
   test("ensureTopics creates missing topics, and only reports differences in existing ones", async () => {

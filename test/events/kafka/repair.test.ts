@@ -136,7 +136,7 @@ test("the repair publishes more than one batch, and retries after a failure", as
   expect(new Set(again.map(({ eventId }) => eventId))).toEqual(new Set(events.map(({ eventId }) => eventId)));
 });
 
-test("the repair does not miss a transaction that records an event late", async () => {
+test("the repair publishes an event whose transaction commits late", async () => {
   const { again, repair } = makeRepair();
   await repair();
   await repair();

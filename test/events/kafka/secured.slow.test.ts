@@ -99,7 +99,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     test("reports that KAFKA_CA did not issue the broker's certificate", async () => {
       const error = await refusal(brokers, { tls: { ca: other.certificate } });
       expect(error.message).toBe(
-        "Kafka cannot be reached: KAFKA_CA does not vouch for the broker's certificate",
+        "Kafka cannot be reached: KAFKA_CA is not the authority that issued the broker's certificate",
       );
       expect(error).toBeInstanceOf(StartError);
     });
