@@ -33,7 +33,7 @@ export async function sending(api: PlatformApi, fields: object = {}): Promise<Se
   };
 }
 
-/** Inserts attempts of a delivery with these outcomes, each lasting one second. */
+/** Inserts attempts of a delivery with these outcomes. */
 export async function noteAttempts(
   api: PlatformApi,
   deliveryId: string,

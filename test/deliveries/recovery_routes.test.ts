@@ -10,7 +10,6 @@ const step = () => stepRecovery({ database: api.db, clock: api.clock });
 const stateOf = async (deliveryId: string) =>
   (await api.db("webhook_deliveries").where({ delivery_id: deliveryId }).first("state"))?.state;
 
-/** Deletes the counts of the rate limits. */
 const forgetRates = () => api.db("rate_limits").delete();
 
 describe("POST …/deliveries/recover", () => {

@@ -15,20 +15,15 @@ import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { type DevRun, startDev, untilLeft } from "../support/dev_stack.ts";
 
 /**
- * Kills one part of a running stack with SIGKILL at a random moment of the tour, and then starts the stack
- * again on the same data. Repeats this for several rounds. The tour must then pass, and nothing that a
- * response confirmed may be lost or incomplete. `CRASH_SEED` repeats a run. `CRASH_ROUNDS` sets the number of
- * rounds, which is one in CI.
+ * Each round kills one part of a running stack at a random moment of the tour, and starts the stack again on
+ * the same data. `CRASH_SEED` repeats a run. `CRASH_ROUNDS` is the number of rounds.
  */
 const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 1);
 const VICTIMS = ["api", "keyvault", "token child", "worker", "postgres", "operator", "stack"] as const;
 const PARTS_STARTED = ["keyvault", "api", "worker"];
 const MOMENTS = [...PARTS_STARTED, ...tourSteps.map((step) => step.name)];
-/**
- * Maximum milliseconds to wait before the kill. A step takes 5 to 400 ms, so the kill happens during one of
- * the next two steps.
- */
+/** Milliseconds. A step takes 5 to 400 ms, so the kill happens during one of the next two steps. */
 const JITTER_MS = 250;
 const RUN_TIMEOUT_MS = 240_000;
 
@@ -43,7 +38,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A small random generator with a seed (mulberry32), so that a run can be repeated. */
+/** A random generator with a seed (mulberry32), so that a run can be repeated. */
 function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -56,7 +51,7 @@ function createRandom(seed: number): () => number {
 
 type Tour = DevRun & {
   steps(): string[];
-  /** Resolves when the tour has completed the step. Never resolves if the tour ends earlier. */
+  /** Never resolves if the tour ends before this step. */
   reached(step: string): Promise<void>;
 };
 
@@ -132,8 +127,8 @@ test(`a stack loses nothing that it confirmed, whichever part is killed and when
 type Fact = { fact: string; wrong: number };
 
 /**
- * Queries by fact. Each counts the rows that contradict the fact. A worker that was killed after it created
- * the deliveries leaves the outbox row to its successor, so the queries count events by their ids.
+ * Each query counts the rows that contradict the fact. A worker that dies leaves the outbox row of created
+ * deliveries to its successor, so the queries count events by their ids.
  */
 const FACTS: Record<string, string> = {
   "a decision has its spent challenge": `

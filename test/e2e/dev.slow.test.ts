@@ -8,10 +8,7 @@ import { signIn } from "../../src/dev/tour/person.ts";
 import { type DevRun, startDev, untilLeft, untilUp, workersOn } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 
-/**
- * The embedded stack as a new user runs it, started repeatedly on the same folder. Each test continues from
- * the state that the previous test left.
- */
+/** Each test continues from the state that the previous test left. */
 const OWNER = "owner@example.test";
 const NOBODY = "nobody@example.test";
 const ESCAPE = String.fromCharCode(27);
@@ -37,7 +34,6 @@ function start(...args: string[]): DevRun {
   return run;
 }
 
-/** Starts the stack and waits until it is fully running. */
 async function startUp(...args: string[]) {
   const run = start(...args);
   await untilUp(run, args.includes("--json") ? '"step":"connection_kept"' : undefined);
@@ -48,7 +44,6 @@ async function keptConnection(): Promise<Record<string, string>> {
   return JSON.parse(await readFile(join(folder, "connection.json"), "utf8"));
 }
 
-/** Parses the steps of a start with `--json`. Every output line is a step. */
 function stepsOf({ said }: DevRun): Record<string, unknown>[] {
   const steps = said.out
     .trimEnd()
@@ -71,7 +66,6 @@ async function creditOf(email: string): Promise<number> {
   return credits.balance_micro_usd;
 }
 
-/** Runs the printed lines in a shell, and returns the decision of the last line. */
 async function paste({ said }: DevRun): Promise<string> {
   const lines = said.out.split("\n").filter((line) => line.includes("curl "));
   expect(lines).toHaveLength(3);
@@ -95,10 +89,7 @@ async function edit(name: string, change: (text: string) => string): Promise<voi
   await writeFile(manifest(name), after);
 }
 
-/**
- * Interrupts a start when a condition becomes true. Expects that the step called `title` reports the
- * interruption.
- */
+/** Expects that the step called `title` reports the interruption. */
 async function interruptAt(title: string, when: () => Promise<boolean>): Promise<void> {
   const run = start("--once");
   await until("the moment has come", when, STARTED_MS);
@@ -134,7 +125,6 @@ test("a running stack prints commands that return allow, and a file of values th
 test("the next start keeps the platform and key, creates a new delegation, and adds the requested words and credits", async () => {
   const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
   const stack = await startUp("--alias", "ratify", "--alias", "trial,other", "--credits", "50");
-  // The tour's three decisions are charged.
   expect(await creditOf(OWNER)).toBe(50_000_000 - 3 * 2_000);
   expect(await creditOf("trial@example.test")).toBe(50_000_000);
   expect(stack.connection).toMatchObject(same);

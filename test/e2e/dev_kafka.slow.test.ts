@@ -12,10 +12,7 @@ import { type DevRun, startDev, untilUp } from "../support/dev_stack.ts";
 import { startKafka } from "../support/kafka.ts";
 import { isRunning, killHard, until } from "../support/process.ts";
 
-/**
- * `npm start -- --kafka` as a new user runs it, started repeatedly on the same folder. Each test continues
- * from the state that the previous test left.
- */
+/** Each test continues from the state that the previous test left. */
 const { missing, jars = "" } = await kafkaJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
@@ -41,13 +38,11 @@ const stepsOf = ({ out }: { out: string }): Step[] =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-/** Returns the process id and the first port of a part. */
 async function partOf(name: string): Promise<{ pid: number; port: number }> {
   const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
   return { pid: parts[name].pid, port: parts[name].ports[0] ?? 0 };
 }
 
-/** Runs work on the database of a stopped stack. */
 async function onDatabase(work: (database: Database) => Promise<unknown>): Promise<void> {
   const postgres = await startPostgres({ dataDir: join(folder, "postgres", "data") });
   const url = postgres.superuserUrl("deputize");

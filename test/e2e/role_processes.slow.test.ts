@@ -9,8 +9,6 @@ import { until } from "../support/process.ts";
 import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
 
-/* Roles as real processes: startup waits and refusals, probe responses, and shutdown. */
-
 const next = (n: number) => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
 let database: TestDatabase;
 let folder: string;
@@ -83,7 +81,6 @@ test("a worker that starts before the database schema exists becomes ready witho
   await heals(role, proxy);
 });
 
-/** Expects that a role is always live, and ready except while its database is unavailable. */
 async function heals(role: RoleProcess, between: TcpProxy): Promise<void> {
   await role.ready();
   for (const away of [between.cut, between.stall]) {
@@ -125,9 +122,6 @@ describe("the migrate role", () => {
 
 type Answered = { status: number; closes: boolean };
 
-/**
- * Makes a call on a connection of `agent`. Returns the status and whether the response closes the connection.
- */
 function call(port: number, agent: Agent): Promise<Answered> {
   return new Promise((resolve, reject) => {
     request({ port, host: "127.0.0.1", path: "/v1/service/scopes", agent }, (response) => {
@@ -162,8 +156,8 @@ describe("an API whose database vanishes silently", () => {
 });
 
 /**
- * Runs a program like a pod of the chart: as another user, on a file system where only `/tmp` is writable. If
- * the tests do not run as root, the working directory is read-only and the user stays the same.
+ * Runs a program like a pod of the chart: as another user, with only `/tmp` writable. If the tests do not run
+ * as root, the user stays the same, and only the working directory is read-only.
  */
 const asInPod =
   process.getuid?.() === 0
@@ -212,7 +206,6 @@ const OPERATOR = {
   OPERATOR_NAMESPACE: "deputize",
 };
 
-/** The kubeconfig of a cluster that does not answer. */
 const KUBECONFIG = `apiVersion: v1
 kind: Config
 current-context: none

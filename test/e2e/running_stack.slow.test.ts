@@ -12,14 +12,13 @@ import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/tcp
 import { openShop, type Shop } from "./shop.ts";
 
 /*
- * Tests that a running stack matches the specification. The last test upgrades a Deployment of two APIs as
- * Kubernetes does: it migrates, and then replaces one API after the other under load. It uses real processes,
- * the real vault, and a load balancer that notices changed readiness with a delay.
+ * The last test upgrades two APIs like Kubernetes: it migrates, and then replaces one API after the other
+ * under load. The load balancer notices changed readiness with a delay.
  */
 
 const CALLERS = 8;
 const LOOK_MS = 500;
-/** The API's drain time in seconds. It is longer than the load balancer's delay. */
+/** Seconds. Longer than the load balancer's delay. */
 const DRAIN_SECONDS = "3";
 
 /** A migration that changes tables to which decisions write, as a release may do. */
@@ -82,7 +81,6 @@ async function replace(former: RoleProcess): Promise<RoleProcess> {
   return api;
 }
 
-/** Creates and verifies proofs until the signal aborts. Records unexpected results. */
 async function verifyOn(visitor: Visitor, seen: { allowed: number; wrong: string[] }, signal: AbortSignal) {
   const note = (what: string) => seen.wrong.push(what);
   const ask = async (path: string, body?: unknown): Promise<Record<string, unknown> | undefined> => {

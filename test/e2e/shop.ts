@@ -1,12 +1,9 @@
 import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
 
-/**
- * A person's client for the first API, and clients of their application for each API. `agents` is the path of
- * the application's agent.
- */
+/** A person's client for the first API, and clients of the application for each API. */
 export type Shop = { person: Visitor; on: Visitor[]; agents: string; connectionId: string };
 
-/** Opens an account at the first of these APIs. All of them share one database and one vault. */
+/** Opens an account at the first of these APIs, which share one database and one vault. */
 export async function openShop(bases: readonly [string, ...string[]], name: string): Promise<Shop> {
   const [baseUrl] = bases;
   const settings = { baseUrl, mailbox: `${baseUrl}/dev/mailbox`, word: "service", limits: false };

@@ -9,8 +9,8 @@ import { nicenessOfThreads } from "../support/threads.ts";
 import { openShop } from "./shop.ts";
 
 /**
- * Two API processes share one Postgres and one real vault. One is the API of the embedded stack, the other a
- * second API with the same settings. `RACE_ROUNDS` sets the number of rounds.
+ * The API of the embedded stack, and a second API with the same settings, share one Postgres and one vault.
+ * `RACE_ROUNDS` sets the number of rounds.
  */
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 120);
 const ACCOUNTS = 8;

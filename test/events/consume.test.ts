@@ -102,7 +102,6 @@ test("an event that always fails becomes a dead letter after three separate trie
   expect(tries.filter((label) => label === "poison").length).toBe(4);
 });
 
-/* Postgres accepts no NUL character in text or JSON columns. */
 test("an event with NUL characters becomes a dead letter without them, and later events are handled", async () => {
   const { consumer, effects, deadLetters } = counting();
   const [strange, next] = [event("strange"), event("next")];

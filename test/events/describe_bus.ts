@@ -9,7 +9,6 @@ export type BusHarness = { bus: Bus; dispose(): Promise<void> };
 
 const NOW = new Date("2026-01-31T12:00:00.123Z");
 
-/** Returns an event with a label. */
 export function busEvent(label: string, change: Partial<BusEvent> = {}): BusEvent {
   return {
     eventId: randomUUID(),
@@ -25,7 +24,6 @@ export function busEvent(label: string, change: Partial<BusEvent> = {}): BusEven
   };
 }
 
-/** Returns the label of an event. */
 export const labelOf = ({ payload }: BusEvent): string => JSON.parse(payload).label;
 
 /** Returns a consumer that records the events it has committed. */

@@ -32,7 +32,6 @@ beforeEach(() => {
   measure = createEventMetrics({ registry, clock });
 });
 
-/** Returns the lines of a metric, without its name. */
 async function shown(name: string): Promise<string[]> {
   const lines = (await registry.metrics()).split("\n").filter((line) => line.startsWith(name));
   return lines.map((line) => line.slice(name.length));

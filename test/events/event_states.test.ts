@@ -25,7 +25,6 @@ beforeEach(async () => {
   await home.database("event_way").update({ way: "embedded" });
 });
 
-/** Returns the current values of a state's gauges by name and label. */
 async function readState(name: string): Promise<Record<string, number>> {
   const state = eventStates(home.database, CONSUMERS).find((each) => each.name === name);
   const samples = await state!.read(NOW);

@@ -81,10 +81,6 @@ async function isQuiet(): Promise<boolean> {
   return rows[0].n === 0;
 }
 
-/**
- * Kills a worker at the step. Checks that the next worker completes everything, and that at most two events
- * are sent twice.
- */
 async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
   const options = kafka === undefined ? {} : { kafka };
   const ids = await write();

@@ -7,7 +7,6 @@ import { virtualClock } from "./support/time.ts";
 const lines: string[] = [];
 beforeEach(() => void lines.splice(0));
 
-/** Creates measurements of a state whose reading the test controls. */
 function setUp(...others: MeasuredState[]) {
   const registry = new Registry();
   const clock = virtualClock();

@@ -24,7 +24,7 @@ beforeEach(async () => {
   await home.database("event_way").update({ way: "kafka" });
 });
 
-/** Creates a relay that owns every shard, for a value of EVENTS. */
+/** Creates a relay that owns every shard. */
 async function startRelay(carrier: CarrierKind) {
   const workerId = randomUUID();
   await createShardLeases(home.database, workerId).renew();
@@ -38,7 +38,6 @@ async function appendAll(...ids: string[]): Promise<void> {
   for (const id of ids) await append(home.database, deniedEvent(connection, id));
 }
 
-/** Lets a consumer handle some of the published events. */
 async function handle(consumer: Parameters<typeof consume>[1], ...ids: string[]): Promise<void> {
   const rows = await unhandled({ name: consumer.name });
   const events = rows.filter((event) => ids.includes(requestIdOf(event)));

@@ -10,7 +10,6 @@ beforeAll(async () => {
   world = await requested(api);
 });
 
-/** Returns the headers of an approval's event, if the request had this `traceparent`. */
 async function headersAfter(traceparent?: string): Promise<unknown> {
   const { person, platform, agentId } = world;
   const requestId = await selfRequest(person, platform.connectionId, { agent_id: agentId });

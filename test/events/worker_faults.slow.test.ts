@@ -46,9 +46,7 @@ test("other workers take over a frozen worker's shards and deliveries, and the f
   };
   const workers = [await start(), await start()];
   const ledger: Ledger = { committed: [], rolledBack: [], unknown: [] };
-  /**
-   * Without this limit, the load on a slow machine would grow faster than the remaining worker can deliver.
-   */
+  /** Otherwise, on a slow machine, the load would grow faster than the remaining worker can deliver. */
   const keepsPace = () => ledger.committed.length - receiver.requests.length < 300;
   const load = startLoad(home.database, await connect(home.database, 20), chance, ledger, keepsPace);
   for (let round = 0; round < 2; round++) {

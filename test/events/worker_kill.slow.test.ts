@@ -35,7 +35,7 @@ async function end(worker: WorkerProcess, signal: NodeJS.Signals): Promise<void>
   running = running.filter((each) => each !== worker);
 }
 
-/** Waits until a worker delivers. On a slow machine, a new worker needs a long time for that. */
+/** On a slow machine, a new worker needs a long time before it delivers. */
 async function deliveries(): Promise<void> {
   const before = receiver.requests.length;
   await eventually("a worker delivers", () => receiver.requests.length > before, 60);

@@ -23,7 +23,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns a caller's responses from every path. */
 async function answersOf(person: Pick<Person, "client">, headers: Record<string, string> = {}) {
   const answers = await Promise.all(PATHS.map((path) => person.client.get(path, { headers })));
   return [...new Set(answers.map((answer) => `${answer.status} ${errorCode(answer) ?? "figures"}`))];

@@ -13,7 +13,6 @@ const clock = steeredClock();
 const one = (state: FigureState = "well"): Figure =>
   figure({ name: "any", value: 1, at: clock.now(), state });
 
-/** Returns a part whose readings finish when the test says so, and the number of started readings. */
 function heldPart() {
   const begun: { resolve(figures: Figure[]): void; reject(error: Error): void }[] = [];
   const part: Part = {

@@ -47,13 +47,11 @@ async function figureOf(part: string, name: string): Promise<SeenFigure> {
   return found;
 }
 
-/** Returns the value and the state of a figure. */
 async function seen(part: string, name: string): Promise<[unknown, unknown]> {
   const { value, state } = await figureOf(part, name);
   return [value, state];
 }
 
-/** Returns the values of a part's figures that have the state `well`. */
 async function valuesOf(part: string): Promise<Record<string, unknown>> {
   const { state, figures } = await api.look(part);
   expect([part, state]).toEqual([part, "well"]);

@@ -17,7 +17,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Creates a connection whose endpoint has been in a state for this many seconds. */
 async function endpoint(seconds: number, state: "suspended" | "paused" | "active"): Promise<TestConnection> {
   const url = "https://somebody:password@hooks.example.test:8443/T0/secret-path?token=hidden#part";
   const connection = await makeConnection(api.db, url);

@@ -4,11 +4,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type DevStack, startDevStack } from "../support/dev_stack.ts";
 import { type KnownMetric, knownMetrics, type Part } from "../support/known_metrics.ts";
 
-/** The parts of a stack whose `/metrics` responses are read after its tour. */
 const PARTS = ["api", "worker", "operator", "keyvault"] as const;
-/**
- * Metrics that this stack does not expose. They need a worker with EVENTS=kafka or an operator in a cluster.
- */
+/** These metrics require a worker with EVENTS=kafka or an operator in a cluster. */
 const ELSEWHERE = [
   "deputize_kafka_consumer_lag",
   "deputize_operator_synced",

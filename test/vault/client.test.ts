@@ -52,7 +52,6 @@ async function makePair(tenant = "acc-1") {
   return { root, agent, certificate, approval };
 }
 
-/** Creates a client and a server that responds like `answer`. */
 async function clientOf(
   answer: Parameters<typeof createServer>[1],
   deadlineMs = 10_000,

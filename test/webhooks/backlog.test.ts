@@ -30,7 +30,7 @@ const pause = () =>
 const resume = (backlog: "replay" | "discard" = "replay") =>
   world.home.database.transaction((tx) => resumeEndpoint(tx, connection.connectionId, backlog, now()));
 
-/** Inserts pending (or held) deliveries with the sequence numbers 1 to `count`. */
+/** Inserts deliveries with the sequence numbers 1 to `count`. */
 async function waiting(count: number, state: "pending" | "held" = "pending"): Promise<void> {
   const { database } = world.home;
   await insertDelivery(database, connection.connectionId, { state, attempts: 0, at: now() });

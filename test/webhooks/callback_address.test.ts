@@ -104,7 +104,6 @@ describe("the check of a callback URL", () => {
     "https://münchen.example/",
   ])("accepts %s", (url) => expect(callbackUrlForm(url, production)).toHaveProperty("url"));
 
-  // Several URLs share a line to keep the table short.
   const refusals = {
     "the scheme must be https": [
       "http://hooks.example.com/",
@@ -172,7 +171,7 @@ describe("the check of a callback URL", () => {
   });
 });
 
-/** The last port to check. It is higher than every port in the list. */
+/** Higher than every port in the list. */
 const LAST = 12_000;
 
 /** A dispatcher that sends no request. */
@@ -208,10 +207,7 @@ describe("the resolver", () => {
   const OK = 0x8180;
   const NO_NAME = 0x8183;
 
-  /**
-   * Starts a name server on loopback. `answer` returns the bytes of the record for a type, `undefined` for
-   * "no such name", or "silent".
-   */
+  /** `answer` returns the bytes of the record for a type, `undefined` for "no such name", or "silent". */
   async function nameServer(answer: (type: number) => number[] | undefined | "silent"): Promise<string> {
     const socket = createSocket("udp4");
     server = socket;

@@ -143,7 +143,6 @@ describe("if a worker dies or is slow,", () => {
   });
   afterEach(() => receiver.close());
 
-  /** Simulates a worker that claims the delivery and dies. */
   const claimAndDie = async () => (await claimDeliveries(home.database, 1, now()))[0]!;
   const delivery = async () => (await harness.deliveries(connection.connectionId))[0]!;
   const ok: Sent = { status: 204, retryAfter: undefined, excerpt: Buffer.alloc(0) };

@@ -51,10 +51,7 @@ describe("after an attempt", () => {
     expect(await states(connection)).toEqual(["pending"]);
   });
 
-  /**
-   * Lets the receiver answer with these statuses, one for each attempt. Returns the final state of the
-   * delivery and the outcomes of its attempts.
-   */
+  /** `statuses` are the receiver's answers, one for each attempt. Returns the final state and outcomes. */
   async function answers(...statuses: number[]) {
     const connection = await connect();
     const rest = [...statuses];

@@ -5,14 +5,12 @@ import { append, deniedEvent } from "../events/support/events.ts";
 import { type Harness, startHarness } from "../events/support/harness.ts";
 import { type Receiver, startReceiver } from "../events/support/receiver.ts";
 
-/** A receiver and a harness that delivers to it, created again for each test of a file. */
+/** A receiver and a harness that delivers to it, created again for each test. */
 export type DeliveryWorld = {
   home: ReturnType<typeof useDatabase>;
   harness: Harness;
   receiver: Receiver;
-  /**
-   * Creates a connection whose callback is the receiver. The receiver knows the connection's webhook secret.
-   */
+  /** The receiver knows the connection's webhook secret. */
   connect(): Promise<TestConnection>;
   deny(connection: TestConnection, id?: string): Promise<unknown>;
   requestIds(): unknown[];

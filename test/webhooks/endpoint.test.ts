@@ -26,7 +26,6 @@ const endpointOf = async ({ connectionId }: TestConnection) => {
 
 const callbacks = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
 
-/** Sets another path of the same receiver as the callback URL. */
 async function setUrl({ accountId, connectionId }: TestConnection, path = "/new"): Promise<void> {
   const deps = { db: world.home.database, callbacks, clock: world.harness.clock };
   await setCallback(deps, accountId, connectionId, world.receiver.url.replace("/hook", path));

@@ -16,7 +16,7 @@ const noticesOf = async ({ accountId }: TestConnection) => {
   return rows.map((row) => readAccountEvent("webhook.suspended", row.payload));
 };
 
-/** Returns how many suspension events the account had, including relayed ones. */
+/** Includes relayed events. */
 const countOf = async ({ accountId }: TestConnection) => {
   const balance = await world.home.database("balances").where({ account_id: accountId }).first();
   return (balance?.next_event_seq ?? 0) - 1;
@@ -36,7 +36,6 @@ async function suspend(connection: TestConnection): Promise<void> {
   expect(endpoint?.state).toBe("suspended");
 }
 
-/** Creates more connections for the account of a connection. */
 async function siblings({ accountId }: TestConnection, count: number): Promise<TestConnection[]> {
   const connections = await Promise.all(
     Array.from({ length: count }, () => makeConnection(world.home.database, world.receiver.url)),

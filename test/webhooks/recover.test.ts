@@ -23,7 +23,6 @@ const recoveryRow = (recoveryId: string) =>
 const pendingIds = () =>
   world.home.database("webhook_deliveries").where({ state: "pending" }).pluck("delivery_id");
 
-/** Creates a connection with `count` failed deliveries, created one second apart. */
 async function failed(count: number) {
   const connection = await world.connect();
   const ids: string[] = [];
@@ -35,7 +34,6 @@ async function failed(count: number) {
   return { ...connection, ids };
 }
 
-/** Runs recovery steps and sends deliveries until nothing is left to do. */
 async function workOff(): Promise<void> {
   while (await step()) await world.harness.deliver();
 }

@@ -194,7 +194,7 @@ describe("a resent delivery", () => {
     expect(requestIds().length).toBe(2);
   });
 
-  test("is refused if the endpoint is paused or has no URL", async () => {
+  test("needs an endpoint that is active and has a URL", async () => {
     const { connection, deliveryId } = await ended(404);
     const { connectionId } = connection;
     await world.home.database.transaction((tx) => pauseEndpoint(tx, connectionId, now()));

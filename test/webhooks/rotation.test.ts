@@ -36,10 +36,7 @@ const rotate = () => rotateWebhookSecret(deps(), connection);
 const promote = (graceSeconds = SECRET_GRACE_SECONDS) =>
   promoteWebhookSecret(deps(), connection, graceSeconds);
 
-/**
- * Returns which of the secrets signed `X-Service-Signature`, and which ones a Standard Webhooks library
- * accepts.
- */
+/** Returns which of the secrets signed each header. A Standard Webhooks library verifies `standard`. */
 function signedBy({ headers, body }: Received, secrets: Record<string, string>) {
   const timestamp = String(headers["x-service-timestamp"]);
   const names = Object.keys(secrets);
@@ -57,7 +54,6 @@ function signedBy({ headers, body }: Received, secrets: Record<string, string>) 
   return { specified: specified.join(), standard, signatures: listed.length };
 }
 
-/** Sends one event and returns the requests that it caused. */
 async function deliver(): Promise<Received[]> {
   const before = receiver.requests.length;
   await append(home.database, deniedEvent(connection, `req-${sent++}`), harness.clock.now());
@@ -228,8 +224,7 @@ test("replacing secrets under load loses no delivery and causes no rejection, wh
   const stray: string[] = [];
   const seen = new Set<string>();
   receiver.reply = (request) => {
-    // The receiver switches secrets only between deliveries. Otherwise it could refuse both tries of one
-    // delivery.
+    // Switching between the two tries of one delivery could refuse both tries.
     if (!seen.has(request.deliveryId)) known = wanted;
     seen.add(request.deliveryId);
     if (signedBy(request, { known }).specified === "known") return 204;

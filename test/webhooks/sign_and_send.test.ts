@@ -49,10 +49,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/**
- * Listens on loopback until the test ends. Returns the port and a function that returns the number of
- * connections so far.
- */
+/** Listens on loopback until the test ends. */
 async function listen(server: Server | TcpServer): Promise<{ port: number; connections: () => number }> {
   let connections = 0;
   const sockets = new Set<{ destroy(): void }>();

@@ -13,7 +13,6 @@ import { createWebhookConsumer } from "../../../src/webhooks/consumer.ts";
 import { secretBox } from "../support/connection.ts";
 import type { Home } from "../support/database.ts";
 
-/** The exit status and output of a command. */
 export type Ended = { status: number; out: string; err: string };
 
 /** Runs a command in this process. */
@@ -33,7 +32,6 @@ export async function call(
   return { status, ...said };
 }
 
-/** Parses what a command printed with `json`. */
 export const json = ({ out }: Ended) => JSON.parse(out);
 
 /** Stores an event as a dead letter of a consumer. Returns the event. */

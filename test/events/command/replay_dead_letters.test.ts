@@ -184,10 +184,7 @@ describe("deputize events dead-letters replay", () => {
     expect(await home.database("inbox").pluck("event_id")).toEqual([forged.eventId]);
   });
 
-  /*
-   * The relay has published the row, and the event became a dead letter, but the relay has not deleted the
-   * row yet.
-   */
+  /* The relay has published the row but not deleted it yet, and the event became a dead letter. */
   test("does not lose an event whose previous row the relay is about to delete", async () => {
     const event = await letter(home);
     await replay({ all: true });

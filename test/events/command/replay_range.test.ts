@@ -47,7 +47,6 @@ async function published(change: Partial<PublishedEventRow> = {}): Promise<Publi
 const replay = (options: Partial<ReplayRangeOptions> = {}): Promise<Ended> =>
   call(home, (commands) => commands.replayRange({ ...HOUR, json: true, ...options }));
 
-/** Runs the command in this process with a chosen batch size. */
 async function replayBatches(
   change: Partial<ReplayRangeDeps> & { batch: number },
   options: Partial<ReplayRangeOptions> = {},

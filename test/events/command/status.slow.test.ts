@@ -30,7 +30,6 @@ beforeEach(async () => {
 
 const status = async () => json(await call(home, (commands) => commands.status({ json: true }), { clock }));
 
-/** Returns settings for a Kafka that does not exist. */
 const nowhere = async (): Promise<KafkaSettings> => ({
   brokers: [`127.0.0.1:${await freePort()}`],
   prefix: "",
@@ -174,7 +173,6 @@ test("the status reports an EVENTS setting that differs from the workers' settin
   );
 });
 
-/** Runs the program in a process. */
 async function run(environment: Record<string, string>, ...args: string[]) {
   const child = spawn(process.execPath, [MAIN, "events", ...args], {
     env: { PATH: process.env.PATH, ...environment },

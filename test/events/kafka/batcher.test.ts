@@ -2,7 +2,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createBatcher } from "../../../src/events/kafka/batcher.ts";
 
-/** Creates work that ends when the test allows it, and records the items of each run. */
 function gated(most: number) {
   const runs: string[][] = [];
   let gates: PromiseWithResolvers<void>[] = [];

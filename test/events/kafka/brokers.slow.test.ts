@@ -32,8 +32,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
   beforeEach(async () => {
     await home.database.raw("truncate outbox, inbox, event_secrets, webhook_endpoints, dead_letters cascade");
     await home.database("relay_workers").delete();
-    // Each test has its own topics. Records of an earlier test could arrive again, and the emptied inbox no
-    // longer knows them.
+    // Each test has its own topics, because records of an earlier test could arrive again.
     world = await kafkaWorld(home, kafka.brokers, { replication: 3, partitions: 6 });
     receiver = await startReceiver();
     cleanUp = [() => receiver.close()];

@@ -14,7 +14,6 @@ const databaseAway = async () => {
   throw refused();
 };
 
-/** A fake reader of the library whose events the test triggers. */
 function fakeReader(change: object = {}, transaction: () => Promise<unknown> = databaseAway) {
   const listeners = new Map<string, ((event: unknown) => void)[]>();
   const done: string[] = [];
@@ -103,7 +102,6 @@ test("a reader that could not start is closed, and its watchdog is stopped", asy
   }
 });
 
-/* The library restarts a reader after some errors. After others, the reader stays silent forever. */
 test.each([
   [true, []],
   [false, ["not allowed"]],
@@ -156,10 +154,7 @@ test("a pause because of an unavailable database is counted, and commits no offs
   await running.close();
 });
 
-/*
- * An unavailable broker and an unavailable database cause the same error, but only the latter may pause the
- * reader.
- */
+/* An unavailable broker causes the same error as an unavailable database, but must not pause the reader. */
 test("when the group rebalances, waiting batches end with the reason, and the running batch ends after its commit", async () => {
   let handle = async (_: unknown): Promise<void> => undefined;
   const run = async ({ eachBatch }: { eachBatch: typeof handle }) => {

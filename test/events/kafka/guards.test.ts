@@ -6,7 +6,6 @@ import { busEvent } from "../describe_bus.ts";
 
 type Sent = { topic: string; acks: number; messages: { partition: number; value: string }[] };
 
-/** A fake client of the library. It records requests and returns the answers of the test. */
 function fakeClient(answer: (sent: Sent) => Partial<RecordMetadata>[] = written) {
   const sent: Sent[] = [];
   const options: Record<string, unknown>[] = [];
@@ -32,9 +31,7 @@ const written = ({ topic, messages }: Sent) => [
 ];
 const record = (partition: number, value: string) => ({ topic: "t", partition, message: { value } });
 
-/*
- * If one call sends to two partitions, the library can lose one's records and still report success for both.
- */
+/* If one call sends to two partitions, the library can lose one's records and still report success. */
 test("the producer calls the library once for each partition, with its records in order", async () => {
   const { client, sent } = fakeClient();
   const records = [record(0, "a"), record(1, "b"), record(0, "c"), record(2, "d"), record(1, "e")];
@@ -43,7 +40,6 @@ test("the producer calls the library once for each partition, with its records i
   expect(seen.toSorted()).toEqual([["0a", "0c"], ["1b", "1e"], ["2d"]]);
 });
 
-/* A broker refuses a batch of more than 1 MiB each time it is sent. */
 test("the producer sends a partition's records in order, in parts that a broker accepts, and stops after a failed part", async () => {
   const large = (value: string) => record(0, value.repeat(300 * 1024));
   const records = [large("a"), large("b"), large("c"), record(0, "d"), large("é"), record(1, "f")];

@@ -31,7 +31,6 @@ describe.skipIf(missing !== undefined)("the history on the audit topic", { timeo
     await kafka?.stop();
   });
 
-  /** Starts a process that relays its share of the shards. */
   async function join(): Promise<() => Promise<void>> {
     const workerId = randomUUID();
     const leases = createShardLeases(home.db, workerId);

@@ -13,7 +13,6 @@ import { busEvent, describeBus, keeping, labelOf } from "../describe_bus.ts";
 import { useDatabase } from "../support/database.ts";
 import { type KafkaWorld, kafkaWorld, readTopic, SILENT } from "./kafka_world.ts";
 
-/** Returns the ids of the processes that are members of a consumer's group. */
 async function membersOf({ settings }: KafkaWorld, consumer: Pick<Consumer, "name">): Promise<string[]> {
   const admin = createKafkaClient(settings, SILENT).admin();
   await admin.connect();
@@ -217,10 +216,7 @@ describe.skipIf(missing !== undefined)("the bus over Kafka", { timeout: 60_000 }
     });
   });
 
-  /*
-   * Without our workaround, each connection of the library sets a timer every millisecond and causes
-   * warnings.
-   */
+  /* Without our workaround, each connection sets a timer every millisecond and causes warnings. */
   test("an idle connection sets no timers", async () => {
     const warnings: Error[] = [];
     const noted = (warning: Error) => void warnings.push(warning);

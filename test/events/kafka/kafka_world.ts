@@ -16,7 +16,6 @@ export const SILENT = pino({ level: "silent" });
 /** Topics for one test on running brokers, and processes that use them. */
 export type KafkaWorld = {
   settings: KafkaSettings;
-  /** Returns the bus of one more process. */
   join(workerId?: string): Bus;
   /** Fatal errors of the buses. In production, each would end its process. */
   fatal: Error[];

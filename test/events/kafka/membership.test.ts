@@ -14,7 +14,6 @@ function setUp() {
     group.beats += 1;
     if (group.moved !== undefined) throw group.moved;
   };
-  /** Begins a batch that works until the test ends it. */
   const begin = () => {
     const gate = Promise.withResolvers<void>();
     const ended = membership.during(beat, async () => {

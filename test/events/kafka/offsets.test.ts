@@ -5,7 +5,6 @@ import { commitOffsets } from "../../../src/events/kafka/offsets.ts";
 import { until } from "../../support/process.ts";
 import { SILENT } from "./kafka_world.ts";
 
-/** A fake reader that records commits, or fails to commit. */
 function fakeReader() {
   const committed: TopicPartitionOffset[][] = [];
   const state = { isAway: false };

@@ -46,7 +46,6 @@ describe.skipIf(missing !== undefined)("events that Kafka lost", { timeout: 120_
     await admin.disconnect();
   });
 
-  /** Publishes events of four connections, as the worker does. */
   async function publish(bus: Bus, ids: readonly string[]): Promise<void> {
     const workerId = randomUUID();
     await home.database("relay_workers").delete();

@@ -17,7 +17,6 @@ function at(partition: number, committed: bigint | undefined, end: bigint, low =
   return { partition, low, end, committed, lag: 0 };
 }
 
-/** Creates a repair of one reader. Its topic has one partition, whose offsets the test sets. */
 function makeRepair(seconds = 0) {
   const { consumer } = keeping();
   const offsets = { committed: 0n, end: 0n };
@@ -37,10 +36,7 @@ function makeRepair(seconds = 0) {
     consumer,
     offsets,
     again,
-    /*
-     * A sample has a precision of milliseconds. Without the pause, an event published in the same millisecond
-     * would belong to the next sample.
-     */
+    /* Otherwise an event published in the same millisecond as the sample would belong to the next sample. */
     async repair() {
       await sleep(2);
       return repair(consumer);
@@ -51,7 +47,6 @@ function makeRepair(seconds = 0) {
   };
 }
 
-/** Records an event as published, as the relay does. */
 async function note(label: string, aggregateType = "connection"): Promise<BusEvent> {
   const event = busEvent(label, { aggregateType });
   await home.database("published_events").insert({

@@ -41,7 +41,6 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     return kafka.brokers;
   }
 
-  /** Returns the error of a connection with these settings. */
   async function refusal(brokers: string[], change: Partial<KafkaSettings>): Promise<Error> {
     const settings: KafkaSettings = { brokers, prefix: "refused.", partitions: 1, replication: 1, ...change };
     return ensureTopics(createKafkaClient(settings, SILENT), settings).then(

@@ -60,9 +60,7 @@ test("the watchdog waits while Kafka does not answer, and for two minutes afterw
   expect(told).toHaveLength(1);
 });
 
-/*
- * After a process was stopped or its machine slept, the watchdog checks before the reader can show activity.
- */
+/* After a freeze, the watchdog checks before the reader can show activity. */
 test("the watchdog ignores the time during which the process was frozen", async () => {
   const { after, told, clock, watchdog } = setUp();
   await after(30);

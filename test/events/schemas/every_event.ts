@@ -5,7 +5,7 @@ import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
 import type { WholeApi } from "../../http/walk/world.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 
-/** The trace of the application's and the owner's requests in {@link everyEvent}. */
+/** The trace of the requests in {@link everyEvent}. */
 export const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 const MINUTE = 60;
@@ -41,7 +41,7 @@ export async function everyEvent(api: WholeApi): Promise<Scene> {
   return scene;
 }
 
-/** Suspends the endpoint in the same way as a 410 from its receiver. */
+/** Suspends the endpoint like a 410 from its receiver. */
 async function suspend({ db, clock }: WholeApi, connectionId: string): Promise<void> {
   const endpointId = endpointIdOf(connectionId);
   await db.transaction(async (tx) => {

@@ -14,7 +14,6 @@ import { everyEvent } from "./every_event.ts";
 
 const START_MS = 10 * 60_000;
 
-/** Kinds of events on the lifecycle topic and on the audit topic. */
 export const LIFECYCLE = [...Object.keys(eventKinds), ...Object.keys(accountEventKinds)];
 export const HISTORY: readonly string[] = historyEventType.options;
 

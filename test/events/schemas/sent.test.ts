@@ -40,7 +40,6 @@ describe("the published schemas match", () => {
   });
   afterAll(() => api.stop());
 
-  /** Creates a producer that records what it sends. */
   function keeping() {
     const sent: SeenRecord[] = [];
     const producer: Pick<KafkaProducer, "partitionsOf" | "send"> = {

@@ -24,12 +24,12 @@ export type SiemWorld = {
   api: WholeApi;
   brokers: string;
   auditTopic: string;
-  /** A folder for files of the test. It contains the CA certificate of the brokers. */
+  /** Contains the CA certificate of the brokers, and may contain files of the test. */
   folder: string;
   authorityFile: string;
   /** The sign-in settings for Kafka, in the form of Java programs. */
   jaas: string;
-  /** Returns a person's history as the API shows it, oldest first, each entry as JSON. */
+  /** A person's history as the API shows it, oldest first, each entry as JSON. */
   shownTo(person: Person): Promise<string[]>;
 };
 
@@ -93,7 +93,7 @@ export function example(name: string): Promise<string> {
   return readFile(new URL(name, EXAMPLES), "utf8");
 }
 
-/** Replaces values in the text of a properties file. Throws if the text lacks one of these properties. */
+/** Replaces values of a properties file. Throws if it lacks one of these properties. */
 export function withOwn(properties: string, own: Record<string, string>): string {
   return Object.entries(own).reduce((text, [name, value]) => {
     const line = new RegExp(`^${name.replaceAll(".", "\\.")}=.*$`, "m");

@@ -16,7 +16,7 @@ export type WorkerProcess = {
 const DIE_AT = new URL("../../soak/die_at.ts", import.meta.url).href;
 const SCRIPT = fileURLToPath(new URL("worker_process.ts", import.meta.url));
 
-/** Optional settings of a worker: Kafka, and the step at which it kills itself. */
+/** Optional settings of a worker. `dieAt` is the step at which it kills itself. */
 export type WorkerOptions = { kafka?: KafkaSettings; dieAt?: string };
 
 /** Starts a worker process and waits until it runs. */

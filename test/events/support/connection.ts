@@ -3,7 +3,6 @@ import type { Database } from "../../../src/db/database.ts";
 import { createWebhookSecret, webhookSecretContext } from "../../../src/events/secrets.ts";
 import { createSecretBox, type SecretBox } from "../../../src/secret_box.ts";
 
-/** The secret box of these tests. */
 export const secretBox: SecretBox = createSecretBox(Buffer.alloc(32, 7));
 
 /** A connection with its account and platform, inserted directly into the tables. */

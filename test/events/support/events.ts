@@ -15,7 +15,7 @@ export function deniedEvent(connection: TestConnection, requestId: string): Life
   return { type: "delegation.denied", connectionId, fields };
 }
 
-/** Returns the event of a connection's creation, with its secrets. */
+/** Returns a `connection.created` event, with its secrets. */
 export function createdEvent(connection: TestConnection, apiKey: string): LifecycleEvent {
   const { connectionId, accountId, platformId, secret } = connection;
   return {

@@ -18,9 +18,8 @@ export type Harness = {
   relay(): Promise<void>;
   /** Sends due deliveries until none is due. */
   deliver(): Promise<void>;
-  /** Relays and then delivers. */
   run(): Promise<void>;
-  /** Returns the time of the next attempt, or undefined if nothing waits. */
+  /** The time of the next attempt, or undefined if nothing waits. */
   nextAttempt(): Promise<Date | undefined>;
   deliveries(connectionId: string): Promise<Delivery[]>;
 };
@@ -33,7 +32,7 @@ export type Delivery = {
   attempts: { outcome: string; status: number | null; detail: string | null; excerpt: string | null }[];
 };
 
-/** Creates the parts on the database of a test file or of an API. They own every shard. */
+/** Creates the parts of a worker that owns every shard. */
 export async function startHarness(
   home: Pick<Home, "database">,
   change: Partial<DispatcherDeps> & { clock?: VirtualClock } = {},

@@ -24,12 +24,12 @@ export function printedSeed(): number {
   return seed;
 }
 
-/** The result of every attempt to append an event, by request id. */
+/** Request ids, by the result of the attempt to append the event. */
 export type Ledger = { committed: string[]; rolledBack: string[]; unknown: string[] };
 
 /**
  * Appends events until it is stopped, some of them in transactions that are rolled back. Pauses while
- * `mayAppend` returns false. Adds the results to the given ledger.
+ * `mayAppend` returns false.
  */
 export function startLoad(
   database: Database,
@@ -88,13 +88,13 @@ export async function isQuiet(database: Database): Promise<boolean> {
   return rows[0].n === 0;
 }
 
-/** The amount of data that the invariants covered. A test can check that none of these numbers is zero. */
+/** The amounts that the invariants covered. A test can check that none of these numbers is zero. */
 export type Checked = { requests: number; lostAttempts: number; orderedConnections: number };
 
 /**
- * Checks the invariants that must be true after any kill. No event is lost or invented. Each event has one
- * delivery id. A delivery has at most one additional request for each fault that hit it. All signatures are
- * valid. Every connection without a fault received its events in order.
+ * Checks the invariants that must be true after any kill. No event is lost or invented. A delivery has at
+ * most one additional request for each fault that hit it. All signatures are valid. Every connection without
+ * a fault received its events in order.
  */
 export async function checkInvariants(
   database: Database,

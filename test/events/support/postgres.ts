@@ -8,10 +8,7 @@ import { freePort } from "../../../src/dev/process/ports.ts";
 /** A durable Postgres for one test, on a fixed port, that can crash and start again. */
 export type FragilePostgres = {
   url: string;
-  /**
-   * Stops the server immediately, without a checkpoint, which cuts all sessions. Starts it again after
-   * `downMs`.
-   */
+  /** Stops the server without a checkpoint, which cuts all sessions. Starts it again after `downMs`. */
   crash(downMs: number): Promise<void>;
   remove(): Promise<void>;
 };

@@ -3,10 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 
-/**
- * A received request. `faults` names the rules of the specification that the request violates, found by an
- * independent check.
- */
+/** A received request. `faults` names the rules of the specification that it violates. */
 export type Received = {
   path: string;
   headers: IncomingMessage["headers"];
@@ -16,17 +13,14 @@ export type Received = {
   faults: string[];
 };
 
-/** A handler of requests. Returns a status for the response, or sends the response itself. */
+/** Returns a status for the response, or sends the response itself. */
 export type Reply = (
   request: Received,
   response: ServerResponse,
   nth: number,
 ) => number | undefined | Promise<number | undefined>;
 
-/**
- * A real HTTP receiver, by default on loopback. It records every request and checks both signatures
- * independently.
- */
+/** A real HTTP receiver. It records every request, and checks both signatures without the service's code. */
 export type Receiver = {
   url: string;
   requests: Received[];
@@ -105,10 +99,7 @@ function faultsOf({ method, headers }: IncomingMessage, body: string, secret: st
   return faults;
 }
 
-/**
- * Verifies the Standard Webhooks signature. The library reads the machine's clock, so this signs the same
- * content again with the current time. The time window is checked above.
- */
+/** The library reads the machine's clock, so this signs the same content again with the current time. */
 function isStandard(headers: IncomingMessage["headers"], body: string, secret: string): boolean {
   const id = String(headers["webhook-id"]);
   const at = new Date(Number(headers["webhook-timestamp"]) * 1000);

@@ -4,7 +4,6 @@ import { addSeconds, type Clock } from "../../../src/clock.ts";
 /** A clock that moves only when the test moves it. */
 export type VirtualClock = Clock & { advance(seconds: number): void; set(time: Date): void };
 
-/** Creates a virtual clock that starts at a fixed time. */
 export function virtualClock(start = new Date("2026-03-01T00:00:00.000Z")): VirtualClock {
   let time = start;
   return {

@@ -1,10 +1,7 @@
 import { openCarrier } from "../../../src/events/carrier.ts";
 import { startTestWorker } from "./worker.ts";
 
-/**
- * A worker in its own process, for tests that kill it. The worker stops when its standard input closes, which
- * happens when its parent ends.
- */
+/** The worker stops when its standard input closes, which happens when its parent ends. */
 const { DATABASE_URL = "", TIMING = "null", KAFKA } = process.env;
 const fatal = (error: Error) => {
   console.error(error);
