@@ -8,10 +8,7 @@ import { untilAnswers } from "../../src/dev/stack_parts.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/**
- * Returns the environment for an API process on a bench's database. It selects free ports for the API and for
- * the health page, and configures no vault.
- */
+/** Returns the environment for an API process on free ports, without a vault. */
 export async function apiEnvironment(folder: string, databaseUrl: string, sealingKey: Buffer) {
   const [port, health] = [await freePort(), await freePort()];
   const none = join(folder, "none.pem");
@@ -30,10 +27,7 @@ export async function apiEnvironment(folder: string, databaseUrl: string, sealin
   };
 }
 
-/**
- * Starts the API as a process on a bench's database. The API has no vault unless `more` configures one. Its
- * log is in `folder`.
- */
+/** Starts the API as a process, without a vault unless `more` configures one. Its log is in `folder`. */
 export async function startApiProcess(
   folder: string,
   databaseUrl: string,
@@ -57,7 +51,6 @@ export async function startApiProcess(
   return { port: Number(env.PORT), pid: running.pid, stop: () => running.stop() };
 }
 
-/** Returns the Node options with which a local process was started. */
 export function nodeOptionsOf(pid: number): string {
   const [, ...args] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   return args

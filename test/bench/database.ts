@@ -7,10 +7,7 @@ import { migrate } from "../../src/db/migrate.ts";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";
 
-/**
- * A temporary Postgres for a bench. `folder` is for the bench's other files. The folder is deleted together
- * with Postgres.
- */
+/** A temporary Postgres for a bench. `folder` is for other files, and is deleted together with Postgres. */
 export type BenchDatabase = {
   db: Database;
   pool: Pool;
@@ -20,11 +17,9 @@ export type BenchDatabase = {
   folder: string;
 };
 
-/**
- * Maximum size of the write-ahead log between two checkpoints, and the size that Postgres keeps for reuse.
- */
+/** The size of the write-ahead log between two checkpoints, and the size that Postgres keeps for reuse. */
 const LOG_SETTINGS = { max_wal_size: "4GB", min_wal_size: "1GB" };
-/** Number of 16 MB log files that must exist before a measurement. */
+/** Log files of 16 MB that must exist before a measurement. */
 const LOG_FILES = 60;
 
 /** Runs the measurement on a new Postgres with the newest schema, and deletes that Postgres afterwards. */
@@ -57,10 +52,7 @@ export async function withBenchDatabase(
   }
 }
 
-/**
- * Creates the write-ahead log files that a long-running server already has and overwrites. The creation of a
- * file takes 40 ms, during which nothing commits.
- */
+/** A long-running server overwrites existing log files. Creating one takes 40 ms without a commit. */
 async function makeLog(pool: Pool): Promise<void> {
   for (let file = 0; file < LOG_FILES; file += 1) {
     await pool.query("select pg_logical_emit_message(true, 'bench', ''), pg_switch_wal()");

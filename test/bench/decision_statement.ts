@@ -13,10 +13,11 @@ import { createRecord, type FigureRecord } from "./results/record.ts";
 import { report } from "./results/tables.ts";
 
 /**
- * Measures what the SQL statement for decisions costs in Postgres, for several batch sizes. One case relies
- * on the verifier's own authority. Another relies on an accepted principal's authority, which also writes a
- * second account's history. A third case is calls without credit. All cases run on one connection and
- * alternate, so that the figures of one size are comparable. Run `node test/bench/decision_statement.ts`.
+ * Measures what the SQL statement for decisions costs in Postgres, for several batch sizes. The cases are the
+ * verifier's own authority, an accepted principal's authority (which also writes a second account's history),
+ * and calls without credit. Run `node test/bench/decision_statement.ts`.
+ *
+ * All cases run on one connection and alternate, so that the figures of one size are comparable.
  */
 const ROUNDS = 9;
 const BATCH_SIZES = [1, 10, 24];
@@ -52,7 +53,6 @@ await withBenchDatabase({ connections: 1 }, async ({ db, pool }) => {
 
 type Measuring = { pool: Pool; backend: number; accounts: Accounts; size: number; record: FigureRecord };
 
-/** Measures each case once per round, after a round that only warms up. */
 async function measureSize({ pool, backend, accounts, size, record }: Measuring): Promise<void> {
   for (let round = 0; round <= ROUNDS; round += 1) {
     for (const each of round % 2 === 0 ? CASES : CASES.toReversed()) {
@@ -71,7 +71,6 @@ function itemFigure(size: number, { name }: Case): string {
   return `an item of ${size}, ${name}`;
 }
 
-/** Returns the cost of each other case relative to decisions on the verifier's own authority. */
 function ratiosOf(size: number): Ratio[] {
   const [own, ...others] = CASES;
   if (own === undefined) return [];
@@ -107,7 +106,6 @@ function batchOf(accounts: Accounts, { verifiers, prover }: Case, size: number):
   });
 }
 
-/** Returns a proof from the prover's agent, presented to the verifier now. */
 function shown(prover: Records, { accountId, connectionId }: Records): DecisionItem {
   const decidedAt = new Date();
   const { head, tail } = receiptParts({

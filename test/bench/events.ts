@@ -9,7 +9,7 @@ import { report } from "./results/tables.ts";
 /**
  * Measures how long events take from the commit of a change to their consumers and receivers. Run `node
  * test/bench/events.ts [--only=latency,drain,hanging] [--memory[=minutes]]`. Without `--only` it measures
- * everything except memory. The memory measurement takes 10 minutes by default.
+ * everything except memory. The default for memory is 10 minutes.
  */
 const option = (name: string) =>
   process.argv.find((argument) => argument === `--${name}` || argument.startsWith(`--${name}=`))?.split("=");

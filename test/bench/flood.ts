@@ -7,26 +7,21 @@ import { type Measured, prepareLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Measures calls beyond the machine's capacity. It shows how long calls wait as the number of connections
- * grows, and how one account's flood affects another account. Rounds with a flood alternate with rounds in
- * which the other account is alone. Run `node test/bench/flood.ts`.
+ * Measures how long calls wait beyond the machine's capacity, and how one account's flood affects another
+ * account. Rounds with a flood alternate with rounds without one. Run `node test/bench/flood.ts`.
  */
 const ROUNDS = 3;
 const CONNECTIONS = [16, 64, 256, 1_000, 3_000];
 /**
- * Numbers of connections of the flooding account. With the first number its calls wait. With the second
- * number the API also refuses some of them.
+ * Connections of the flooding account. Calls of the first number wait, and some of the second are refused.
  */
 const FLOODS = [64, 1_000];
 /** Numbers of connections of the affected account. */
 const QUIET = [1, 4, 16];
 const MS = 4_000;
-/**
- * Number of proofs that a client prepares per second of its run. No client sends more calls, so no client
- * runs out of proofs.
- */
+/** Proofs that a client prepares per second of its run, so that no client runs out of proofs. */
 const PER_SECOND = 2_500;
-/** Disables the limits per IP address. All clients share one address here, but real tenants do not. */
+/** All clients share one address here, but real tenants do not. */
 const NO_BOUNDS = { CONNECTIONS_PER_IP: "10000", BODIES_PER_IP: "10000" };
 /** Maximum time in milliseconds that a call may wait and be processed. */
 const LONGEST_MS = 1_500;
@@ -69,7 +64,6 @@ async function measureBeside(place: Place, record: FigureRecord, connections: nu
   addSeen(record, `${name}: the flood`, await flooded);
 }
 
-/** Prepares a client for one account, with enough proofs for the client's whole run. */
 async function clientOf(
   { database: { folder }, verifiers, port }: Place,
   account: number,

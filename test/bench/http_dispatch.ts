@@ -16,11 +16,11 @@ import { report } from "./results/tables.ts";
 
 /**
  * Measures the cost of HTTP handling for a frequent call. It compares a trivial `api_key` operation that
- * receives 17.6 kB with a bare `node:http` listener. The listener reads as much and gives the same response.
- * `direct` finds its route by one look-up, and `router` by Koa's router.
+ * receives 17.6 kB with a bare `node:http` listener. `direct` finds its route by one look-up, and `router` by
+ * Koa's router. Run `node test/bench/http_dispatch.ts`.
  *
- * Each kind runs in a separate process, in turn, three times. This process creates the load. Compare the
- * processor times, since rates depend on other load on the machine. Run `node test/bench/http_dispatch.ts`.
+ * Each kind runs in a separate process, in turn. Compare the processor times, because rates depend on other
+ * load on the machine.
  */
 const KINDS = ["bare", "direct", "router"] as const;
 type Kind = (typeof KINDS)[number];

@@ -6,10 +6,9 @@ import { resultOf, writeResult } from "./results/results.ts";
 import { tablesOf } from "./results/tables.ts";
 
 /**
- * `npm run bench [-- name …]` runs the benches one after the other, each in a separate process. It prints
- * their results and writes them to `bench-results/` as JSON and as tables. With `--json` it prints one object
- * per bench instead of tables. All other options are passed to the bench. Compare ratios within one run,
- * since other load on the machine slows both sides.
+ * `npm run bench [-- name …]` runs the benches in turn, each in a separate process. It prints their results
+ * and writes them to `bench-results/`. `--json` prints one object per bench instead of tables. Compare ratios
+ * within one run, because other load on the machine slows both sides.
  */
 const BENCHES: Record<string, string> = {
   protocol: "Protocol: verify, sign, decode; native against the reference implementation",
@@ -41,7 +40,6 @@ if (unknown.length > 0) {
 
 for (const name of names.length > 0 ? names : Object.keys(BENCHES)) await run(name, BENCHES[name] ?? name);
 
-/** Runs one bench. If it fails, the whole run fails and the bench writes no result. */
 async function run(name: string, title: string): Promise<void> {
   const isJson = options.includes("--json");
   if (!isJson) console.log(`\n${title}`);

@@ -16,10 +16,9 @@ import { percentiles } from "./timing.ts";
 import { type BenchVault, startBenchVault } from "./vault/place.ts";
 
 /**
- * Measures each process's memory while the vault presents agents' proofs and the API decides on them, as fast
- * as possible. It also measures how wait times change during the run. Run `node test/bench/memory.ts
- * [--minutes=2] [--agents=500]`. With more than 10,000 agents, the vault's key cache no longer holds all
- * keys.
+ * Measures the memory of each process and the wait times while many agents present proofs and the API
+ * decides. Run `node test/bench/memory.ts [--minutes=2] [--agents=500]`. With more than 10,000 agents, the
+ * vault's key cache no longer holds all keys.
  */
 const option = (name: string, otherwise: number): number =>
   Number(process.argv.find((argument) => argument.startsWith(`--${name}=`))?.split("=")[1] ?? otherwise);
@@ -74,9 +73,7 @@ async function measure({ database, vault, agents }: Place, record: FigureRecord)
   }
 }
 
-/**
- * Runs the client, and calls `sample` repeatedly while the client runs. Rejects if a call was not allowed.
- */
+/** Rejects if a call was not allowed. */
 async function load(orders: Orders, sample: () => Promise<void>): Promise<Window[]> {
   const windows: Window[] = [];
   const client = fork(fileURLToPath(new URL("memory/client.ts", import.meta.url)));
@@ -91,7 +88,6 @@ async function load(orders: Orders, sample: () => Promise<void>): Promise<Window
   return windows;
 }
 
-/** Adds the memory sizes at the start, in each quarter of the time, and at the end. */
 function addSizes(record: FigureRecord, samples: readonly Map<string, number>[]): void {
   for (const name of [...PROCESSES, POSTGRES]) {
     const sizes = samples.map((sample) => sample.get(name) ?? Number.NaN);

@@ -16,10 +16,10 @@ import { addWaits, createRecord } from "./results/record.ts";
 import { report } from "./results/tables.ts";
 
 /**
- * Measures an operator with its maximum number of objects. It uses a real API server and etcd, and a fake of
- * the service's API. It measures how long the operator needs to process all objects, first after their
- * creation and then after a restart. It also measures writes, memory and processor time while idle, and how
- * long people wait. Run `node test/bench/operator.ts [--small]`.
+ * Measures an operator with its maximum number of objects, with a real API server and etcd, and a fake of the
+ * service's API. It measures the time to process all objects after their creation and after a restart. It
+ * also measures writes, idle memory and processor time, and how long people wait. Run `node
+ * test/bench/operator.ts [--small]`.
  */
 const small = process.argv.includes("--small");
 const crowd: Crowd = small
@@ -44,7 +44,6 @@ const kubernetes = await startKubernetes(binary.path);
 const api = await startFakeOperatorApi({ token: TOKEN });
 const client = await createClusterClient({ access: adminAccess(kubernetes) });
 let operator: BenchOperator | undefined;
-/** Number of Delegations that samples have already used. */
 let used = 0;
 const record = createRecord();
 try {
@@ -99,10 +98,7 @@ function start(): Promise<BenchOperator> {
   return startBenchOperator(settings, join(dir, "operator.log"));
 }
 
-/**
- * Measures two durations: from the start with unprocessed objects until all await approval, and from the
- * approvals until all are Active.
- */
+/** Measures from the start until all objects await approval, and from the approvals until all are Active. */
 async function measureFirst(): Promise<void> {
   const begun = performance.now();
   operator = await start();
@@ -120,8 +116,7 @@ async function measureFirst(): Promise<void> {
 }
 
 /**
- * Measures the time from the operator's start until it has processed every object, and its writes during that
- * time. For comparison, also reads all objects directly.
+ * Measures from the operator's start until it has processed every object. Also reads the objects directly.
  */
 async function measureStart(): Promise<void> {
   await operator?.stop();
@@ -155,10 +150,7 @@ async function measureIdle(): Promise<void> {
   record.add("memory at rest", "MiB", await operator.memory());
 }
 
-/**
- * Measures how long a revocation takes to reach the API. Also measures how long it takes from a decision in
- * the cluster until the Delegation is Active.
- */
+/** Measures from a revocation until the API has it, and from a decision until the Delegation is Active. */
 async function measureWaits(): Promise<void> {
   const revoked = await sampled(SAMPLES, async (name, namespace) => {
     const id = await externalId(name, namespace);
@@ -172,7 +164,6 @@ async function measureWaits(): Promise<void> {
   addWaits(record, "decision in the cluster until Active", decided);
 }
 
-/** Measures the wait after a decision in the cluster while a new operator process reads all objects. */
 async function measureWaitsDuringStart(): Promise<void> {
   await operator?.stop();
   operator = await start();
@@ -194,10 +185,7 @@ async function sampled(
   return times;
 }
 
-/**
- * Creates Delegations and decides on each in the cluster when it awaits approval. Returns the milliseconds
- * until each is Active.
- */
+/** Decides on new Delegations when they await approval. Returns the milliseconds until each is Active. */
 async function decisions(when: string): Promise<number[]> {
   const count = small ? SAMPLES / 4 : SAMPLES;
   const names = Array.from({ length: count }, (_, index) => `decide-${when}-${index}`);
@@ -227,10 +215,7 @@ async function decisions(when: string): Promise<number[]> {
   return times;
 }
 
-/**
- * Applies the decision to the fake API's state. The fake has no cluster from which it could read the
- * decision.
- */
+/** The fake API has no cluster from which it could read the decision. */
 function decideIn(call: string): void {
   const id = decodeURIComponent(call.split("/")[4] ?? "");
   const delegation = api.delegations.get(id);
@@ -265,16 +250,14 @@ async function patch(path: string, body: object): Promise<void> {
   if (status !== 200) throw new Error(`${path}: ${status} ${String(answer.message)}`);
 }
 
-/**
- * Returns the number of writes by the operator since its start, except writes to its lease and its Events.
- */
+/** Excludes writes to the operator's lease and its Events. */
 async function writes(): Promise<number> {
   if (operator === undefined) return 0;
   const made = await operator.metric("rest_client_requests_total", 'method="PATCH"');
   return made - (await leaseWrites());
 }
 
-/** Returns the number of lease renewals. The operator renews its lease every 2 s with a patch. */
+/** The operator renews its lease every 2 s with a patch. */
 async function leaseWrites(): Promise<number> {
   const { body } = await kubernetes.call(
     "GET",

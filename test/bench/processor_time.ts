@@ -3,9 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 /** Linux measures processor time in steps of 10 ms. */
 const STEP_MICROSECONDS = 10_000;
 
-/**
- * Returns a process's processor time so far in microseconds. It covers all threads, and user and system time.
- */
+/** Returns a process's processor time so far in microseconds, of all threads and in user and system mode. */
 export async function processorTime(pid: number): Promise<number> {
   return (await readStat(pid))?.microseconds ?? 0;
 }
@@ -19,10 +17,7 @@ export async function processorTimeWithChildren(pid: number): Promise<number> {
   return running.reduce((sum, stat) => sum + (stat?.microseconds ?? 0), ended);
 }
 
-/**
- * Returns for how many milliseconds a process's first thread has run so far. The event loop runs in that
- * thread.
- */
+/** Returns for how many milliseconds a process's first thread, the event loop, has run so far. */
 export async function firstThreadTime(pid: number): Promise<number> {
   const [nanoseconds] = (await readFile(`/proc/${pid}/task/${pid}/schedstat`, "utf8")).split(" ");
   return Number(nanoseconds) / 1_000_000;

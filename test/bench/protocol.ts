@@ -21,10 +21,7 @@ type Case = {
   run: () => unknown;
 };
 
-/**
- * Cost of one run: microseconds of processor time over all threads, microseconds of elapsed time, and bytes
- * allocated on the JavaScript heap.
- */
+/** Cost of one run: `processor` (all threads) and `clock` in microseconds, `allocated` in bytes of heap. */
 type Cost = {
   processor: number;
   clock: number;
@@ -119,10 +116,7 @@ async function measure({ times, run }: Case): Promise<Cost> {
   return { processor: (user + system) / times, clock: clock / times, allocated: allocated / times };
 }
 
-/**
- * Returns a ratio of processor times. Elapsed times would vary, since both halves of a signature are verified
- * concurrently if a second core is free.
- */
+/** Elapsed times would vary, because both halves of a signature are verified concurrently on a free core. */
 function ratio(over: string, under: string, aim: Aim): Ratio {
   return { name: `${over} / ${under}`, over, under, aim };
 }

@@ -12,10 +12,9 @@ import type { ListOrder } from "./vault/list_signer.ts";
 import { startBenchVault } from "./vault/place.ts";
 
 /**
- * Measures the cost of long revocation lists in the vault, and their effect on other signing calls. The first
- * figure is the time from a call to its response. The second is the event loop's work for one list, which
- * bounds how long the list blocks other calls. The third is how long challenge signatures take meanwhile, one
- * after the other. Run `node test/bench/revocation_list.ts`.
+ * Measures the cost of long revocation lists in the vault, and their effect on other signing calls. The
+ * figures are a call's time, the event loop's work for one list, and the time of challenge signatures
+ * meanwhile. Run `node test/bench/revocation_list.ts`.
  */
 const LENGTHS = [0, 1_000, 10_000, 50_000];
 const ROUNDS = 30;
@@ -69,7 +68,6 @@ function besideName(length: number): string {
   return `a challenge beside lists of ${length}`;
 }
 
-/** Signs lists with a new root key and returns how long each list took. */
 async function signLists(length: number, name: string): Promise<number[]> {
   const { url, config } = vault;
   const tenant = `${TENANT}-${length}-${name}`;
@@ -78,7 +76,6 @@ async function signLists(length: number, name: string): Promise<number[]> {
   return times;
 }
 
-/** Signs repeatedly while `work` runs, and returns how long each signature took. */
 async function beside(sign: () => Promise<unknown>, work: () => Promise<unknown>): Promise<number[]> {
   const waits: number[] = [];
   let working = true;

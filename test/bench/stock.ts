@@ -8,9 +8,9 @@ import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Compares decisions in two databases: one has few certificates and no history, and the other has growing
- * numbers of both. The two alternate. Run `node test/bench/stock.ts [--certificates=1000000]
- * [--history=10000000]`. With these numbers it takes a quarter of an hour and 15 GB of disk.
+ * Compares decisions in a database with few certificates and no history with decisions in a growing database.
+ * Run `node test/bench/stock.ts [--certificates=1000000] [--history=10000000]`. With these numbers it takes a
+ * quarter of an hour and 15 GB of disk.
  */
 const option = (name: string, otherwise: number): number =>
   Number(process.argv.find((argument) => argument.startsWith(`--${name}=`))?.split("=")[1] ?? otherwise);

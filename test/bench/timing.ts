@@ -1,7 +1,6 @@
-/** Percentiles in milliseconds. */
 export type Percentiles = { p50: number; p99: number };
 
-/** Runs `work` `count` times, `concurrency` runs at a time. Returns the milliseconds of each run. */
+/** Returns the milliseconds of each of the `count` runs, of which `concurrency` run at a time. */
 export async function times(
   count: number,
   concurrency: number,
@@ -22,8 +21,8 @@ export async function times(
 }
 
 /**
- * Runs each of `works` in turn, `rounds` times. Returns the milliseconds of each run. Since they alternate,
- * other load on the machine affects all of them.
+ * Runs each of `works` in turn, `rounds` times, so that other load on the machine affects all of them.
+ * Returns the milliseconds of each run.
  */
 export async function inTurns<Name extends string>(
   rounds: number,
@@ -37,15 +36,12 @@ export async function inTurns<Name extends string>(
   return taken;
 }
 
-/** Returns the percentiles of the durations. At least one duration is required. */
+/** Returns the percentiles of the durations, or NaN for an empty list. */
 export function percentiles(durations: readonly number[]): Percentiles {
   return { p50: percentile(durations, 0.5), p99: percentile(durations, 0.99) };
 }
 
-/**
- * Returns the smallest value that the given share of the values does not exceed. Returns NaN if there are no
- * values.
- */
+/** Returns the smallest value that the given share of the values does not exceed, or NaN for no values. */
 export function percentile(values: readonly number[], share: number): number {
   return values.toSorted((a, b) => a - b)[Math.ceil(values.length * share) - 1] ?? Number.NaN;
 }

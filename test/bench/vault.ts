@@ -15,12 +15,11 @@ import { rewrapAll } from "./vault/rewrap.ts";
 import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
 
 /**
- * Measures the cost of a hybrid signature over mutual TLS with its audit record on disk. The baseline imports
- * two seeds and signs in this process. Both alternate within one run, so other load slows both.
- *
- * Two vaults run as separate processes, one with 100 keys and one with 100,000 keys. Their Postgres syncs to
- * disk. This process is the client. On a busy machine, compare processor time and ratios. Run `node
+ * Measures the cost of a hybrid signature over mutual TLS with its audit record on disk, in a vault with 100
+ * keys and one with 100,000 keys. The baseline imports two seeds and signs in this process. Run `node
  * test/bench/vault.ts`.
+ *
+ * All of them alternate within one run. On a busy machine, compare processor time and ratios.
  */
 const WARM_UP = 300;
 const ROUNDS = 1_200;
@@ -87,9 +86,7 @@ async function measure(record: FigureRecord): Promise<void> {
   await measureRewrap(record);
 }
 
-/**
- * Creates {@link KEYS} keys, each for a separate tenant. Returns a function that signs with the keys in turn.
- */
+/** Creates {@link KEYS} keys, each for a separate tenant. Returns a function that signs with them in turn. */
 async function makeKeys({ client }: BenchVault): Promise<Signing> {
   const keys: { tenant: string; keyId: string }[] = [];
   await times(KEYS, 4, async (run) => {
@@ -108,8 +105,8 @@ async function makeKeys({ client }: BenchVault): Promise<Signing> {
 }
 
 /**
- * Measures one signature at a time in three places: in this process, in the plain signer, and in the vault.
- * Also measures the disk sync alone. Then measures everything again without disk syncs.
+ * Measures one signature at a time in this process, in the plain signer and in the vault, with and without
+ * disk syncs. Also measures the disk sync alone.
  */
 async function measureSingle(
   record: FigureRecord,
@@ -172,7 +169,6 @@ async function rate(concurrency: number, work: Signing): Promise<{ perSecond: nu
   return { perSecond: LOAD / ((performance.now() - start) / 1000), durations };
 }
 
-/** Adds the percentiles of signatures in the vaults with few and with many keys, separately for each part. */
 function addKeys(record: FigureRecord, what: string, taken: Record<"few" | "many", number[]>): void {
   addWaits(record, withKeys(what, KEYS), taken.few);
   addWaits(record, withKeys(what, MANY_KEYS), taken.many);

@@ -16,9 +16,8 @@ import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.t
 
 /**
  * Measures how long a vault needs from its process's start until it listens. A vault with a long audit starts
- * in two ways: from a snapshot of its register, and from the first record. Its starts alternate with starts
- * of a vault with a short audit. One record in ten creates a key, and the others are signatures. Run
- * `RECORDS=1000000 node test/bench/vault_start.ts`.
+ * from a snapshot of its register, and from the first record. These starts alternate with starts of a vault
+ * with a short audit. Run `RECORDS=1000000 node test/bench/vault_start.ts`.
  */
 const RECORDS = Number(process.env.RECORDS ?? 100_000);
 const ROUNDS = 3;
@@ -60,10 +59,7 @@ try {
   await rm(dir, { recursive: true, force: true });
 }
 
-/**
- * Starts and stops the vault. Returns the seconds from the process's start until it listened. The stop writes
- * a snapshot.
- */
+/** Returns the seconds from the process's start until it listened. The stop writes a snapshot. */
 async function startAndStop({ environment }: Place): Promise<number> {
   const begun = performance.now();
   const { vault } = await serveBenchVault(environment);

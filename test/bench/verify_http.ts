@@ -10,17 +10,15 @@ import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, type Proven, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Measures the complete cost of a decision: verify calls over HTTP, with full bundles and with references.
- * Each decision is durable: history row, charge and spent challenge are committed with fsync on. The baseline
- * is bare verification of the same hybrid signatures on the thread pool. It alternates with the calls within
- * the same run.
+ * Measures the complete cost of a durable decision: verify calls over HTTP, with full bundles and with
+ * references. The baseline, which alternates with the calls, is bare verification of the same signatures. Run
+ * `node test/bench/verify_http.ts`.
  *
- * Client, API and Postgres share the machine. So the bench also reports the processor time of each, which
- * hardly depends on other load. Run `node test/bench/verify_http.ts`.
+ * Client, API and Postgres share the machine. The bench therefore also reports the processor time of each,
+ * which hardly depends on other load.
  */
 const ROUNDS = 3;
 const PROOFS_A_ROUND = 6_000;
-/** The number of concurrent calls, the form of their proofs, and the authority behind the proofs. */
 const CASES = [
   { connections: 16, form: "bundle", authority: "own" },
   { connections: 16, form: "reference", authority: "own" },
@@ -50,10 +48,6 @@ type Place = {
   postgresPid: number;
 };
 
-/**
- * Runs one round: first verifies only the signatures of the first proofs, then all proofs over HTTP, case by
- * case.
- */
 async function measureRound(place: Place, record: FigureRecord): Promise<void> {
   for (const [n, each] of CASES.entries()) {
     const proofs = await prove(place.verifiers, PROOFS_A_ROUND, each.authority);
@@ -62,7 +56,7 @@ async function measureRound(place: Place, record: FigureRecord): Promise<void> {
   }
 }
 
-/** Verifies only the challenge signatures. Every decision must verify these, whatever it has cached. */
+/** Every decision must verify the challenge signatures, whatever it has cached. */
 async function measureBare(proofs: readonly Proven[], record: FigureRecord): Promise<void> {
   const before = await processorTime(process.pid);
   const start = performance.now();

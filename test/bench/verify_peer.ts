@@ -11,13 +11,12 @@ import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proo
 
 /**
  * Compares our decisions, which are stored, charged and published to Kafka, with the decisions of another
- * server. Both servers alternate within one run and use each proof once. Run `node test/bench/verify_peer.ts
- * [--peer <command>]`.
+ * server. Both servers alternate within one run. Run `node test/bench/verify_peer.ts [--peer <command>]`.
  *
  * Without a command, the peer runs our API's own checks without the SQL statement. The shell runs a command
- * with our API's environment, the same database, and another `PORT`. The command may start an earlier version
- * of this service. It may also start any verifier that answers `POST /v1/service/verify` with
- * `"decision":"allow"` or `"valid":true`. `API_NODE_OPTIONS` contains Node options for our API.
+ * with our API's environment, the same database, and another `PORT`. The command may start any verifier that
+ * answers `POST /v1/service/verify` with `"decision":"allow"` or `"valid":true`. `API_NODE_OPTIONS` contains
+ * Node options for our API.
  */
 const ROUNDS = 5;
 const PROOFS_A_ROUND = 6_000;

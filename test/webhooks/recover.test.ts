@@ -39,7 +39,7 @@ async function workOff(): Promise<void> {
 }
 
 describe("a recovery", () => {
-  test("resends each delivery that is in its range and has one of its states once", async () => {
+  test("resends once each delivery that is in its range and has one of its states", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     const put = (state: "failed" | "rejected" | "delivered", seconds: number) =>

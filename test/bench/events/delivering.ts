@@ -10,10 +10,7 @@ import { startBenchWorker } from "./worker_child.ts";
 const ROUNDS = 2;
 const ENDPOINTS = 200;
 const HANGING = 40;
-/**
- * Events per second. The rate is far below the machine's capacity, so that only hanging receivers cause
- * waits.
- */
+/** Events per second. Far below the machine's capacity, so that only hanging receivers cause waits. */
 const PER_SECOND = 60;
 const WARM_SECONDS = 3;
 const LOAD_SECONDS = 25;
@@ -21,10 +18,7 @@ const AFTERWARDS_MS = 5_000;
 const MEMORY_EACH_MS = 10_000;
 const MEMORY_ENDPOINTS = 50;
 
-/**
- * Measures the time from commit to arrival at a healthy receiver. In one case no receiver hangs, in the other
- * a fifth of the receivers hang.
- */
+/** Measures the time from commit to a healthy receiver, while none or a fifth of the receivers hang. */
 export async function measureHanging(database: BenchDatabase, record: FigureRecord): Promise<Ratio> {
   const receivers = await startReceivers();
   const worker = await startEmbeddedWorker(database);
@@ -51,10 +45,7 @@ export async function measureHanging(database: BenchDatabase, record: FigureReco
 
 type Waits = { p50: number; p99: number; missing: number };
 
-/**
- * Runs one round with new connections. Removes their callback URLs afterwards, so that pending deliveries do
- * not disturb other rounds.
- */
+/** Removes the callback URLs afterwards, so that pending deliveries do not disturb other rounds. */
 async function hangingRound(
   { db }: BenchDatabase,
   receivers: BenchReceivers,
@@ -86,10 +77,7 @@ async function hangingRound(
   return { ...percentiles(waits), missing: healthy.length - waits.length };
 }
 
-/**
- * Measures a worker's memory under a steady load, and the growth of its memory after the first third of the
- * time.
- */
+/** Measures a worker's memory under a steady load, and its growth after the first third of the time. */
 export async function measureMemory(
   database: BenchDatabase,
   record: FigureRecord,
@@ -130,13 +118,13 @@ export async function measureMemory(
   }
 }
 
-/** Starts a worker without Kafka, even if the database used Kafka before. */
+/** The database may have used Kafka before. */
 async function startEmbeddedWorker({ db, url }: BenchDatabase) {
   await db("event_way").update({ way: "embedded" });
   return startBenchWorker(url);
 }
 
-/** Returns the slope of the least-squares line through the points. */
+/** The slope of the least-squares line through the points. */
 function slope(points: readonly [number, number][]): number {
   const mean = (index: 0 | 1) => points.reduce((sum, point) => sum + point[index], 0) / points.length;
   const [x, y] = [mean(0), mean(1)];

@@ -8,10 +8,7 @@ import { kafkaForTests } from "../../support/kafka.ts";
 /** Kafka for the bench. Each measurement gets separate topics. */
 export type BenchKafka = { topics(): Promise<KafkaSettings>; stop(): Promise<void> };
 
-/**
- * Starts one broker, or uses the brokers in KAFKA_BROKERS_TEST. If Kafka is unavailable, prints a message and
- * returns undefined.
- */
+/** Starts one broker, or uses those in KAFKA_BROKERS_TEST. Returns undefined if Kafka is unavailable. */
 export async function startBenchKafka(): Promise<BenchKafka | undefined> {
   const { missing, start } = await kafkaForTests();
   if (missing !== undefined) {

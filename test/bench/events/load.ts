@@ -15,22 +15,17 @@ export async function makeConnections(
   return Promise.all(callbackUrls.map((url) => makeConnection(db, url)));
 }
 
-/**
- * Maximum number of concurrent transactions. On a machine that is too slow, the load falls behind instead of
- * piling up.
- */
+/** Maximum number of concurrent transactions. A machine that is too slow falls behind. */
 const MOST_RUNNING = 64;
 
-/**
- * A load: a number of transactions at a fixed rate. Each transaction has several events of one connection.
- */
+/** Transactions at a fixed rate. Each transaction has several events of one connection. */
 export type Load = {
   db: Database;
   connections: readonly TestConnection[];
   transactions: number;
   transactionsPerSecond: number;
   eventsEach: number;
-  /** Number of the first event. Later events count up from it. An event's number is its request ID. */
+  /** The number of the first event. An event's number is its request id. */
   firstNumber?: number;
 };
 
@@ -66,10 +61,7 @@ export async function runLoad(load: Load): Promise<Committed> {
   return committed;
 }
 
-/**
- * Fills the outbox with events that alternate between connections. Such an outbox results from a long relay
- * failure.
- */
+/** Fills the outbox with events that alternate between connections, as a long relay failure does. */
 export async function fillOutbox(
   db: Database,
   connections: readonly TestConnection[],

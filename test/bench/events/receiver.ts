@@ -7,10 +7,7 @@ export type BenchReceivers = {
   url(number: number): string;
   /** Time at which each event first arrived, by event number. */
   arrived: Map<number, number>;
-  /**
-   * Makes exactly those receivers hang for which `hangs` returns true. Responds to all calls that hung
-   * before.
-   */
+  /** Makes exactly those receivers hang for which `hangs` returns true. Responds to all waiting calls. */
   hang(hangs: (number: number) => boolean): void;
   close(): Promise<void>;
 };

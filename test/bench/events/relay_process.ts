@@ -15,10 +15,7 @@ import { requestIdOf } from "../../events/support/events.ts";
 import { nowMs } from "./load.ts";
 import type { Begin, Ended, RelaySettings } from "./relay_child.ts";
 
-/**
- * Runs relay, bus and one consumer in a separate process. The work starts on request. The process reports
- * when it has handled the requested number of events.
- */
+/** Runs relay, bus and one consumer. Starts on request, and reports when it has handled enough events. */
 const { url, kafka, consumer: wanted } = JSON.parse(process.env.RELAY ?? "") as RelaySettings;
 const log = pino({ level: "error" }, process.stderr);
 const clock = systemClock;

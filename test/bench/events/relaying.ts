@@ -17,17 +17,13 @@ const DRAINED = 30_000;
 
 type Place = { database: BenchDatabase; kafka: BenchKafka | undefined; record: FigureRecord };
 
-/** Returns the event transports to measure. Includes Kafka only if it is available. */
 function carriers({ kafka }: Place) {
   return ([["embedded", undefined]] as [string, BenchKafka | undefined][]).concat(
     kafka === undefined ? [] : [["kafka", kafka]],
   );
 }
 
-/**
- * Measures, at 2,000 events per second, the time from a change's commit to the commit of its handling. The
- * ratio compares Kafka with the embedded transport.
- */
+/** Measures the time from a change's commit to the commit of its handling, at 2,000 events per second. */
 export async function measureLatency(place: Place): Promise<Ratio[]> {
   const { db } = place.database;
   const connections = await makeConnections(db, Array(CONNECTIONS).fill(null));
@@ -76,9 +72,8 @@ async function latencyRound(
 }
 
 /**
- * Measures for each consumer how many rows per second a full outbox drains. The time is from the start until
- * the handling of the rows has committed. Also measures processor time per row, which depends less on other
- * programs.
+ * Measures for each consumer how many rows per second a full outbox drains until their handling has
+ * committed. Also measures processor time per row, which depends less on other programs.
  */
 export async function measureDrain(place: Place): Promise<Ratio[]> {
   const { db } = place.database;

@@ -6,10 +6,7 @@ import { fileURLToPath } from "node:url";
 const SCRIPT = fileURLToPath(new URL("worker_process.ts", import.meta.url));
 const MIB = 1024 * 1024;
 
-/**
- * A worker in a separate process. Sizes are in MiB. `heap` is the heap in use after a collection, and
- * `resident` is the process's resident memory.
- */
+/** A worker in a separate process. Sizes are in MiB. `heap` is the heap in use after a collection. */
 export type BenchWorker = { memory(): Promise<{ heap: number; resident: number }>; stop(): Promise<void> };
 
 /** Starts a worker on the database at `url`. */

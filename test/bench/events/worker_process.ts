@@ -1,8 +1,5 @@
 import { startTestWorker } from "../../events/support/worker.ts";
 
-/**
- * Runs a complete worker in a separate process. On request it reports how many bytes of its heap are in use.
- */
 const worker = startTestWorker(process.env.DATABASE_URL ?? "");
 process.on("message", () => {
   globalThis.gc?.();

@@ -12,16 +12,13 @@ const KEYS_AT_ONCE = 8;
 const CREDIT_MICRO_USD = 1e12;
 const SCOPE = ["data:read"];
 
-/** An agent whose key is in the vault, with the API key and the IDs that its platform uses. */
+/** An agent whose key is in the vault, with the API key and the ids that its platform uses. */
 export type Agent = { apiKey: string; connectionId: string; agentId: string };
 
 type Place = { db: Database; vault: VaultClient };
 type Account = { accountId: string; connectionId: string; apiKey: string; root: CreatedKey };
 
-/**
- * Creates accounts with ten agents each until there are `count` agents. Every agent has a certificate, and
- * all keys are in the vault.
- */
+/** Creates accounts with ten agents each until there are `count` agents. Every agent has a certificate. */
 export async function openAgents(place: Place, count: number): Promise<Agent[]> {
   const agents: Agent[] = [];
   await times(Math.ceil(count / AGENTS_AN_ACCOUNT), KEYS_AT_ONCE, async () => {
@@ -87,7 +84,6 @@ async function insertAgent(
   });
 }
 
-/** Gives an agent a certificate. The vault signs it with the account's root key. */
 async function lend({ db, vault }: Place, account: Account, agent: CreatedKey): Promise<Agent> {
   const { accountId, connectionId, apiKey, root } = account;
   const [agentId, now] = [agent.key_id, new Date()];

@@ -3,9 +3,7 @@ import type { Agent } from "./agents.ts";
 import { type Orders, WINDOW_SECONDS, type Window } from "./windows.ts";
 
 /**
- * A platform in a separate process. Each lane requests a challenge, calls present for it, and asks for a
- * decision on the returned proof reference. The process reports every time window when the window ends. The
- * process exits on any result except an allow.
+ * In each lane, requests a challenge, presents it, and asks for a decision. Exits if a result is no allow.
  */
 process.once("disconnect", () => process.exit());
 process.once("message", (orders: Orders) => {

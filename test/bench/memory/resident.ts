@@ -17,7 +17,7 @@ export async function residentOf(parts: readonly Watched[]): Promise<Map<string,
   return new Map(await Promise.all(entries));
 }
 
-/** Returns a process's memory, or 0 if the process has exited. */
+/** Returns 0 if the process has exited. */
 async function sizeOf(pid: number, field: "Rss" | "Pss"): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "utf8").catch(() => "");
   const [, kib = 0] = new RegExp(`^${field}:\\s+(\\d+)`, "m").exec(rollup) ?? [];

@@ -6,12 +6,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "../../../src/dev/process/ports.ts";
 
-/** An operator that runs as a separate process. */
 export type BenchOperator = {
   pid: number;
   /** Returns the sum of those series of a metric whose labels contain `labels`. */
   metric(name: string, labels?: string): Promise<number>;
-  /** Returns the process's current memory in MiB. */
+  /** The process's current memory in MiB. */
   memory(): Promise<number>;
   stop(): Promise<void>;
 };

@@ -1,7 +1,4 @@
-/**
- * Returns the median of the values. For an even count, this is the upper of the two middle values. Returns
- * NaN if there are none.
- */
+/** Returns the median, for an even count the upper of the two middle values, or NaN if there are none. */
 export function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
@@ -12,25 +9,18 @@ export type Figure = { name: string; unit: string; values: readonly number[] };
 /** Target for a ratio. */
 export type Aim = { atMost: number } | { atLeast: number };
 
-/**
- * The ratio of two figures, computed separately for each round. Other load on the machine then affects both
- * figures.
- */
+/** The ratio of two figures in each round, so that other load on the machine affects both figures. */
 export type Ratio = { name: string; over: string; under: string; aim?: Aim };
 
 /** The figures and ratios of a bench. */
 export type Report = { figures: readonly Figure[]; ratios?: readonly Ratio[] };
 
-/** Median and range of a figure over its rounds. */
 export type Spread = { median: number; lowest: number; highest: number; rounds: number };
 
 /** A ratio over its rounds. `met` is undefined if the ratio has no aim. */
 export type RatioSeen = Spread & { name: string; aim: Aim | undefined; met: boolean | undefined };
 
-/**
- * Returns the spread of the values. Throws if there are none or if a value is not a finite number, since such
- * a bench has failed.
- */
+/** Returns the spread of the values. Throws if there are none, or if a value is not a finite number. */
 export function spreadOf(name: string, values: readonly number[]): Spread {
   if (values.length === 0 || !values.every(Number.isFinite)) throw new Error(`${name}: was not measured`);
   return {
@@ -41,10 +31,7 @@ export function spreadOf(name: string, values: readonly number[]): Spread {
   };
 }
 
-/**
- * Returns the ratios of a report. Throws if a ratio names a missing figure, or figures with different numbers
- * of rounds.
- */
+/** Throws if a ratio names a missing figure, or figures with different numbers of rounds. */
 export function ratiosSeen({ figures, ratios = [] }: Report): RatioSeen[] {
   const byName = new Map(figures.map(({ name, values }) => [name, values]));
   const valuesOf = (name: string): readonly number[] => {

@@ -1,16 +1,13 @@
 import { percentiles } from "../timing.ts";
 import type { Figure } from "./figures.ts";
 
-/**
- * Number of parts into which a series of wait times is split. Separate percentiles for each part show how
- * much they vary.
- */
+/** Separate percentiles for each part of a series of wait times show how much they vary. */
 const PARTS = 4;
 
-/** Figures that are recorded round after round. They keep the order in which they were first added. */
+/** Figures that are recorded in each round, in the order in which they were first added. */
 export type FigureRecord = { add(name: string, unit: string, value: number): void; figures(): Figure[] };
 
-/** Creates an empty record. Each figure has one unit. Adding a value with another unit throws. */
+/** Creates an empty record. Adding a value to a figure with another unit throws. */
 export function createRecord(): FigureRecord {
   const byName = new Map<string, { unit: string; values: number[] }>();
   return {

@@ -7,7 +7,6 @@ import { type Report, ratiosSeen, spreadOf } from "./figures.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const FOLDER = "bench-results";
 
-/** Result of one bench run, with the time and a description of the machine. */
 export type Result = ReturnType<typeof resultOf>;
 
 /** Returns a bench's result with all of its rounds and a description of the machine. */
@@ -36,10 +35,7 @@ export function resultOf(run: {
   };
 }
 
-/**
- * Writes a result and its tables, and replaces those of the previous run. Returns the path of the result
- * folder, relative to the project.
- */
+/** Writes a result and its tables, and replaces those of the previous run. Returns the path of the folder. */
 export async function writeResult(result: Result, tables: string): Promise<string> {
   const folder = join(ROOT, FOLDER);
   await mkdir(folder, { recursive: true });

@@ -22,10 +22,7 @@ const RATIOS: Column<RatioSeen>[] = [
   { heading: "met", of: ({ met }) => (met === undefined ? "" : met ? "yes" : "NO") },
 ];
 
-/**
- * Formats a report as text: a table of figures, then a table of ratios if there are any. Throws if a figure
- * was not measured.
- */
+/** Formats a report as a table of figures and a table of ratios. Throws if a figure was not measured. */
 export function tablesOf(report: Report): string {
   const figures = report.figures.map((figure) => ({ ...figure, ...spreadOf(figure.name, figure.values) }));
   const ratios = ratiosSeen(report);
@@ -41,7 +38,6 @@ function spreadColumns(): Column<Spread>[] {
   }));
 }
 
-/** Formats an aim in words, such as "at most 2.5". */
 function aimInWords(aim: Aim): string {
   return "atMost" in aim ? `at most ${aim.atMost}` : `at least ${aim.atLeast}`;
 }
@@ -54,8 +50,8 @@ export function shown(value: number): string {
 }
 
 /**
- * Sends a report to the process that runs the benches, which stores the report. If the bench runs alone,
- * prints the report. Throws if a figure was not measured.
+ * Sends a report to the process that runs the benches, or prints it if the bench runs alone. Throws if a
+ * figure was not measured.
  */
 export function report(found: Report): void {
   const tables = tablesOf(found);

@@ -1,16 +1,14 @@
 import type { Pool } from "pg";
 
 const ROWS_AT_ONCE = 100_000;
-/** Length of a plain decision's receipt, in characters. */
 const RECEIPT_CHARACTERS = 700;
 
-/** Numbers of rows in a database in addition to those that the bench decides on. */
+/** Numbers of rows in addition to those that the bench decides on. */
 export type Stock = { certificates: number; history: number };
 
 /**
- * Adds certificates to the existing accounts, and history rows with postings in the current month, until both
- * numbers are reached. No decision uses these rows. They only enlarge tables and indexes. Their JSON is
- * empty, since decisions do not read it.
+ * Adds certificates to the existing accounts, and history rows with postings, until both numbers are reached.
+ * No decision uses these rows. Their JSON is empty, because decisions do not read it.
  */
 export async function fill(pool: Pool, from: Stock, to: Stock): Promise<void> {
   await inPieces(from.certificates, to.certificates, (first, last) => addCertificates(pool, first, last));
@@ -31,7 +29,6 @@ async function inPieces(
   }
 }
 
-/** The accounts' agents, numbered from 0. */
 const OWNERS = `(select account_id, connection_id, agent_id, row_number() over (order by agent_id) - 1 as place,
                         count(*) over () as owners from agents)`;
 

@@ -6,15 +6,12 @@ import { newCertificateId } from "../../../src/ids.ts";
 import { verifyRevocationList } from "../../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient } from "../../../src/vault/client.ts";
 
-/** Orders for the thread. Each list uses a different second, at most 60 s from the vault's clock. */
+/** Each list uses a different second, at most 60 s from the vault's clock. */
 export type ListOrder = { url: string; tlsDir: string; tenant: string; length: number; rounds: number };
 
 const PAUSE_MS = 50;
 
-/**
- * Signs lists one after the other with a new root key, verifies each list, and posts the milliseconds of each
- * call. This work runs in a separate thread, so that it does not delay the client's other measurements.
- */
+/** This work runs in a separate thread, so that it does not delay the client's other measurements. */
 const { url, tlsDir, tenant, length, rounds } = workerData as ListOrder;
 const read = (name: string): Buffer => readFileSync(join(tlsDir, name));
 const client = createVaultClient({ url, ca: read("ca.pem"), cert: read("api.pem"), key: read("api.key") });

@@ -13,10 +13,7 @@ import { createTransport, type Transport } from "../../../src/vault/transport.ts
 const PLAIN_SIGNER = fileURLToPath(new URL("./plain_signer.ts", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
-/**
- * A vault in separate processes. The client uses the API's certificate, and the transport uses the
- * administrator's.
- */
+/** A vault in separate processes. `client` uses the API's certificate, and `admin` the administrator's. */
 export type BenchVault = {
   config: Config;
   url: string;
@@ -29,10 +26,7 @@ export type BenchVault = {
 
 type Environment = Record<string, string>;
 
-/**
- * Creates a vault in `dir` with a database of that name and without rate limits. Does not start the vault.
- * `url` is the database's URL.
- */
+/** Creates a vault without rate limits in `dir`, with a database of that name. Does not start it. */
 export async function makeBenchVault(
   postgres: RunningPostgres,
   dir: string,
@@ -74,7 +68,7 @@ function run(
   return spawn(process.execPath, [MAIN, command], { env, stdio });
 }
 
-/** Creates and starts a vault in `dir` with a database of that name and without rate limits. */
+/** Creates and starts a vault without rate limits in `dir`, with a database of that name. */
 export async function startBenchVault(
   postgres: RunningPostgres,
   dir: string,

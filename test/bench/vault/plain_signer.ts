@@ -9,9 +9,9 @@ import { type ChallengeBinding, challengeSignBytes } from "../../../src/protocol
 import { generateSeeds, importSeeds, publicKeyOf, signHybrid } from "../../../src/protocol/keys/hybrid.ts";
 
 /**
- * A minimal signing service over mutual TLS, as a baseline. It reads a challenge, imports two seeds, signs,
- * and responds like the vault. It has no token, audit, database or checks. `node plain_signer.ts <folder of
- * TLS files>` prints its port and exits when its standard input closes.
+ * A minimal signing service over mutual TLS, as a baseline: it imports two seeds, signs, and responds like
+ * the vault. It has no token, audit, database or checks. `node plain_signer.ts <folder of TLS files>` prints
+ * its port and exits when its standard input closes.
  */
 const tls = (file: string): Buffer => readFileSync(join(process.argv[2] ?? "", file));
 const seeds = generateSeeds();

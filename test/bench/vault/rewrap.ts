@@ -5,10 +5,7 @@ const LOOK_MS = 50;
 
 type Status = { kek: { running: boolean; done: number; remaining: number; fault: string | null } };
 
-/**
- * Creates a new key-encryption key and rewraps every data key with it. Returns the number of data keys and
- * the duration in seconds.
- */
+/** Creates a new key-encryption key and rewraps every data key with it. */
 export async function rewrapAll({ admin }: BenchVault): Promise<{ keys: number; seconds: number }> {
   const post = (path: string) => admin.call({ method: "POST", path, body: {} });
   await post("/v1/kek/rotate");

@@ -25,9 +25,8 @@ export async function storeTenants({ config, sql }: BenchVault, count: number): 
 }
 
 /**
- * Stores `count` rows of the same size as keys, so that the table is as full as a large vault's. The rows are
- * copies of one key with other IDs, and nobody can decrypt them. Signatures use only keys that the vault
- * created.
+ * Stores `count` copies of one key with other ids, so that the table is as full as a large vault's. Nobody
+ * can decrypt them, and signatures do not use them.
  */
 export async function storeFillingKeys({ sql }: BenchVault, count: number, tenants: number): Promise<void> {
   for (let stored = 0; stored < count; stored += ROWS_AT_ONCE) {

@@ -17,10 +17,7 @@ import { createCertificateMemory } from "../../../src/protocol/documents/certifi
 import { createSecretBox } from "../../../src/secret_box.ts";
 import { createBareApp } from "../../support/bare_app.ts";
 
-/**
- * The API's `verify` without its last step: it responds by the rules but never runs the SQL statement.
- * Nothing is spent, charged or stored. It is for benches, and runs with an API's environment.
- */
+/** The API's `verify` without its SQL statement: nothing is spent, charged or stored. Only for benches. */
 const { DATABASE_URL: url = "", SEALING_KEY = "", PORT, BASE_URL = "" } = process.env;
 const clock = systemClock;
 const onError = () => {};

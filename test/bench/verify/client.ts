@@ -2,16 +2,12 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { percentiles } from "../timing.ts";
 
-/**
- * A client's orders: send each of these requests once, over `connections` connections. The client immediately
- * repeats a request that gets 503. `ms` limits the duration. Without `ms` the client runs until all requests
- * have a response.
- */
+/** Orders for a client: send each request once, and repeat it after a 503. It stops after `ms`, if set. */
 export type Load = { port: number; connections: number; file: string; lengths: number[]; ms?: number };
 
 /**
- * The client's results. Percentiles cover only allowed calls. Times are in milliseconds. Processor time is in
- * microseconds, and covers only sending and reading. `longest` includes refusals.
+ * Percentiles cover only allowed calls. Times are in milliseconds. Processor time is in microseconds, and
+ * covers only sending and reading. `longest` includes refusals.
  */
 export type Seen = {
   allowed: number;
@@ -25,9 +21,8 @@ export type Seen = {
 };
 
 /**
- * A client in a separate process that uses as little processor time as possible, since it shares the machine
- * with the measured parts. Requests are prepared in advance. The client reads only a response's length,
- * status and decision. A connection sends its next request when it has received the previous response.
+ * The client uses little processor time, because it shares the machine with the measured parts. It reads only
+ * a response's length, status and decision.
  */
 process.once("message", (load: Load) => {
   void run(load).then((seen) => process.send?.(seen));
@@ -37,10 +32,7 @@ type Kind = "allowed" | "refused" | "other";
 
 const HEAD_END = Buffer.from("\r\n\r\n");
 const REFUSAL = Buffer.from("HTTP/1.1 503 ");
-/**
- * Strings in a response that allows a call or delivers a result. They are our decision, the protocol's own
- * verdict, and a challenge or proof.
- */
+/** A response that contains one of these strings allows the call or delivers a result. */
 const ALLOWS = ['"decision":"allow"', '"valid":true', '"challenge":"'].map((text) => Buffer.from(text));
 
 async function run({ port, connections, file, lengths, ms: atMost = Infinity }: Load): Promise<Seen> {

@@ -5,15 +5,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Load, Seen } from "./client.ts";
 
-/** Results of a load, with the number of calls per second. */
 export type Measured = Seen & { perSecond: number };
 
 type Place = { port: number; folder: string };
 
-/**
- * Sends each request once from a separate process, over `connections` connections. Rejects unless every
- * response allows its call.
- */
+/** Sends each request once from a separate process. Rejects unless every response allows its call. */
 export async function measureLoad(
   place: Place,
   requests: readonly Buffer[],

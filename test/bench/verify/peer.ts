@@ -6,9 +6,8 @@ import { processPart, type RunningPart } from "../../../src/dev/process/part.ts"
 const EVERY_MS = 50;
 
 /**
- * Starts another server with a shell command and `env`, and waits until it listens on the port in `env.PORT`.
- * The server's output is in `folder`. The server stops with this process at the latest. Rejects if the server
- * exits first, or does not listen within a minute.
+ * Starts another server with a shell command, and waits until it listens on `env.PORT`. Its output is in
+ * `folder`. It stops with this process at the latest. Rejects if the server does not listen within a minute.
  */
 export function startPeer(command: string, env: { PORT: string }, folder: string): Promise<RunningPart> {
   const part = processPart({
@@ -23,10 +22,7 @@ export function startPeer(command: string, env: { PORT: string }, folder: string
   return part.start({ logFile, signal: new AbortController().signal, spawned: () => {} });
 }
 
-/**
- * Waits until a connection succeeds. Sends no request, since a verifier may serve no other path than the
- * verify path.
- */
+/** Sends no request, because a verifier may serve only the verify path. */
 async function untilListening(port: number, signal: AbortSignal): Promise<void> {
   while (!(await isListening(port))) {
     if (signal.aborted) throw new Error(`no server listens on ${port}, the port in PORT`);

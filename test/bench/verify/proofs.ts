@@ -8,13 +8,10 @@ import { createProofWorld, type ProofWorld } from "../../support/proof_world.ts"
 
 const WORLDS = 10;
 
-/**
- * Verifying accounts, each with a separate connection. Each account also accepts the next account's
- * authority.
- */
+/** Verifying accounts, each with a connection. Each account also accepts the next account's authority. */
 export type Verifiers = { worlds: ProofWorld[]; sealingKey: Buffer };
 
-/** A proof, and the verifier that receives the proof. */
+/** A proof, and the verifier that receives it. */
 export type Proven = { world: ProofWorld; bundle: ProofBundle };
 
 /** The authority behind a proof: the verifier's own, or that of an accepted principal. */
