@@ -115,9 +115,7 @@ async function measureFirst(): Promise<void> {
   record.add("until all are Active", "writes an object", (await writes()) / total);
 }
 
-/**
- * Measures from the operator's start until it has processed every object. Also reads the objects directly.
- */
+/** Measures from the operator's start until every object is processed. Also reads the objects directly. */
 async function measureStart(): Promise<void> {
   await operator?.stop();
   api.calls.length = 0;

@@ -2,9 +2,7 @@ import { Pool } from "undici";
 import type { Agent } from "./agents.ts";
 import { type Orders, WINDOW_SECONDS, type Window } from "./windows.ts";
 
-/**
- * In each lane, requests a challenge, presents it, and asks for a decision. Exits if a result is no allow.
- */
+/** In each lane, requests a challenge, presents it, and asks for a decision. Exits after any refusal. */
 process.once("disconnect", () => process.exit());
 process.once("message", (orders: Orders) => {
   void run(orders).then(() => process.disconnect?.());
