@@ -128,7 +128,7 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
 /** The deliveries to resend: created at or after `since` and before `until`. */
 type NewRecovery = { since: Date; until: Date | undefined; states: WebhookRecoveryRow["states"] };
 
-/** The range excludes deliveries created after this call. */
+/** A recovery excludes deliveries created after this call. */
 async function openRecovery(
   { db, clock, sendingRates }: ResendDeps,
   { accountId, connectionId }: OwnConnection,

@@ -12,7 +12,7 @@ export const UNREADABLE = "unreadable";
 
 type Deps = { database: Database; clock: Clock; measure?: EventMetrics | undefined };
 
-/** Stores an event as a dead letter, once even if the event arrives several times. */
+/** Stores an event as a dead letter, and only once if the event arrives several times. */
 export async function putAside(
   { database, clock, measure }: Deps,
   consumer: Pick<Consumer, "name">,

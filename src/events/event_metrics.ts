@@ -21,7 +21,7 @@ export type EventMetrics = {
   produced(topic: string, result: "written" | "failed", seconds: number): void;
   /** Counts a pause of a Kafka reader because the database is unavailable. */
   paused(consumer: string): void;
-  /** Registers a function that returns how long a Kafka reader has been silent. Returns an undo function. */
+  /** Registers a reader's `silentSeconds`, and returns a function that unregisters it. */
   watches(consumer: string, silentSeconds: () => number): () => void;
 };
 

@@ -30,8 +30,8 @@ export async function appendEvent(
 
 /**
  * Appends events of one connection to the outbox, in the transaction of the change that they report. Assigns
- * the next sequence numbers under the lock of the connection's row, so relays see the order of commits.
- * Stores secrets encrypted, never in the payload.
+ * the next sequence numbers under the lock of the connection's row, so the relay publishes them in the order
+ * of commits. Stores secrets encrypted, never in the payload.
  *
  * Throws if the fields do not match the event's kind, if the events belong to several connections, or if the
  * connection does not exist.
@@ -109,9 +109,9 @@ async function takeSequence(tx: Transaction, connectionId: string, count: number
 }
 
 /**
- * Puts published events into the outbox again, as new rows, which a relay cannot delete with the previous
- * ones. Returns the ids of the events that are now in the outbox. An event whose sequence number another
- * event already has is not added.
+ * Puts published events into the outbox again, in the given order, as new rows. A relay that is publishing a
+ * previous row therefore does not delete the new one. Returns the ids of the events that are now in the
+ * outbox. An event is missing there if another event has its sequence number.
  */
 export async function putBack(tx: Transaction, events: readonly BusEvent[]): Promise<Set<string>> {
   const rows = new Map(events.map((event) => [event.eventId, toRow(event)]));

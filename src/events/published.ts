@@ -2,13 +2,13 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
 
-/** How events travel from the outbox to their consumers: the values of the setting `EVENTS`. */
+/** The carrier of events from the outbox to their consumers: the setting `EVENTS`. */
 export type CarrierKind = "embedded" | "kafka";
 
 /** The name of a consumer and the events that it reads. */
 export type Reader = Pick<Consumer, "name" | "aggregateType">;
 
-/** SQL condition for events of `p` that the consumer reads, and that are neither handled nor dead letters. */
+/** SQL condition: the consumer reads the event in `p`, which is neither handled nor a dead letter. */
 const UNHANDLED = `
 (cast(:aggregateType as text) is null or p.aggregatetype = :aggregateType)
 and not exists (select from inbox i where i.consumer = :name and i.event_id = p.event_id)`;
@@ -43,8 +43,8 @@ export async function takeOffOutbox(
 }
 
 /**
- * Returns events that a consumer has not handled, oldest first, published from `from` (`null`: no limit)
- * until before `until`.
+ * Returns events that a consumer has not handled, oldest first. They were published at or after `from`
+ * (`null`: at any time) and before `until`.
  */
 export async function unhandledEvents(
   database: Database,

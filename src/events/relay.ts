@@ -27,7 +27,7 @@ type Row = OutboxRow & { epoch: number; overtakes: boolean };
 /** With batches of 200 rows, each row took a quarter more processor time. */
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
-/** A transaction that commits late has a lower id than rows already read, so the relay starts over. */
+/** Seconds after which the relay reads from the start again, because transactions may commit late. */
 const REWIND_SECONDS = 5;
 
 /* The shards are an array, so Postgres reads rows along the primary key and no further than the batch. */
@@ -51,8 +51,8 @@ where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
  * keeps the order within an aggregate, and stops reading when `EVENTS` has changed.
  *
  * The relay reads only rows above `lowWater`, which avoids scanning the remains of deleted rows. It reads
- * from the beginning every 5 s and when no row is left. If the predecessor of a row is below `lowWater`, the
- * row waits.
+ * from the beginning every 5 s and when no row is left. If the previous event of a row's aggregate is below
+ * `lowWater`, the row waits.
  */
 export function createRelay(deps: RelayDeps): Relay {
   const { database, bus, clock, workerId, carrier = "embedded", measure } = deps;

@@ -2,11 +2,11 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 
 const DAY = 24 * 60 * 60;
-/** Longer than a bus may repeat an event. */
+/** Days. Longer than a bus may repeat an event. */
 const INBOX_DAYS = 14;
 /** Days that a published event is kept. Fewer than `INBOX_DAYS`, so that the inbox still knows the event. */
 export const PUBLISHED_DAYS = 13;
-/** For deliveries, recoveries and notices that are finished, held deliveries, and dead letters. */
+/** Days for finished deliveries, recoveries and notices, for held deliveries, and for dead letters. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;
 

@@ -9,7 +9,7 @@ export { VaultRefused, VaultUnavailable } from "./transport.ts";
 /** Purposes of keys that the service creates: the root identity of an account, or an agent. */
 export type KeyPurpose = "account_root" | "agent";
 
-/** For a key of another tenant (account), the vault answers as if the key did not exist. */
+/** A key and its tenant (account). For another tenant's key, the vault answers as if it did not exist. */
 export type KeyReference = { tenant: string; keyId: string };
 
 /**

@@ -112,7 +112,7 @@ export function fixedAddress(url: URL): string | undefined {
   return /(^|\.)localhost\.?$/.test(host) ? "127.0.0.1" : undefined;
 }
 
-/** Resolves a host name to addresses. Rejects if there is none, or without an answer in time. */
+/** Resolves a host name to addresses. Rejects if there is none, or if no answer arrives in time. */
 export type Resolve = (name: string) => Promise<string[]>;
 
 const TRY_MILLISECONDS = 900;

@@ -30,7 +30,7 @@ export type Claimed = WebhookDeliveryRow &
     callback_url: string | null;
   };
 
-/** Longer than an attempt takes, including writing its result. */
+/** Seconds that a claim lasts: longer than an attempt and writing its result. */
 export const CLAIM_SECONDS = 60;
 
 const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state when 'sending' then 1 else 0 end`;

@@ -45,8 +45,8 @@ export const webhookReader = { name: "webhooks", aggregateType: "connection" } a
  * Creates the consumer that turns each event into one delivery for the endpoint of its connection. The bytes
  * of the body never change afterwards. A body with secrets is stored only in encrypted form.
  *
- * For a connection without a callback URL it creates no delivery, also not later. It holds the delivery if
- * the endpoint receives nothing or already has held deliveries.
+ * For a connection without a callback URL it creates no delivery, even if a URL is set later. It holds the
+ * delivery if the endpoint receives nothing or already has held deliveries.
  */
 export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {

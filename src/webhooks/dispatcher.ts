@@ -47,7 +47,7 @@ export type Dispatcher = {
 const LIMIT = 256;
 const WRITE_PAUSE = 100;
 
-/** Creates a dispatcher. It retries writing a result while the claim lasts, for restarts of the database. */
+/** Creates a dispatcher. If the database fails, it retries writing a result until the claim expires. */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const {
     database,
@@ -139,7 +139,7 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
   }
 }
 
-/** The next secret signs until its promotion, the former one until its grace period ends. */
+/** Returns the current secret, the next one if it exists, and the former one during its grace period. */
 function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [string, ...string[]] {
   const { connection_id: id, webhook_former_until: until } = boxed;
   const former = until !== null && now < until ? boxed.webhook_former_secret_sealed : null;

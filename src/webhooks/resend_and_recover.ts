@@ -105,7 +105,7 @@ order by r.stepped_at limit 1`;
  *
  * - `page`: the next deliveries of the range by time of creation. `wanted` is true for a delivery to resend
  * - `taken`: the first rows of `page`, as many as there is room for their wanted deliveries
- * - `resent`: the wanted deliveries that no other process has changed meanwhile, set to pending like in
+ * - `resent`: the wanted deliveries that no other process has changed meanwhile, set to pending as in
  *   `resendDelivery`
  *
  * The same statement records the position reached, so each step takes effect once, even after a crash.

@@ -60,7 +60,7 @@ type SendRequest = {
   otherHeaders?: () => Promise<Record<string, string> | undefined>;
 };
 
-/** Limits are in milliseconds, `deadline` for the whole request. `ca` replaces the machine's authorities. */
+/** `limits` are in milliseconds, `deadline` for the whole request. `ca` replaces the machine's trusted CAs. */
 type SenderDeps = {
   policy: AddressPolicy;
   resolve: Resolve;

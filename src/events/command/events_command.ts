@@ -71,7 +71,7 @@ async function run(
   }
 }
 
-/** An error for several addresses has no message itself. */
+/** The error for several addresses has no message of its own, so this joins their messages. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);

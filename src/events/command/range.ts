@@ -51,7 +51,7 @@ export function readRange({ topic = "lifecycle", type, ...options }: ReplayRange
   return { topic, from, to, connectionId, accountId, type };
 }
 
-/** Returns the part of a range that was already deleted, or `null`. Throws `EventsError` if that is all. */
+/** Returns the deleted part of a range, or `null`. Throws `EventsError` if the whole range was deleted. */
 export function notKept({ topic, from, to }: Range, now: Date): { from: Date; to: Date } | null {
   const keptSince = addSeconds(now, -PUBLISHED_DAYS * DAY);
   if (topic === "audit" || from >= keptSince) return null;

@@ -83,7 +83,7 @@ async function readPublished(db: Database): Promise<EventsStatus["published"]> {
   return { kept: rows[0].kept, oldest_at: rows[0].oldest?.toISOString() ?? null };
 }
 
-/** Includes every existing consumer, and any other consumer that still has dead letters. */
+/** Counts dead letters of every existing consumer, and of other consumers that still have dead letters. */
 async function readLetters(db: Database, readers: readonly Reader[]): Promise<Record<string, number>> {
   const counts = await db("dead_letters").groupBy("consumer").orderBy("consumer").select("consumer").count();
   return {

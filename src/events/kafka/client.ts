@@ -34,8 +34,8 @@ export function createKafkaClient(
 }
 
 /**
- * Without this, the library's request queue checks itself every millisecond forever, and sets timers in the
- * past. Checks are necessary only while a request waits in the queue.
+ * Stops the library's request queue from checking itself every millisecond forever and from setting timers in
+ * the past. Checks are necessary only while a request waits in the queue.
  */
 function calmRequestQueues(): void {
   RequestQueue.prototype.scheduleCheckPendingRequests = function scheduleCheck() {

@@ -35,7 +35,7 @@ const BEATS_TO_JOIN = 2;
 /** The maximum number of events in one transaction. */
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
-/** Usually all partitions of a topic, which share transactions. */
+/** The number of partitions that are handled concurrently: usually all partitions of a topic. */
 const PARTITIONS_AT_ONCE = 16;
 const WATCH_MS = 10_000;
 /** The namespace for the ids of unreadable records. */
@@ -127,7 +127,7 @@ export async function startKafkaConsumer(
   };
 }
 
-/** A reader that is closed while the library restarts it starts anyway. This closes the reader again. */
+/** Closes a reader again, because a reader that is closed during a restart by the library starts anyway. */
 function closeAgain(reader: Client, state: { isClosed: boolean }): void {
   const { FETCH, HEARTBEAT } = reader.events;
   const close = () => {

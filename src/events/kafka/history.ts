@@ -11,7 +11,7 @@ import { toRecord } from "./records.ts";
 type Deps = { database: Database; log: Logger; producer: KafkaProducer; topic: string; workerId: string };
 
 const BATCH = 500;
-/** The row's transaction begins after the time in the row, and clocks may differ. */
+/** Seconds from a row's time to the check of open transactions, because its own transaction begins later. */
 const DELAY_SECONDS = 5;
 /** After this many seconds, a row no longer waits for open transactions. */
 const OVERDUE_SECONDS = 60;
@@ -60,9 +60,9 @@ function isKept(row: QueuedRow): row is Queued & HistoryRow {
 }
 
 /**
- * Returns a function for the time up to which the history is complete. An open transaction may still commit a
- * row that is older than existing rows. A time therefore counts as complete after every transaction that was
- * open then has ended, or after a minute.
+ * Returns a function that returns the time up to which the history is complete. An open transaction may still
+ * commit a row that is older than existing rows. A time therefore counts as complete after every transaction
+ * that was open then has ended, or after a minute.
  */
 function createHorizon(database: Database): () => Promise<Date> {
   let sample: { at: Date; next: bigint } | undefined;

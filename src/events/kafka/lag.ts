@@ -44,7 +44,7 @@ const SUBJECT = "kafka_lag";
 type LagReport = Record<string, readonly Sample[]>;
 
 /**
- * Extends the state so that each reading is also stored in the database for the API, which has no access to
+ * Returns the state, which then also stores each reading in the database for the API, which has no access to
  * Kafka. Ignores a failed write, because it says nothing about Kafka.
  */
 export function storingReports(lag: LagState, database: Database): LagState {

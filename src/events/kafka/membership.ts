@@ -6,9 +6,9 @@ export type Membership = {
   during(beat: () => Promise<void>, work: () => Promise<void>): Promise<void>;
   /** If the group is rebalancing, throws the reason to abandon the batch. */
   stay(): void;
-  /** Records progress on a batch. Rejects like {@link Membership.stay}. */
+  /** Records progress on a batch. Rejects if the batch must be abandoned. */
   progress(): Promise<void>;
-  /** Returns whether an error is the reason to abandon batches. */
+  /** Returns whether an error is the reason that `stay` throws. */
   isReason(error: unknown): boolean;
 };
 
@@ -113,7 +113,7 @@ type Watchdog = {
   check(): Promise<void>;
 };
 
-/** Longer than Kafka reserves a silent reader's partitions, and longer than a rebalance takes. */
+/** Longer than Kafka reserves partitions for a silent reader, and longer than a rebalance takes. */
 const SILENT_MS = 120_000;
 /** A longer interval between two checks means that the process was frozen. */
 const FROZEN_MS = 60_000;
