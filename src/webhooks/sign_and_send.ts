@@ -60,7 +60,7 @@ type SendRequest = {
   otherHeaders?: () => Promise<Record<string, string> | undefined>;
 };
 
-/** `limits` are in milliseconds, `deadline` for the whole request. `ca` replaces the machine's trusted CAs. */
+/** `limits` are in milliseconds. `deadline` is for the whole request. `ca` replaces the machine's CAs. */
 type SenderDeps = {
   policy: AddressPolicy;
   resolve: Resolve;
