@@ -19,14 +19,13 @@ export type ClusterCredentials = { headers: Record<string, string>; tls: Cluster
 export type ClusterAccess = {
   /** Base URL, which may have a path. */
   server: string;
-  /** The HTTP proxy through which the cluster is reached. */
   proxyUrl?: string | undefined;
   /** Namespace of the kubeconfig's context or of the pod; `undefined` if there is none. */
   namespace: string | undefined;
-  /** Returns the current credentials. Files are read again at least every minute. */
+  /** Reads files again after at most a minute. */
   credentials(): Promise<ClusterCredentials>;
   /**
-   * Makes the next call of `credentials` read everything again. Call it after the cluster refused the
+   * Makes the next call of `credentials` read everything again, for after the cluster refused the
    * credentials.
    */
   forget(): void;
@@ -35,7 +34,7 @@ export type ClusterAccess = {
 type Options = {
   /** Path of a kubeconfig. If absent, the process must run as a pod in the cluster. */
   file?: string | undefined;
-  /** Name of the context to use. If absent, the kubeconfig's current context is used. */
+  /** If absent, the kubeconfig's current context is used. */
   context?: string | undefined;
   clock: Clock;
   /** For tests: the folder that replaces `/` for a pod's files. */
@@ -78,8 +77,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
       try {
         return await reading;
       } catch (error) {
-        // A file is missing for a moment while it is replaced, so the former credentials may still be
-        // valid.
+        // A file is missing for a moment while it is replaced. So the former credentials may still be valid.
         if (cached !== undefined) return cached.credentials;
         throw error;
       }
@@ -107,7 +105,6 @@ async function loadConfig({ file, context, podRoot }: Omit<Options, "clock">): P
   return config;
 }
 
-/** Returns a name for the source of the configuration, for error messages. */
 function nameOf(file: string | undefined): string {
   return file === undefined ? "The pod's service account" : `The kubeconfig ${file}`;
 }
@@ -129,7 +126,7 @@ function serverOf(config: KubeConfig, file: string | undefined): string {
   return cluster.server.replace(/\/$/, "");
 }
 
-/** Returns the proxy of the kubeconfig. Its URL may contain a password, so no error quotes it. */
+/** The URL of a proxy may contain a password, so no error quotes it. */
 function proxyOf(config: KubeConfig, file: string | undefined): string | undefined {
   const { proxyUrl } = config.getCurrentCluster() ?? {};
   if (!proxyUrl) return undefined;

@@ -9,7 +9,7 @@ import type {
 import type { Verb } from "./cluster_error.ts";
 
 /**
- * The typed clients of `@kubernetes/client-node`. Every failure is a `ClusterError`. Every patch is a merge
+ * The typed clients of `@kubernetes/client-node`. Every failure is a `ClusterError`, every patch a merge
  * patch.
  */
 export type ApiClients = {
@@ -22,8 +22,8 @@ export type ApiClients = {
 };
 
 /**
- * One call, described by verb and resource as in Kubernetes RBAC. For example, writing a status has the
- * resource `platforms/status`.
+ * One call, with verb and resource as in Kubernetes RBAC. Writing a status has the resource
+ * `platforms/status`.
  */
 export type ClusterCall = {
   verb: Verb;
@@ -73,8 +73,8 @@ export async function createApiClients(
 }
 
 /**
- * Returns the resource and name that a path below the server's base URL refers to, as the API server itself
- * parses it.
+ * Returns the resource and name that a path below the server's base URL refers to, as the API server parses
+ * it.
  */
 export function resourceOfPath(path: string): { resource: string; name: string | undefined } {
   const parts = path.split("/").slice(path.startsWith("/api/") ? 3 : 4);

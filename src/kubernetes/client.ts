@@ -18,8 +18,7 @@ export type ClusterWatch = {
 
 /**
  * Calls an API server through the typed clients of `@kubernetes/client-node`. Every failure is a
- * `ClusterError`. Each call has a deadline. If the cluster asks to retry later, the client waits and
- * repeats the call.
+ * `ClusterError`. Each call has a deadline. The client waits and repeats a call if the cluster asks for that.
  */
 export type ClusterClient = ApiClients & {
   /** Resolves when the API server ends the watch. */
@@ -28,7 +27,7 @@ export type ClusterClient = ApiClients & {
   close(): Promise<void>;
 };
 
-/** Status code in metrics for a request that received no response, as in client-go. */
+/** Value of `code` in metrics for a request that received no response, as in client-go. */
 export const NO_ANSWER = "<error>";
 
 /** A completed request. `code` is its status or `NO_ANSWER`. */
@@ -47,10 +46,7 @@ type Agents = { tls: ClusterTls; calls: Dispatcher; watches: Dispatcher; all: Di
 type Named = Pick<FailedCall, "verb" | "resource">;
 type Connection = { headers: Record<string, string>; agents: Agents };
 
-/**
- * Creates a client of a cluster. Calls share connections that are kept alive. Watches have connections of
- * their own.
- */
+/** Creates a client of a cluster. All calls share keep-alive connections. Watches use other connections. */
 export async function createClusterClient(options: Options): Promise<ClusterClient> {
   const { access, deadlineMs = DEADLINE_MS, onAnswer } = options;
   const { host } = new URL(access.server);
@@ -89,10 +85,7 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
     return AbortSignal.any([closing.signal, ...signals.filter((signal) => signal !== undefined)]);
   }
 
-  /**
-   * Makes one call and returns the response body. It reads the body here, because the library would quote
-   * the body in errors.
-   */
+  /** Reads the body here, because the library would quote the body in errors. */
   async function once(request: RequestContext, call: ClusterCall, signal: AbortSignal): Promise<string> {
     try {
       const { headers, agents } = await connect(call, signal);
@@ -127,10 +120,7 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
     }
   }
 
-  /**
-   * Returns how many milliseconds to wait before repeating a failed call; `undefined` if the call must not
-   * be repeated.
-   */
+  /** Returns how many milliseconds to wait before repeating a failed call; `undefined` for no repetition. */
   function repeatAfter(error: unknown, tries: number): number | undefined {
     if (isStatus(error, 401) && tries === 0) {
       access.forget();
@@ -205,10 +195,7 @@ function createAgents({ server, proxyUrl }: ClusterAccess, tls: ClusterTls): Age
   return { tls, calls, watches: watches.compose(onlyTo(new URL(server).origin)), all: [calls, watches] };
 }
 
-/**
- * Refuses requests to other servers. The library's `Watch` follows redirects and would send its headers
- * there.
- */
+/** The library's `Watch` follows redirects and would send its headers to another server. */
 function onlyTo(origin: string): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (request, handler) => {
     if (String(request.origin) !== origin) throw new TypeError("redirected to another server");
@@ -220,10 +207,7 @@ async function closed({ all: [calls, watches] }: Agents): Promise<void> {
   await Promise.all([calls?.close(), watches?.destroy()]).catch(() => undefined);
 }
 
-/**
- * Resolves to the value, or rejects when `signal` aborts first. This guards against a credentials plugin
- * that hangs.
- */
+/** Rejects when `signal` aborts before the value, because a credentials plugin may hang. */
 function within<T>(value: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const end = () => reject(signal.reason);

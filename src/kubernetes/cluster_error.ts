@@ -37,10 +37,7 @@ export class ClusterError extends Error {
   }
 }
 
-/**
- * A call that the cluster refuses, and will refuse again until somebody changes a role, a quota or the
- * object.
- */
+/** A call that the cluster will refuse again until somebody changes a role, a quota or the object. */
 export class ClusterRefused extends ClusterError {
   readonly quota: string | undefined;
 
@@ -52,14 +49,12 @@ export class ClusterRefused extends ClusterError {
 }
 
 /**
- * HTTP statuses of calls that would fail again in the same way. An exceeded quota returns 403, an immutable
- * field 422.
+ * HTTP statuses of calls that would always fail again: 403 includes exceeded quotas, 422 immutable fields.
  */
 const REFUSALS = new Set([400, 403, 405, 406, 413, 415, 422]);
 const REASON = /^[A-Za-z]{1,64}$/;
 /** The only part of a message that the error keeps. The rest may quote the request. */
 const QUOTA = /exceeded quota: ([a-z0-9][-.a-z0-9]{0,252})/;
-/** Upper limit for the wait that a Retry-After header asks for. */
 const MAX_RETRY_AFTER_SECONDS = 3600;
 
 const statusObject = z.object({
@@ -69,10 +64,7 @@ const statusObject = z.object({
   details: z.object({ retryAfterSeconds: z.number().optional() }).optional(),
 });
 
-/**
- * Converts an answer of the cluster to an error. The answer has an HTTP status, or is a `Status` object in a
- * watch.
- */
+/** Converts an answer with an HTTP status, or a `Status` object in a watch, to an error. */
 export function errorOfAnswer(
   { verb, resource }: Pick<FailedCall, "verb" | "resource">,
   { status, body, retryAfter }: { status?: number; body: unknown; retryAfter?: string | undefined },
@@ -94,8 +86,7 @@ export function errorOfAnswer(
 }
 
 /**
- * Converts the failure of a call without a complete answer to an error. Its reason is the error code of the
- * cause.
+ * Converts the failure of a call without a complete answer to an error. Its reason is the cause's error code.
  */
 export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, error: unknown): ClusterError {
   if (error instanceof ClusterError) return error;

@@ -12,11 +12,13 @@ import { isStatus } from "./cluster_error.ts";
  * The result of comparing the admission policies of a cluster with `crds/policies.yaml`: they are equal, or
  * `fault` names the policy that is missing or altered.
  *
- * `hash` is the hash of the policies' content. It is equal wherever the same file is applied for the same
- * operator. `revision` is a hash over the identity of the objects. It differs if a policy was changed in
- * between, even if the change was undone. `since` is the time from which the policies were enforced in this
- * form. Compare it with the creation time of a guarded object. The times in `managedFields` are unsuitable,
- * because the object's writers control them.
+ * `hash` is a hash over the content, equal wherever the same file is applied for the same operator.
+ * `revision` is a
+ * hash over the objects' identities, so it also differs after a change that was undone. Since `since`, every
+ * API
+ * server has enforced the policies in this form. Compare it with the creation time of a guarded object, not
+ * with
+ * times in `managedFields`, which the object's writers control.
  */
 export type PoliciesVerdict =
   | { hash: string; revision: string; since: Date; fault?: never }
@@ -36,7 +38,7 @@ const RESOURCES = {
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 } as const;
 
-/** The part of a cluster client that the check needs. */
+/** The part of a cluster client that `checkPolicies` needs. */
 export type PolicyReader = { custom: Pick<CustomObjectsApi, "getClusterCustomObject"> };
 
 const document = z.object({
@@ -67,8 +69,9 @@ const liveObject = z.object({
 type Live = z.infer<typeof liveObject>;
 
 /**
- * Compares the policies and their bindings in a cluster with `crds/policies.yaml`. `operator` replaces the
- * operator's user in that file. Rejects if the cluster does not answer.
+ * Compares the policies and their bindings in a cluster with `crds/policies.yaml`, in which `operator`
+ * replaces
+ * the operator's user. Rejects if the cluster does not answer.
  */
 export async function checkPolicies(
   client: PolicyReader,
@@ -106,7 +109,6 @@ async function readPolicies(operator: string): Promise<Policy[]> {
   return z.array(document).parse(JSON.parse(text)).map(withDefaults);
 }
 
-/** Adds the defaults that an API server adds to a policy. */
 function withDefaults(policy: Policy): Policy {
   const { matchConstraints } = policy.spec as { matchConstraints?: { resourceRules: object[] } };
   if (matchConstraints === undefined) return policy;
@@ -144,15 +146,11 @@ function nameOf({ kind, metadata }: Policy): string {
   return `${kind} ${metadata.name}`;
 }
 
-/** Returns when the rules of a policy were last written, according to the API server. */
 function lastChange(live: Live): number {
   return Math.max(...[live.metadata.creationTimestamp, ...changes(live)].map((time) => Date.parse(time)));
 }
 
-/**
- * Returns the times at which the rules changed after their creation. Changes to labels and status do not
- * count.
- */
+/** Ignores changes to labels and status. */
 function changes({ metadata }: Live): string[] {
   if (metadata.generation === 1) return [];
   const writes = metadata.managedFields.filter(

@@ -4,7 +4,7 @@ import { errorOfAnswer, errorOfTransport } from "./cluster_error.ts";
 
 type Options = {
   server: string;
-  /** Name of the resource, for errors. */
+  /** Used in errors. */
   resource: string;
   path: string;
   query: Readonly<Record<string, string>>;
@@ -12,9 +12,8 @@ type Options = {
   dispatcher: Dispatcher;
   /** Ends the watch, even before the API server has answered. */
   signal: AbortSignal;
-  /** Called when the API server has accepted or refused the watch. */
   onAnswer(status: number): void;
-  /** Called for each event. If `onEvent` throws, the watch ends and `runWatch` throws that error. */
+  /** If `onEvent` throws, the watch ends and `runWatch` throws that error. */
   onEvent(event: unknown): void;
 };
 
@@ -74,10 +73,7 @@ export async function runWatch(options: Options): Promise<void> {
 
 type Guard = Options & { stopped: AbortSignal; fail(error: unknown): void };
 
-/**
- * Creates an interceptor that passes on only complete lines of JSON, and ends the request when the watch is
- * over.
- */
+/** Creates an interceptor that passes on only complete lines of JSON, and ends the request with the watch. */
 function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.DispatcherComposeInterceptor {
   const call = { verb: "watch", resource } as const;
   return (dispatch) => (request, handler) => {
@@ -121,8 +117,9 @@ function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.Dispatc
 }
 
 /**
- * Creates a reader that splits chunks into lines of JSON. It keeps text after the last line break until the
- * next chunk. It throws `SyntaxError` for a line that is too long or not JSON.
+ * Creates a reader that splits chunks into lines of JSON and keeps an incomplete last line for the next
+ * chunk.
+ * The reader throws `SyntaxError` for a line that is too long or not JSON.
  */
 function createLineReader(): (chunk: Uint8Array) => string[] {
   const decoder = new TextDecoder();
@@ -142,7 +139,7 @@ function escaped(separator: string): string {
   return separator === "\u2028" ? "\\u2028" : "\\u2029";
 }
 
-/** Parses a string as JSON; returns `undefined` if it is not JSON. */
+/** Parses JSON; returns `undefined` if the text is not JSON. */
 export function decoded(text: string): unknown {
   try {
     return JSON.parse(text);

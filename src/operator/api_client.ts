@@ -18,14 +18,13 @@ import {
 import { type ApiFailure, type ApiResult, createTokenSource, createTransport } from "./api_transport.ts";
 
 /**
- * The API as one leader of the operator calls it. Every object is named by its external id, so repeating a
- * call changes nothing. No call rejects: each returns refusals, outages and a wrong token as `failure`.
+ * The calls of one leader to the API. Calls name objects by external id, so repeating a call changes nothing.
+ * No call rejects: each returns refusals, outages and a wrong token as `failure`.
  */
 export type ApiClient = {
   putPlatform(externalId: string, desired: DesiredPlatform): Promise<ApiResult<PlatformAnswer>>;
   /**
-   * Reports that the operator has stored the credentials with this API key prefix. From then on, the API no
-   * longer returns them.
+   * Reports that the operator has stored the credentials of this API key. The API then stops returning them.
    */
   acknowledgeCredentials(externalId: string, prefix: string): Promise<ApiResult<unknown>>;
   /** Replaces the API key. The former key stays valid for `graceSeconds`. */
@@ -38,18 +37,17 @@ export type ApiClient = {
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
   revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
   /**
-   * Returns the epoch of this leader and of the former one. The first call of any kind claims this leader's
+   * Returns the epochs of this leader and of the former one. The client's first call claims this leader's
    * epoch.
    */
   leadership(): Promise<ApiResult<Leadership>>;
   /**
-   * Returns a page of delegations that are in force or await approval. `after` is the `next` of the
-   * previous page.
+   * Returns one page of delegations in force or awaiting approval. `after` is the `next` of the previous
+   * page.
    */
   listDelegations(
     after: string | null,
   ): Promise<ApiResult<{ delegations: LiveDelegation[]; next: string | null }>>;
-  /** Returns the state of the objects with these external ids, at most `MAX_STATE_IDS` of them. */
   readState(externalIds: string[]): Promise<ApiResult<StateAnswer>>;
   close(): Promise<void>;
 };
@@ -64,16 +62,10 @@ type Options = {
   clusterId: string;
   /** Name of the leading process, for the API's log. */
   holder: string;
-  /** Called whenever the API refuses a call because a newer leader has claimed an epoch. */
   onSuperseded(): void;
-  /**
-   * Returns the W3C `traceparent` header of the trace that the call belongs to; `undefined` if there is no
-   * trace.
-   */
+  /** Returns the W3C `traceparent` header of the current trace, if there is one. */
   traceparent?: () => string | undefined;
-  /**
-   * Called after every call with the call's name, `ok` or the kind of failure, and the duration in seconds.
-   */
+  /** Called after every call. `result` is `ok` or the kind of failure. */
   onAnswer?: Parameters<typeof createTransport>[0]["onAnswer"];
   /** Deadline of each call in milliseconds; 20 s by default. */
   deadlineMs?: number;
@@ -81,7 +73,6 @@ type Options = {
 
 const DEADLINE_MS = 20_000;
 
-/** Name of each call, by path and method. */
 const names = new Map(Object.entries(operatorCalls).map(([name, { path, method }]) => [path + method, name]));
 
 /** Creates a client for a new leader of one cluster. Its first call claims an epoch from the API. */
@@ -152,7 +143,7 @@ export function createApiClient({
   };
 }
 
-/** A refusal to assign an epoch does not concern the object of the call, so it counts as an outage. */
+/** A refusal to assign an epoch says nothing about the call's object, so it counts as an outage. */
 function outageOf(failure: ApiFailure): ApiFailure {
   return failure.kind === "refused" ? { kind: "unavailable", message: failure.message } : failure;
 }
@@ -160,17 +151,15 @@ function outageOf(failure: ApiFailure): ApiFailure {
 /** The API's state of the object with an external id. Empty if the API does not know the id. */
 export type ExternalState = { platform?: PlatformState; agent?: AgentState; delegation?: DelegationState };
 
-/** Reads states and combines reads into batches. */
+/** Reads the states of objects, many in one call of the API. */
 export type StateReader = {
-  /** Returns the state of an object as of some moment after the call of `read`. */
+  /** Returns the state of an object at some moment after the call of `read`. */
   read(externalId: string): Promise<ApiResult<ExternalState>>;
 };
 
 type Waiting = { externalId: string; resolve(result: ApiResult<ExternalState>): void };
 
-/**
- * Creates a reader that combines all reads of one turn of the event loop into as few API calls as possible.
- */
+/** Creates a reader that combines all reads of one event-loop turn into as few API calls as possible. */
 export function createStateReader(api: Pick<ApiClient, "readState">): StateReader {
   let waiting: Waiting[] = [];
 

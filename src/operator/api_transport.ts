@@ -22,7 +22,6 @@ export type ApiFailure =
 /** The value that a call returned, or the reason why the call failed. */
 export type ApiResult<T> = { value: T; failure?: never } | { value?: never; failure: ApiFailure };
 
-/** One call: name, method, path, body, and the schema of its answer. */
 type Call<T> = {
   /** Name of the call in metrics. */
   name: string;
@@ -30,13 +29,12 @@ type Call<T> = {
   path: string;
   body?: unknown;
   answer: ZodType<T>;
-  /** Epoch of the leader that makes the call. Absent until the leader has claimed one. */
+  /** Epoch of the calling leader. Absent until the leader has claimed an epoch. */
   epoch?: number | undefined;
 };
 
-/** Sends calls of the operator to the API. */
 type Transport = {
-  /** Sends the call and returns its answer or failure within the deadline. Never rejects. */
+  /** Returns within the deadline, and never rejects. */
   send<T>(call: Call<T>): Promise<ApiResult<T>>;
   close(): Promise<void>;
 };
@@ -46,18 +44,12 @@ type Options = {
   tokens: TokenSource;
   clusterId: string;
   deadlineMs: number;
-  /**
-   * Returns the W3C `traceparent` header of the trace that the call belongs to; `undefined` if there is no
-   * trace.
-   */
+  /** Returns the W3C `traceparent` header of the current trace, if there is one. */
   traceparent?: (() => string | undefined) | undefined;
-  /**
-   * Called after every call with the call's name, `ok` or the kind of failure, and the duration in seconds.
-   */
+  /** Called after every call. `result` is `ok` or the kind of failure. */
   onAnswer?: ((call: string, result: "ok" | ApiFailure["kind"], seconds: number) => void) | undefined;
 };
 
-/** Upper limit for the wait that a Retry-After header asks for. */
 const MAX_RETRY_AFTER_SECONDS = 3600;
 
 const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
@@ -124,7 +116,8 @@ function failureOf({ statusCode, headers }: Dispatcher.ResponseData, text: strin
 }
 
 /**
- * Returns whether the same call may succeed later. An unavailable vault blocks only work with keys, so it
+ * Returns whether the same call may succeed later. `vault_unavailable` blocks only work that needs keys, so
+ * it
  * counts as a refusal.
  */
 function isPassing(status: number, code: ErrorCode): boolean {
@@ -160,20 +153,17 @@ function causeOf(error: unknown): string {
   return typeof code === "string" ? `the call failed (${code})` : "the call failed";
 }
 
-/**
- * The source of the operator's bearer token. It reads a token file again at least every minute, because the
- * file may be replaced.
- */
+/** The source of the operator's bearer token. It reads a token file again after at most a minute. */
 type TokenSource = {
-  /** Returns the current token. Rejects if the file cannot be read. */
+  /** Rejects if the file cannot be read. */
   current(): Promise<string>;
-  /** Makes the next call of `current` read the file again. Call it after the API refused the token. */
+  /** Makes the next call of `current` read the file again. */
   forget(): void;
 };
 
 const MAX_AGE_MS = 60_000;
 
-/** Creates a source that reads the token from `file` if there is one, and otherwise returns `token`. */
+/** Creates a source that reads the token from `file`. Without `file`, it always returns `token`. */
 export function createTokenSource(
   clock: Clock,
   { token, file }: { token: string; file?: string | undefined },

@@ -24,8 +24,8 @@ export type OperatorContext = {
 };
 
 /**
- * Returns a function that computes external ids, `<cluster>.<uid>`. An external id is never reused. The
- * operator never reads external ids from a status, which others could have changed.
+ * Returns a function that computes external ids, `<cluster>.<uid>`, which are never reused. The operator does
+ * not trust external ids in a status, because others could have changed the status.
  */
 export function externalIds(clusterId: string): OperatorContext["externalIdOf"] {
   return ({ metadata }) => `${clusterId}.${metadata.uid}`;
@@ -33,11 +33,8 @@ export function externalIds(clusterId: string): OperatorContext["externalIdOf"] 
 
 /** A running operator. */
 export type Operator = {
-  /**
-   * Returns the id under which the API knows the folder or the cluster; `undefined` until the id is known.
-   */
+  /** Returns the API's id of the folder or cluster; `undefined` until the id is known. */
   clusterId(): string | undefined;
-  /** The operator's copy of the objects. */
   resources: Resources;
   /**
    * In a cluster: returns whether all objects have been read. Over a folder: returns whether each object
@@ -46,7 +43,6 @@ export type Operator = {
   isReady(): Promise<boolean>;
   /** Returns false only if the process cannot recover unless it is restarted. */
   isAlive(): boolean;
-  /** Returns whether this process is the leader. */
   isLeading(): boolean;
   /** Finishes the work in progress, then stops. */
   stop(): Promise<void>;

@@ -19,8 +19,9 @@ export type Controller = {
 };
 
 /**
- * Starts to reconcile: first all objects of the copy, then every object that changes, together with the
- * objects that refer to it. Starts no reconciliation after `isHeld` returns false.
+ * Reconciles all objects of the copy, and then every object that changes, together with the objects that
+ * refer to
+ * it. Starts no reconciliation after `isHeld` returns false.
  */
 export function startController(context: OperatorContext, { isHeld }: { isHeld(): boolean }): Controller {
   const { resources, log, metrics, tracing } = context;
@@ -97,8 +98,8 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
 }
 
 /**
- * Returns whether the finalizer must be added first. Before the operator calls the API for an object,
- * Kubernetes must be unable to remove that object without the operator's cleanup.
+ * The finalizer must come before the first call to the API. Without it, Kubernetes could remove the object
+ * before the operator has cleaned up.
  */
 function needsFinalizer({ metadata }: AnyObject): boolean {
   return metadata.deletionTimestamp === undefined && !metadata.finalizers.includes(FINALIZER);

@@ -6,10 +6,7 @@ import type { Change, Resources } from "./resources.ts";
 
 type Copy = Pick<Resources, "list" | "get">;
 
-/**
- * Returns the objects that a change may affect: the changed object, objects that refer to it, and objects
- * whose deletion waits for it.
- */
+/** Returns the changed object, the objects that refer to it, and the objects whose deletion waits for it. */
 export function concerned(copy: Copy, change: Change): AnyObject[] {
   switch (change.kind) {
     case "Platform":
@@ -46,10 +43,7 @@ function referringToAgent(copy: Copy, { namespace, name }: Change): AnyObject[] 
     .filter(({ metadata, spec }) => metadata.namespace === namespace && spec.agentRef.name === name);
 }
 
-/**
- * Returns the Platforms and Agents of the namespace that are being deleted. Their deletion may have waited
- * for the last object that refers to them.
- */
+/** Their deletion may have waited for the last object that refers to them. */
 function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
   const objects: AnyObject[] = [...copy.list("Platform"), ...copy.list("Agent")];
   return objects.filter(
@@ -68,12 +62,11 @@ function publishedIn(copy: Copy, { namespace, name }: Change): AnyObject[] {
 }
 
 /**
- * The kinds of work that users wait for: the end of an authority (`revoke`), or the effect of a decision
- * (`decide`).
+ * The work that users wait for: the end of an authority (`revoke`), or the effect of a decision (`decide`).
  */
 export type Urgency = "revoke" | "decide";
 
-/** Returns the work on a Delegation that users wait for, or `undefined` if there is none. */
+/** Returns the work on a Delegation that users wait for, if there is any. */
 export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | undefined {
   if (metadata.deletionTimestamp !== undefined) return "revoke";
   if (spec.revoked === true) return isTrue(status, "Revoked") ? undefined : "revoke";
@@ -81,10 +74,7 @@ export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | und
   return status.approval === undefined || isDecided ? undefined : "decide";
 }
 
-/**
- * Returns whether the operator must handle an object before others: for deletions, revocations and new
- * decisions.
- */
+/** Returns whether an object comes before others: one with a deletion, a revocation or a new decision. */
 export function isUrgent(object: AnyObject): boolean {
   if (object.metadata.deletionTimestamp !== undefined) return true;
   return object.kind === "Delegation" && urgencyOf(object) !== undefined;

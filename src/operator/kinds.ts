@@ -20,11 +20,11 @@ export function keyText({ kind, namespace, name }: Key): string {
   return `${kind}/${namespace}/${name}`;
 }
 
-/** Metadata of an object as Kubernetes keeps it. Times are ISO 8601. */
+/** Metadata of an object in Kubernetes' form. Times are ISO 8601. */
 export type Metadata = {
   name: string;
   namespace: string;
-  /** Assigned at creation. An object that is recreated under the same name has another uid. */
+  /** An object that is recreated under the same name has another uid. */
   uid: string;
   /** Increases with every change of the spec. */
   generation: number;
@@ -36,7 +36,7 @@ export type Metadata = {
   annotations?: Record<string, string>;
 };
 
-/** One fact about an object, as a Kubernetes condition. */
+/** One condition of an object, in Kubernetes' form. */
 export type Condition = {
   type: string;
   status: "True" | "False" | "Unknown";
@@ -125,7 +125,7 @@ export type DelegationStatus = CommonStatus & {
   approval?: Approval;
 };
 
-/** Decision of a Kubernetes user. That user writes the decision; the operator never does. */
+/** Decision of a Kubernetes user. Only that user writes the decision, never the operator. */
 export type Approval = {
   decision: "Approved" | "Denied";
   approvedScopes?: string[];
@@ -173,8 +173,8 @@ const RECONCILE_AT = "deputize.io/reconcile-at";
 const MAX_REQUEST_LENGTH = 256;
 
 /**
- * Returns the value of the annotation by which users request a reconciliation. It may be any string and is
- * usually a time. Returns at most 256 characters.
+ * Returns the value of the annotation by which users request a reconciliation: any string, cut to 256
+ * characters.
  */
 export function reconcileRequest({ metadata }: AnyObject): string | undefined {
   return metadata.annotations?.[RECONCILE_AT]?.slice(0, MAX_REQUEST_LENGTH);
@@ -182,10 +182,7 @@ export function reconcileRequest({ metadata }: AnyObject): string | undefined {
 
 type ObjectVersion = Pick<Metadata, "uid" | "generation" | "deletionTimestamp">;
 
-/**
- * Freezes a value and everything in it, and returns the value. The value must consist of plain objects and
- * arrays.
- */
+/** Freezes a value deeply and returns it. The value must consist of plain objects and arrays. */
 export function frozen<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);

@@ -11,14 +11,10 @@ import { type EndedOptions, type SweepOptions, startEndedRemoval, startSweeper }
 
 /** The leadership that this process holds. */
 export type Lead = {
-  /** Aborts when the leadership is lost. */
   lost: AbortSignal;
-  /**
-   * Returns whether this process certainly still leads. Returns false from the moment when another process
-   * may have become leader.
-   */
+  /** Returns whether this process certainly leads. Returns false as soon as another process may be leader. */
   isHeld(): boolean;
-  /** Gives up the leadership, so that another process can lead immediately. Never rejects. */
+  /** Lets another process lead immediately. Never rejects. */
   release(): Promise<void>;
 };
 
@@ -50,7 +46,7 @@ export type TermOptions = {
   world: Omit<OperatorContext, "api" | "states">;
   /** How to find delegations whose object disappeared unnoticed. Absent for a folder. */
   sweeps?: SweepOptions | undefined;
-  /** When and how the leader deletes Delegations that have ended. If absent, it never deletes them. */
+  /** When the leader deletes Delegations that have ended. If absent, it never deletes them. */
   ended?: EndedOptions | undefined;
 };
 
@@ -83,10 +79,7 @@ export function termOptions(
   };
 }
 
-/**
- * Starts to reconcile as a new leader. Late calls of a former leader carry a former epoch, so the API
- * refuses them.
- */
+/** Starts to reconcile as a new leader. The API refuses late calls of the former leader by their epoch. */
 export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
   const api = createApiClient({
@@ -111,13 +104,12 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
   };
 }
 
-/** The work of a process during one term as leader. */
 type Term = {
   /** Resolves when every object has been reconciled once. */
   firstPass: Promise<void>;
   /** Resolves when a newer leader has claimed an epoch from the API. */
   superseded: Promise<void>;
-  /** Stops the work, and resolves when the work in progress has finished. Never rejects. */
+  /** Resolves when the work in progress has finished. Never rejects. */
   stop(): Promise<void>;
 };
 
@@ -134,29 +126,25 @@ export type Leadership = {
 
 type Options = {
   elector: Elector;
-  /** Starts the work of a leader. */
   begin(lead: Lead): Term;
   /** Called when this process becomes leader or loses the leadership. */
   announce(event: LeadershipEvent): void;
   metrics: Pick<OperatorMetrics, "leadLost">;
   clock: Clock;
   log: Logger;
-  /** For tests: backoff in milliseconds before this process runs for leader again after it was superseded. */
+  /** For tests: backoff in milliseconds before a superseded process runs for leader again. */
   retryMs?: Backoff;
 };
 
 /**
- * Two operators may supersede each other forever, for example the operators of a cluster and of its clone.
- * The backoff makes this less and less frequent.
+ * Two operators may supersede each other forever, for example those of a cluster and of its clone. The
+ * backoff makes this less and less frequent.
  */
 const RETRY_MS: Backoff = { base: 1000, cap: 5 * 60_000 };
 /** A leader this old is stable, so the back-off starts over. */
 const STABLE_MS = 10 * 60_000;
 
-/**
- * Runs for leader, works while it leads, and runs again after each loss of the leadership. The work of one
- * term ends before the next term begins.
- */
+/** Runs for leader, works while it leads, and then runs again. Terms never overlap. */
 export function startLeadership(options: Options): Leadership {
   const { elector, begin, announce, metrics, clock, log, retryMs = RETRY_MS } = options;
   const stopping = new AbortController();

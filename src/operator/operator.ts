@@ -14,19 +14,20 @@ type Deps = {
   clock: Clock;
   log: Logger;
   metrics: OperatorMetrics;
-  /** Version of the program, for traces. */
+  /** Used in traces. */
   version: string;
-  /** For tests: how long the folder waits before it acts, in milliseconds. */
+  /** For tests, in milliseconds. */
   folderTimes?: { quietMs?: number; missingMs?: number; rescanMs?: number };
-  /** For tests: when the operator in a cluster sweeps for delegations without an object. */
+  /** For tests. */
   sweepTimes?: SweepTimes;
 };
 
 /**
- * Starts the operator over a folder or in a cluster. Over a folder, it resolves once all manifests have
- * been read. In a cluster, it resolves earlier, and `isReady` reports when all objects have been read.
- * Throws `StateDamaged` if the operator's own records are unreadable. Throws `IdentityMissing` if only its
- * identity is missing, and `StartError` if no cluster is configured.
+ * Starts the operator. Over a folder, it resolves after reading all manifests. In a cluster, it resolves
+ * earlier, and `isReady` reports when all objects have been read. Throws `StateDamaged` if the operator's own
+ * records are unreadable, `IdentityMissing` if only its identity is missing, and `StartError` if no cluster
+ * is
+ * configured.
  */
 export async function startOperator(options: Deps): Promise<Operator> {
   const { config, folderTimes, sweepTimes, version, ...rest } = options;

@@ -24,17 +24,17 @@ export type OperatorMetrics = {
   urgent: UrgentTimes;
   /** Records that a comparison with the API found a difference that no change event had announced. */
   driftFound(kind: Kind): void;
-  /** Records a call to the API that ended, with `ok` or a kind of failure. */
+  /** `result` is `ok` or a kind of failure. */
   apiAnswered(call: string, result: string, seconds: number): void;
-  /** Records an answer of the cluster to a request. `code` is `<error>` if the cluster did not answer. */
+  /** `code` is `<error>` if the cluster did not answer. */
   clusterAnswered(request: { code: string; method: string; host: string }): void;
-  /** Records that this process became leader over these objects, or lost the leadership (`undefined`). */
+  /**
+   * Records that this process became leader over these objects, or, with `undefined`, lost the leadership.
+   */
   leads(resources: Pick<Resources, "list"> | undefined): void;
-  /** Records that this process lost the leadership. */
   leadLost(cause: "lost" | "superseded"): void;
   /** Records the result of the last sweep for delegations without an object. */
   swept(found: { state: "ok" | "held"; orphans: number }): void;
-  /** Registers the function that returns the states of the copies. */
   watches(read: () => WatchState[]): void;
 };
 
@@ -155,16 +155,10 @@ function registerWatchMetrics(registry: Registry, read: () => WatchState[]): voi
   });
 }
 
-/**
- * Maximum number of series for individual Delegations in one scrape. The Delegations that expire first are
- * included.
- */
+/** Maximum number of Delegations with their own series. Those that expire first are included. */
 const MAX_EXPIRIES = 10_000;
 
-/**
- * Registers gauges that count the objects at each scrape. The gauges are empty while `led` returns
- * `undefined`.
- */
+/** Registers gauges that count the objects at each scrape. They are empty while `led` returns `undefined`. */
 export function registerObjectMetrics(
   registry: Registry,
   led: () => Pick<Resources, "list"> | undefined,

@@ -1,6 +1,6 @@
 import type { LiveDelegation } from "../operator_calls.ts";
 
-/** A delegation without an object in the cluster that is in force or can still be approved. */
+/** A delegation in force or awaiting approval that has no object in the cluster. */
 export type Orphan = {
   externalID: string;
   kind: "Delegation";
@@ -9,15 +9,16 @@ export type Orphan = {
   status: LiveDelegation["status"];
   /** When a sweep first found the delegation without an object. */
   since: string;
-  /** When the operator will revoke the delegation, if the settings define a grace period. */
+  /** When the operator will revoke the delegation. Absent without a grace period. */
   revokeAt?: string | undefined;
   /** Set once an administrator has confirmed that the delegation should end. */
   confirmed?: true | undefined;
 };
 
 /**
- * The result of the last sweep, for administrators and for the next leader. If the state is `held`, the
- * operator revokes nothing until an administrator confirms, and `why` is the reason.
+ * The result of the last sweep, for administrators and for the next leader. In state `held`, the operator
+ * revokes
+ * nothing until an administrator confirms, and `why` is the reason.
  */
 export type SweepRecord = {
   checkedAt: string;
@@ -31,8 +32,8 @@ export type SweepRecord = {
 };
 
 /**
- * A record, and the epoch in an administrator's confirmation. The confirmation applies only to the orphans
- * that the record lists, not to later ones.
+ * A record, and the epoch that an administrator confirmed. The confirmation covers only the orphans in this
+ * record.
  */
 export type HeldRecord = { record: SweepRecord; confirmed: number | undefined };
 
@@ -54,19 +55,16 @@ export type SweepInput = {
   graceMs: number | undefined;
 };
 
-/**
- * A sweep with more orphans than this hints at a lost or restored cluster rather than at individually
- * deleted objects.
- */
+/** More orphans than this indicate a lost or restored cluster rather than individually deleted objects. */
 const MANY = { least: 10, share: 0.2 };
-/** Upper limit for the items, so that the record fits into a ConfigMap. */
+/** Maximum number of items, so that the record fits into a ConfigMap. */
 const MAX_ITEMS = 1_000;
 
 /** The new record, and the external ids of the delegations to revoke. */
 export type Sweep = { record: SweepRecord; revoke: string[] };
 
 /**
- * Finds delegations without an object, and decides which of them to revoke. Holds them if the cluster may
+ * Finds delegations without an object, and decides which of them to revoke. Revokes none if the cluster may
  * be restored, emptied or new.
  */
 export function sweep(given: SweepInput): Sweep {
@@ -114,16 +112,14 @@ export function sweep(given: SweepInput): Sweep {
 }
 
 /**
- * Returns whether the operator watches the namespace of a delegation. While only some namespaces are
- * watched, a delegation without a known namespace is never an orphan.
+ * While the operator watches only some namespaces, a delegation without a known namespace is never an orphan.
  */
 function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean {
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
 /**
- * Returns whether this leader or its predecessor wrote the record. If neither did, the cluster may have
- * been restored in between.
+ * If neither this leader nor its predecessor wrote the record, the cluster may have been restored in between.
  */
 function isFromKnownLeader({ epoch, formerEpoch, former }: SweepInput): boolean {
   return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;

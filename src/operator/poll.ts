@@ -29,8 +29,8 @@ const PROMPT_MS = 1000;
 const RETRIES: Backoff = { base: 2 * PROMPT_MS, cap: 15_000 };
 const DRIFT_MS = 10 * 60 * 1000;
 /**
- * Minimum time between two retries of the objects that failed because the API was unavailable. The first
- * successful poll after an outage retries them immediately.
+ * Minimum time between two retries of objects that failed during an outage. The first successful poll after
+ * the outage retries them immediately.
  */
 const NUDGE_MS = 15_000;
 /** Maximum number of API calls in one prompt poll. If more objects wait, they take turns. */
@@ -76,9 +76,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
-  /**
-   * Reads the states of objects. Enqueues the objects that have drifted or for which `anyway` returns true.
-   */
+  /** Enqueues the objects that have drifted or for which `anyway` returns true. */
   async function look(
     objects: AnyObject[],
     anyway: (object: AnyObject) => boolean,
@@ -126,10 +124,7 @@ function waitsForApi(object: AnyObject): boolean {
   return readyReason(object) === "ApiUnavailable" || readyReason(object) === "AuthorizationFailed";
 }
 
-/**
- * Returns whether an object may wait for something other than the API. Platforms are not considered,
- * because the caller always enqueues them.
- */
+/** Platforms need no check here, because the caller always enqueues them. */
 function mayWaitForOthers(object: AnyObject): boolean {
   const reason = readyReason(object);
   return reason === undefined || !(reason === "Active" || FINAL.has(reason));

@@ -4,7 +4,6 @@ import { type Key, keyText } from "./kinds.ts";
 /** How many objects the operator reconciles at the same time. */
 export const WORKERS = 10;
 
-/** Random factor by which each wait is multiplied. */
 const JITTER = [0.5, 1] as const;
 /** Backoff of ordinary work, in milliseconds. */
 const ORDINARY: Backoff = { base: 1000, cap: 300_000, jitter: JITTER };
@@ -33,22 +32,17 @@ export function resultOf(visit: Visit): "success" | "requeue_after" | "error" {
  * turns.
  */
 export type Queue = {
-  /** Runs the key as soon as a worker is free. */
   add(key: Key, urgent?: boolean): void;
   /** Forgets the failures of a key, so that its next retry comes soon. */
   forget(key: Key): void;
   /** Starts no further runs, and resolves when the current runs have finished. */
   stop(): Promise<void>;
-  /** Returns the number of keys that currently wait for a worker, and the number of keys that run. */
   depth(): { waiting: number; running: number };
 };
 
 /** Observer of the queue. Its functions must return immediately. */
 export type QueueObserver = {
-  /**
-   * Called when a key waits for a worker. May be called repeatedly during one wait, which began with the
-   * first call.
-   */
+  /** Called when a key waits for a worker, possibly several times. The wait began with the first call. */
   waits(key: Key): void;
   starts(key: Key): void;
   ends(key: Key, visit: Visit): void;
@@ -60,11 +54,9 @@ type Options = {
   workers: number;
   observer?: QueueObserver | undefined;
   /**
-   * Runs one key. `failures` is the number of consecutive failures before this run. A rejection counts as a
-   * failure.
+   * Runs one key. `failures` counts consecutive failures before this run. A rejection counts as a failure.
    */
   run(key: Key, failures: number): Promise<Visit>;
-  /** Called when a run rejects. The queue retries the key. */
   onError(key: Key, error: unknown): void;
   random?: () => number;
 };
@@ -169,18 +161,16 @@ export function createQueue({ workers, observer, run, onError, random = Math.ran
 }
 
 /**
- * Keys that wait for a worker. Urgent keys come first, but ordinary keys never starve. Namespaces take
- * turns.
+ * Keys that wait for a worker. Urgent keys come first, but ordinary keys never starve. Namespaces take turns.
  */
 type Lanes = {
   /** Adds a key. A waiting key is not added again, but becomes urgent if `urgent` is true. */
   push(id: string, key: Key, urgent: boolean): void;
-  /** Removes and returns the next key; `undefined` if no key waits. */
   shift(): string | undefined;
   size(): number;
 };
 
-/** Of four turns, one goes to ordinary keys if any are waiting. */
+/** Of four turns, three go to urgent keys and one to ordinary keys, if keys of that type wait. */
 const URGENT_TURNS = 3;
 
 /** Creates empty lanes. */
@@ -207,7 +197,7 @@ export function createLanes(): Lanes {
   };
 }
 
-/** Creates a lane: first in, first out within each namespace. The namespaces take turns. */
+/** Keys run in the order in which they were added, within each namespace. The namespaces take turns. */
 function createLane() {
   const namespaces = new Map<string, Set<string>>();
   const namespaceOf = new Map<string, string>();

@@ -10,12 +10,12 @@ const RECONCILE_BUCKETS = [
 ];
 const QUEUE_BUCKETS = exponentialBuckets(1e-8, 10, 12);
 
-/** A waiting or running key, and when its wait or run began (`performance.now()`). */
+/** `at` is when the wait or run began (`performance.now()`). */
 type Since = { kind: Kind; at: number };
 
 /**
- * Registers metrics for the queue and its workers, under the names and labels of controller-runtime and
- * client-go. Returns the observer that fills them.
+ * Registers metrics for the queue and its workers, under controller-runtime's and client-go's names and
+ * labels. Returns the observer that fills them.
  */
 export function createQueueMetrics(registry: Registry, { workers }: { workers: number }): QueueObserver {
   const registers = [registry];
@@ -131,7 +131,6 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
   };
 }
 
-/** Returns the name of a kind's controller as controller-runtime names it: the kind in lower case. */
 function nameOf(kind: Kind): string {
   return kind.toLowerCase();
 }
@@ -140,7 +139,7 @@ function labelsOf(kind: Key["kind"]): { name: string; controller: string } {
   return { name: nameOf(kind), controller: nameOf(kind) };
 }
 
-/** Returns how many seconds each key of a kind has waited or run. */
+/** Returns for how many seconds each key of a kind has waited or run. */
 function of(keys: Map<string, Since>, kind: Kind): number[] {
   return [...keys.values()].filter((since) => since.kind === kind).map(secondsSince);
 }
@@ -162,8 +161,8 @@ export type UrgentTimes = {
 };
 
 /**
- * Creates a measurement that calls `observe` with a duration in seconds. The duration starts when the
- * operator first sees urgent work and ends when that work is done.
+ * Creates a measurement that calls `observe` with seconds from when the operator first sees urgent work until
+ * that work is done.
  */
 export function createUrgentTimes(observe: (urgency: Urgency, seconds: number) => void): UrgentTimes {
   const begun = new Map<string, { urgency: Urgency; at: number }>();

@@ -11,16 +11,13 @@ import { allObjects } from "./resources.ts";
 /** Stores the result of the last sweep. */
 export type SweepRecords = {
   read(): Promise<HeldRecord | undefined>;
-  /**
-   * Writes the record. With `isTaken`, also removes the confirmation that was read, because a confirmation
-   * is valid only once.
-   */
+  /** With `isTaken`, also removes the confirmation that was read, because it is valid only once. */
   write(record: SweepRecord, options: { isTaken: boolean }): Promise<void>;
 };
 
 /**
- * When to sweep, and how long an orphan remains before the operator revokes it. All times are in
- * milliseconds. Without `graceMs`, orphans are only listed.
+ * When to sweep, and how long an orphan remains before its revocation, in milliseconds. Without `graceMs`,
+ * orphans are only listed.
  */
 export type SweepOptions = {
   records: SweepRecords;
@@ -38,9 +35,10 @@ const REASON = "Its object is gone from the cluster";
 type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
 
 /**
- * Looks regularly for delegations whose object disappeared before they ended, for example by a forced
- * deletion or a restore. Lists these delegations, and revokes them after the grace period. Acts only while
- * `isHeld` returns true. Logs failures and tries again in the next sweep.
+ * Regularly lists delegations whose object disappeared before they ended, for example by a forced deletion or
+ * a restore. Revokes them after the grace period. Acts only while `isHeld` returns true. Logs failures and
+ * tries
+ * again in the next sweep.
  */
 export function startSweeper(
   context: SweepWorld,
@@ -109,16 +107,12 @@ export function startSweeper(
   };
 }
 
-/** Work that repeats until it is stopped. */
 type Repetition = {
-  /** Stops the repetition, and resolves when the work in progress has finished. */
+  /** Resolves when the work in progress has finished. */
   stop(): Promise<void>;
 };
 
-/**
- * Runs `work` after `firstMs`, and again `everyMs` after each run ends. A failure is passed to `onError`
- * and does not stop the repetition.
- */
+/** Runs `work` after `firstMs`, and again `everyMs` after each run ends, also after a failure. */
 function repeat(
   work: () => Promise<void>,
   { firstMs, everyMs, onError }: { firstMs: number; everyMs: number; onError(error: unknown): void },
@@ -158,9 +152,7 @@ const ENDED_EVERY_MS = 60_000;
  * expired, its expiry is used instead.
  */
 const ENDING: Partial<Record<Reason, string>> = { Denied: "Denied", Revoked: "Revoked", Expired: "Approved" };
-/**
- * Labels and annotations of tools that would recreate a deleted object, which would request approval again.
- */
+/** Labels and annotations of tools that would recreate a deleted object and so request approval again. */
 const OWNERS = [
   "argocd.argoproj.io/tracking-id",
   "kustomize.toolkit.fluxcd.io/name",
@@ -170,10 +162,7 @@ const OWNERS = [
 ];
 const KEEP = "deputize.io/keep";
 
-/**
- * Returns when a Delegation ended permanently, according to its status; `undefined` if it has not ended or
- * the time is unknown.
- */
+/** Returns when a Delegation ended permanently; `undefined` if it has not ended or the time is unknown. */
 export function endedAt({ metadata, status }: Delegation): Date | undefined {
   const reason = conditionOf(status, "Ready")?.reason;
   if (status.observedGeneration !== metadata.generation) return undefined;
@@ -189,8 +178,8 @@ function timeOf(text: string | undefined): Date | undefined {
 }
 
 /**
- * Returns whether the operator may delete a Delegation that has ended. It keeps objects that another tool
- * manages, or that have the annotation to keep them.
+ * Returns whether the operator may delete an ended Delegation. False if another tool manages the object or an
+ * annotation keeps it.
  */
 export function isRemovable({ metadata }: Delegation): boolean {
   const { labels, annotations, deletionTimestamp } = metadata;

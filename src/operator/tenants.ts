@@ -3,14 +3,14 @@ import { z } from "zod";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 
 /**
- * Name of the ConfigMap that binds namespaces to accounts. The ConfigMap is in the operator's namespace,
- * and an administrator writes it.
+ * Name of the ConfigMap in the operator's namespace in which an administrator binds namespaces to accounts.
  */
 export const TENANTS_NAME = "deputize-tenants";
 
 /**
- * The account that a namespace is bound to, the scopes that the namespace's Platforms may allow at most,
- * and the Kubernetes users who may approve.
+ * The account of a namespace, the scopes that its Platforms may allow at most, and the Kubernetes users who
+ * may
+ * approve.
  */
 export type Tenant = {
   accountEmail: string;
@@ -38,7 +38,7 @@ const scope = z
   .refine(isRegistrableScope, `neither in the vocabulary nor ${CUSTOM_FORM} of two to four parts`);
 
 const entry = z.strictObject({
-  /** An address may contain letters of any script. The API decides which addresses are valid. */
+  /** Addresses may contain letters of any script. The API decides which addresses are valid. */
   accountEmail: z
     .string()
     .max(320)
@@ -49,7 +49,7 @@ const entry = z.strictObject({
 });
 
 /**
- * Reads the bindings from ConfigMaps. Each key of their data is a namespace. Its value is YAML with
+ * Reads namespace bindings from ConfigMaps. Each key of their data is a namespace. Its value is YAML with
  * `accountEmail` and optionally `ceiling`, `approvers` and `fourEyes`. An invalid entry does not affect
  * other entries. If two ConfigMaps contain the same namespace, neither binds it.
  */

@@ -6,11 +6,8 @@ import { resultOf, type Visit } from "./queue.ts";
 
 /** Records the operator's work as OpenTelemetry spans. */
 export type Tracing = {
-  /** Runs the work of one visit of an object inside a span. */
   visit(key: Key, work: () => Promise<Visit>): Promise<Visit>;
-  /**
-   * Returns the `traceparent` header that links a call to the current visit; `undefined` outside of a visit.
-   */
+  /** Returns the `traceparent` header of the current visit; `undefined` outside of a visit. */
   traceparent(): string | undefined;
   /** Exports the remaining spans. Takes at most 3 s. */
   stop(): Promise<void>;
@@ -28,9 +25,9 @@ const EXPORT_MS = 5_000;
 const STOP_MS = 3_000;
 
 /**
- * Creates a tracing that sends spans in batches to an OTLP collector over HTTP, for example
- * `http://localhost:4318`. If the collector is slow or unavailable, spans are dropped without any other
- * effect. Without an endpoint, it records nothing and loads no OpenTelemetry package.
+ * Creates a tracing that sends spans to an OTLP collector over HTTP, for example `http://localhost:4318`. If
+ * the
+ * collector is unavailable, spans are dropped. Without an endpoint, it loads no OpenTelemetry package.
  */
 export async function createTracing(endpoint: string | undefined, version: string): Promise<Tracing> {
   if (endpoint === undefined) return noTracing;

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import type { Command, Options } from "./command.ts";
 import { UsageFailure } from "./kubectl.ts";
 
-/** Options that the plugin passes on to kubectl: the cluster, the namespace, and the user. */
+/** Options that the plugin passes to kubectl: the cluster, the namespace, and the user. */
 export const HANDED_ON: Readonly<Record<string, { type: "string" | "boolean"; short?: string }>> = {
   as: { type: "string" },
   "as-group": { type: "string" },
@@ -28,7 +28,6 @@ const REPEATED = new Set(["as-group", "as-user-extra"]);
 export type Arguments = {
   names: string[];
   options: Options;
-  /** Options that every call of kubectl receives. */
   common: string[];
 };
 
@@ -62,10 +61,7 @@ function handOn(name: string, value: string | boolean | string[] | undefined): s
   return [value].flat().map((each) => `--${name}=${each}`);
 }
 
-/**
- * Returns the only name on the command line. Throws `UsageFailure` if there is no name, or more than one.
- * `what` describes the name in the error message.
- */
+/** Returns the only name on the command line. Throws `UsageFailure` for no name, or for several. */
 export function onlyName(names: readonly string[], what: string): string {
   const [name, ...others] = names;
   if (name === undefined) throw new UsageFailure(`Name ${what}`);

@@ -14,7 +14,7 @@ export type Terminal = {
   confirm(question: string): Promise<boolean>;
 };
 
-/** The options on a command line by name. The value is a string, or `true` for an option without a value. */
+/** The options of a command line by name. An option without a value is `true`. */
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 /** Everything that a command works with. */
@@ -23,15 +23,14 @@ export type Context = {
   terminal: Terminal;
   clock: Clock;
   options: Options;
-  /** The names on the command line. */
   names: readonly string[];
   wait(ms: number): Promise<void>;
 };
 
-/** Describes an option: its short form, the name of its value, and its help text. */
+/** `takes` is the name of the option's value. */
 type OptionHelp = { short?: string; takes?: string; help: string };
 
-/** The kind of names that a command accepts, for completion. */
+/** The names that completion offers for a command. */
 export type Named = "delegation" | "platform" | "any" | "none";
 
 /** One command of the plugin. */

@@ -4,12 +4,11 @@ import { commands } from "./commands.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { type KindName, resources } from "./objects.ts";
 
-/** Tells kubectl not to complete file names (cobra's ShellCompDirectiveNoFileComp). */
+/** Makes kubectl complete no file names (cobra's ShellCompDirectiveNoFileComp). */
 const NO_FILES = ":4";
 
 /**
- * Returns the completions of a command line, one per line, followed by cobra's directive. The last word is
- * the one that is being typed.
+ * Returns the completions of the last word, which the user is typing. One per line, then cobra's directive.
  */
 export async function complete(
   words: readonly string[],

@@ -27,9 +27,8 @@ export type KubernetesObject = {
 
 /** A failure of kubectl, with kubectl's message. */
 export class KubectlFailure extends Failure {
-  /** True if the named object does not exist. */
   readonly isMissing: boolean;
-  /** True if another write to the object came first. */
+  /** Whether another write to the object came first. */
   readonly isConflict: boolean;
 
   constructor(message: string) {
@@ -43,11 +42,10 @@ export class KubectlFailure extends Failure {
 export type Kubectl = {
   /** Returns the output. Throws `KubectlFailure`. */
   run(args: readonly string[], input?: string): Promise<string>;
-  /** Returns the output, parsed as JSON. Throws `KubectlFailure`. */
+  /** Parses the output as JSON. Throws `KubectlFailure`. */
   json<T>(args: readonly string[], input?: string): Promise<T>;
-  /** Returns one object; `undefined` if it does not exist. */
+  /** Returns `undefined` if the object does not exist. */
   find<T extends KubernetesObject>(resource: string, name: string): Promise<T | undefined>;
-  /** Returns all objects that the arguments select. */
   list<T extends KubernetesObject>(args: readonly string[]): Promise<T[]>;
 };
 
@@ -60,7 +58,7 @@ function withoutLogLines(err: string): string {
 }
 
 /**
- * Creates a runner of `program`. `common` are the options of every call, such as context, namespace and user.
+ * Creates a runner of `program`. `common` is the options of every call, such as context, namespace and user.
  */
 export function createKubectl(common: readonly string[], program = "kubectl"): Kubectl {
   async function run(args: readonly string[], input = ""): Promise<string> {
@@ -95,10 +93,9 @@ export function createKubectl(common: readonly string[], program = "kubectl"): K
   return kubectl;
 }
 
-/** A user as the cluster reports it. */
 type User = { username: string; uid?: string; groups?: string[] };
 
-/** Returns the user that makes the calls, which is the impersonated user if there is one. */
+/** Returns the user that makes the calls. With impersonation, this is the impersonated user. */
 export async function whoAmI(kubectl: Kubectl): Promise<User> {
   const { status } = await kubectl.json<{ status: { userInfo: User } }>(["auth", "whoami"]);
   return status.userInfo;

@@ -24,7 +24,7 @@ export type Wanted = { resource: string; name: string; verbs: readonly string[] 
 
 const GROUP = "deputize.io";
 
-/** Returns whether a rule allows one verb on an object, by the rules of the API server. */
+/** Decides by the rules of the API server. */
 function allows(
   { apiGroups = [], resources = [], resourceNames = [], verbs }: Rule,
   wanted: Wanted,
@@ -44,8 +44,7 @@ function allows(
 export type Allowed = { subject: Subject; bindings: string[] };
 
 /**
- * Returns the subjects that may use every wanted verb, each with the bindings that grant at least one of
- * them.
+ * Returns the subjects that may use every wanted verb, and the bindings that grant at least one of the verbs.
  */
 export function whoMay(rbac: Rbac, wanted: Wanted): Allowed[] {
   const found = new Map<string, Allowed & { verbs: Set<string> }>();

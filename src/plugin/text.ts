@@ -1,7 +1,4 @@
-/**
- * A table column: its heading, its text for a row, and its rank for being dropped when the table is too
- * wide. Numbers are right-aligned.
- */
+/** A table column. A table that is too wide drops the columns with the highest `dropsAt` first. */
 export type Column<T> = { heading: string; of(row: T): string; dropsAt?: number; isNumber?: boolean };
 
 /** Width of a narrow terminal, which is also assumed where the width is unknown. */
@@ -9,8 +6,8 @@ const NARROW = 80;
 const COLUMN_GAP = "   ";
 
 /**
- * Formats rows under headings, as kubectl does. If the table is wider than `width`, it drops the columns with
- * the highest `dropsAt` until it fits, and finally cuts the lines.
+ * Formats rows under headings, as kubectl does. A table wider than `width` loses the columns with the highest
+ * `dropsAt` until it fits. If that is not enough, the lines are cut.
  */
 export function table<T>(rows: readonly T[], columns: readonly Column<T>[], width = NARROW): string {
   const shown = fitting(rows, columns, width);
@@ -95,15 +92,10 @@ function linesOf(text: string, room: number): string[] {
   return [...lines, line];
 }
 
-/**
- * Characters that hide, reverse or move text on a terminal: control characters, direction marks, and
- * characters without width.
- */
+/** Characters that hide, reverse or move text on a terminal, including direction marks. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\u115f\u1160\u3164\uffa0]/gu;
 
-/**
- * Makes untrusted text safe to print: replaces characters that would hide or reverse text with their code.
- */
+/** Makes untrusted text safe to print: shows the code of each character that would hide or reverse text. */
 export function visible(text: string): string {
   return text.replace(HIDDEN, (character) => {
     const code = character.codePointAt(0) ?? 0;

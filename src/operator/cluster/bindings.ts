@@ -14,9 +14,8 @@ export type BindingFaults = { configMap: EventSubject; faults: string[] };
 export type ClusterBindings = {
   start(): Promise<void>;
   get(namespace: string): Binding | undefined;
-  /** Returns the state of the local copy of the ConfigMaps. */
   state(): WatchState;
-  /** Returns the faults of each ConfigMap that has any. */
+  /** Returns only ConfigMaps with faults. */
   faults(): BindingFaults[];
   stop(): Promise<void>;
 };
@@ -26,16 +25,15 @@ export type TenantsObject = TenantsMap & { uid: string; namespace: string };
 
 const data = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
-/** Returns the fields of a ConfigMap that define bindings. */
+/** Returns the fields of a ConfigMap that define namespace bindings. */
 export function tenantsObjectOf(object: ListedObject): TenantsObject {
   const { name, namespace, uid } = object.metadata;
   return { name, namespace, uid, ...data.parse(object) };
 }
 
 /**
- * Combines the ConfigMaps in the operator's namespace that bind namespaces: the one with the fixed name,
- * and those with the label. `watch` keeps a copy of the ConfigMaps that a selector matches, and calls
- * `onChange` after each change.
+ * Combines the ConfigMaps in the operator's namespace that bind namespaces. These are `deputize-tenants` and
+ * those with the label. `watch` keeps a copy of the ConfigMaps that a selector matches.
  */
 export function createClusterBindings(
   watch: (query: Record<string, string>, onChange: () => void) => Reflector<TenantsObject>,
@@ -87,8 +85,7 @@ function subjectOf({ name, namespace, uid }: TenantsObject): EventSubject {
 }
 
 /**
- * Creates a function that records the faults of ConfigMaps as Events. It records a fault only once while
- * the fault remains the same.
+ * Creates a function that records the faults of ConfigMaps as Events. It does not repeat an unchanged fault.
  */
 export function createFaultReporter(record: (object: EventSubject, message: string) => void): {
   report(found: readonly BindingFaults[]): void;

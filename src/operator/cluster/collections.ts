@@ -2,12 +2,12 @@ import type { ClusterClient, ClusterWatch } from "../../kubernetes/client.ts";
 import { API_VERSION, type Kind } from "../kinds.ts";
 import { SECRET_TYPE } from "../reconcile/platform_secret.ts";
 
-/** Parameters for one page of a list: the maximum length, and the token at which the list continues. */
+/** Parameters of one page of a list: the maximum length, and the token of the previous page. */
 export type Page = { limit?: number; continue?: string };
 
 /** All objects of a kind in a cluster or a namespace, or those that match a selector. */
 export type Collection = {
-  /** Name of the resource, for error messages. */
+  /** Used in error messages. */
   resource: string;
   list(page: Page, signal: AbortSignal): Promise<unknown>;
   /** Resolves when the API server ends the watch. */
@@ -24,9 +24,7 @@ export function pluralOf(kind: Kind): string {
   return `${kind.toLowerCase()}s`;
 }
 
-/**
- * Returns the group, version, namespace and plural of a kind, in the form that `CustomObjectsApi` expects.
- */
+/** Returns the group, version, namespace and plural of a kind, for calls of `CustomObjectsApi`. */
 export function placeOf(kind: Kind, namespace: string) {
   return { group, version, plural: pluralOf(kind), namespace };
 }

@@ -3,7 +3,7 @@ export type Entry<T> = {
   namespace: string;
   name: string;
   uid: string;
-  /** The resourceVersion. Of two changes to any objects, the later change has the larger version. */
+  /** The resourceVersion. A later change, also of another object, has a larger version. */
   version: bigint;
   value: T;
 };
@@ -12,32 +12,31 @@ export type Entry<T> = {
 export type ObjectName = { namespace: string; name: string };
 
 /**
- * A local copy of all objects of a kind. Lists, watch events and the owner's own writes may update the copy
- * in any order. The copy never returns to an earlier state of an object.
+ * A local copy of all objects of a kind. Lists, watch events and the operator's own writes may arrive in any
+ * order. The copy never returns to an earlier state of an object.
  */
 export type Copy<T> = {
   get(namespace: string, name: string): T | undefined;
   values(): T[];
-  /** Stores a state of an object, unless the copy already has a later state. */
+  /** Stores a state of an object, unless the copy already has a later state of it. */
   put(entry: Entry<T>): void;
-  /** Removes an object that no longer exists in the cluster. Keeps another object of the same name. */
+  /** Removes an object that no longer exists in the cluster, but not another object with the same name. */
   remove(object: ObjectName & { uid: string }): void;
   /**
-   * Applies a complete list as of `version`. Objects missing from the list are removed, unless they are
-   * newer than the list. If the list is older than the copy, the cluster was restored, so the list replaces
-   * everything.
+   * Applies a complete list as of `version`. Removes objects that the list lacks, unless they are newer than
+   * the list. If the list is older than the copy, the cluster was restored, so the list replaces the whole
+   * copy.
    */
   replace(entries: readonly Entry<T>[], version: bigint): void;
   /** Returns the version up to which the copy is complete. */
   version(): bigint;
-  /** Records that the copy is complete up to a version. */
   advance(version: bigint): void;
 };
 
 /** Creates an empty copy. It calls `onChange` after each change, with the name of the changed object. */
 export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
   let entries = new Map<string, Entry<T>>();
-  /** Uids of removed objects. Late events about these objects are ignored. */
+  /** Uids of removed objects, so that late events do not restore these objects. */
   let ended = new Set<string>();
   let seen = 0n;
   const idOf = ({ namespace, name }: ObjectName) => `${namespace}/${name}`;

@@ -11,9 +11,7 @@ export type EventSubject = {
 
 /** Writer of Kubernetes Events. */
 export type ClusterEvents = {
-  /**
-   * Records an Event and never fails. The Event is lost if the cluster refuses it or if the queue is full.
-   */
+  /** Never fails. The Event is lost if the cluster refuses it or if the queue is full. */
   record(object: EventSubject, event: { type: "Normal" | "Warning"; reason: string; message: string }): void;
   /** Resolves when all Events recorded so far have been sent. */
   flush(): Promise<void>;

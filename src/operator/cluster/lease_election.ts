@@ -11,31 +11,30 @@ type LeaseCalls = Pick<
   "readNamespacedLease" | "createNamespacedLease" | "patchNamespacedLease"
 >;
 
-/** Identifies the lease, and the process that wants to hold it. */
 type LeaseOptions = {
   client: { coordination: LeaseCalls };
   namespace: string;
   name: string;
-  /** Name of this process. No other process may ever have the same name. */
+  /** No other process may ever have the same name. */
   holder: string;
   clock: Clock;
 };
 
 /**
- * Result of an attempt to hold the lease: this process holds it, another process holds it, or another
- * process wrote to it meanwhile.
+ * Result of `hold`. `taken` means that another process holds the lease. `contended` means that another
+ * process
+ * wrote to the lease during the attempt.
  */
 type LeaseTry = "held" | "taken" | "contended";
 
-/** The operations of one process on a lease in the cluster. */
 type ClusterLease = {
-  /** Acquires the lease if it is free, or renews it. Rejects if the cluster does not answer. */
+  /** Acquires a free lease, or renews the own lease. Rejects if the cluster does not answer. */
   hold(): Promise<LeaseTry>;
-  /** Releases the lease if this process holds it, so that the next process can acquire it immediately. */
+  /** Lets the next process acquire the lease immediately. Does nothing if this process does not hold it. */
   release(): Promise<void>;
 };
 
-/** How long other processes wait before they take over a lease that is not renewed. */
+/** How long a lease stays valid without a renewal. */
 const LEASE_MS = 15_000;
 
 const leaseObject = z.object({
@@ -45,8 +44,9 @@ const leaseObject = z.object({
 type Live = z.infer<typeof leaseObject>;
 
 /**
- * Creates a client of a lease. The times in the lease are informational only. A holder counts as alive
- * while the lease keeps changing, measured with the local clock.
+ * Creates a client of a lease. A holder counts as alive while the lease keeps changing. The client measures
+ * this
+ * with the local clock and ignores the times in the lease.
  */
 export function createClusterLease({ client, namespace, name, holder, clock }: LeaseOptions): ClusterLease {
   const place = { namespace, name };
@@ -61,7 +61,7 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
     }
   }
 
-  /** Writes the lease. Returns `false` if another process wrote first. */
+  /** Returns `false` if another process wrote the lease first. */
   async function write(spec: object, live: Live | undefined): Promise<boolean> {
     try {
       if (live === undefined) {
@@ -112,12 +112,11 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
   };
 }
 
-/** Formats a time as Kubernetes' `MicroTime`. */
 function microTime(time: Date): string {
   return time.toISOString().replace("Z", "000Z");
 }
 
-/** How long leadership lasts without a renewal, and the pause between renewals. Both are in milliseconds. */
+/** How long leadership lasts without a renewal, and the pause between renewals, in milliseconds. */
 type ElectorTimes = { renewMs: number; retryMs: number };
 
 /** Other processes take over the lease after 15 s. So work in progress has 5 s to stop. */
@@ -126,8 +125,8 @@ const TIMES: ElectorTimes = { renewMs: 10_000, retryMs: 2_000 };
 type Options = { lease: ClusterLease; log: Logger; times?: ElectorTimes };
 
 /**
- * Creates an elector that leads while it holds a lease. If it cannot renew the lease in time, it loses the
- * leadership, whatever the cluster answers later.
+ * Creates an elector that leads while it holds the lease. Without a renewal in time, it loses the leadership,
+ * whatever the cluster answers later.
  */
 export function createLeaseElector({ lease, log, times = TIMES }: Options): Elector {
   const { renewMs, retryMs } = times;

@@ -18,10 +18,7 @@ const KUBECTL_NOTE = "kubectl.kubernetes.io/last-applied-configuration";
 const words = new Map<string, string>();
 const MOST_WORDS = 500;
 
-/**
- * Converts an object to the form that the reconcilers use. Omits `managedFields` and kubectl's copy of the
- * last applied manifest.
- */
+/** Converts an object for the reconcilers. Omits `managedFields` and kubectl's last-applied annotation. */
 export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): AnyObject {
   const { name, namespace, uid, generation, creationTimestamp, deletionTimestamp, finalizers } = metadata;
   const { [KUBECTL_NOTE]: _, ...annotations } = (metadata.annotations ?? {}) as Record<string, string>;
@@ -45,7 +42,7 @@ export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): 
   } as AnyObject);
 }
 
-/** Returns conditions in which equal strings share memory. For 10,000 Delegations this saves 7 MiB. */
+/** Makes equal strings share memory, which saves 7 MiB for 10,000 Delegations. */
 function compact(conditions: readonly Condition[]): Condition[] {
   const times = new Map<string, string>();
   return conditions.map((condition) => ({
@@ -56,19 +53,18 @@ function compact(conditions: readonly Condition[]): Condition[] {
   }));
 }
 
-/** Returns the pool's copy of a string. If the pool does not contain the string and has room, adds it. */
 function pooled(pool: Map<string, string>, text: string): string {
   const known = pool.get(text);
   if (known === undefined && pool.size < MOST_WORDS) pool.set(text, text);
   return known ?? text;
 }
 
-/** Reads and changes individual objects in the cluster, but only while an object has the expected uid. */
+/** Reads and changes objects in the cluster, but only while an object has the expected uid. */
 export type ClusterObjects = {
   isCurrent(object: AnyObject): Promise<boolean>;
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
-  /** Requests the deletion of an object. Does nothing if the object is gone or was recreated. */
+  /** Does nothing if the object is gone or was recreated. */
   remove(object: AnyObject): Promise<void>;
 };
 
@@ -76,21 +72,17 @@ type Options = {
   client: Pick<ClusterClient, "custom">;
   /** Called with the current object after each write or read. */
   note(kind: Kind, answer: unknown): void;
-  /** Called with an object that no longer exists. */
   noteEnd(object: AnyObject): void;
 };
 
-/**
- * A change to an object. `patchOf` returns the patch for the live state, or `undefined` if there is nothing
- * to do.
- */
+/** `patchOf` returns the patch for the live state, or `undefined` if there is nothing to do. */
 type ObjectChange = {
   object: AnyObject;
   subresource: "" | "/status";
   patchOf(live: ListedObject): { metadata?: object; status?: object } | undefined;
 };
 
-/** How many times a write is attempted when it conflicts with other writers. */
+/** Maximum number of attempts of a write that conflicts with other writers. */
 const TRIES = 5;
 
 /** Creates access to individual objects through a client. */
@@ -110,8 +102,9 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
   }
 
   /**
-   * Patches the live object if it has the expected uid. The patch contains the compared version, because a
-   * write to `/status` does not compare the uid. Returns `false` if another writer came first.
+   * Patches the live object if it has the expected uid. Returns `false` if another writer came first. The
+   * patch
+   * contains the resourceVersion, because the API server does not compare the uid in a write to `/status`.
    */
   async function attempt({ object, subresource, patchOf }: ObjectChange): Promise<boolean> {
     const live = await read(object);
@@ -178,10 +171,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
   };
 }
 
-/**
- * Returns a merge patch that turns one status into the other. The members of a status are strings and
- * lists. Keeps `approval`, which users write.
- */
+/** Returns a merge patch from one status to another. Keeps `approval`, which users write. */
 function replacing(live: object, wanted: CommonStatus): object {
   const { approval: _, ...own } = { approval: undefined, ...live };
   return { ...Object.fromEntries(Object.keys(own).map((name) => [name, null])), ...wanted };

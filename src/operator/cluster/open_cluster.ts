@@ -17,25 +17,22 @@ type Options = {
   access: ClusterAccess;
   /** The operator's namespace, which contains the namespace bindings. */
   namespace: string;
-  /** The namespaces whose objects and Secrets are copied. If absent, all namespaces are copied. */
+  /** The namespaces to read objects and Secrets from. If absent, all namespaces. */
   watched?: readonly string[] | undefined;
   clock: Clock;
   log: Logger;
   onAnswer?: ((answer: ClusterAnswer) => void) | undefined;
-  /** For tests: timeouts of calls, watches and the stop, in milliseconds. */
+  /** For tests: timeouts in milliseconds. */
   times?: { deadlineMs?: number; idleMs?: number; relistMs?: number; stopMs?: number };
 };
 
 /** How long `stop` waits for writes in progress and for Events. */
 const STOP_MS = 10_000;
 
-/** The objects of a cluster, plus functions that exist only for a cluster. */
 type Cluster = Resources & {
-  /** Returns the state of each resource's local copy. */
   watches(): WatchState[];
-  /** Returns the faults in ConfigMaps that bind namespaces. */
   bindingFaults(): BindingFaults[];
-  /** Deletes an object as a user would, if it still has the same uid. */
+  /** Does nothing if the object is gone or was recreated. */
   remove(object: AnyObject): Promise<void>;
 };
 
@@ -143,10 +140,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
   };
 }
 
-/**
- * Creates the copy of all objects of one kind, in the whole cluster or in some namespaces. It reads each
- * namespace separately, so a role in each of these namespaces suffices.
- */
+/** Reads each namespace separately, so a role in each of these namespaces suffices. */
 function namespacedCopy<T>(
   namespaces: readonly string[] | undefined,
   create: (namespace?: string) => Reflector<T>,

@@ -10,16 +10,12 @@ import { createCopy, type Entry, type ObjectName } from "./copy.ts";
 
 /** Maintains a local copy of all objects of one kind. */
 export type Reflector<T> = {
-  /**
-   * Starts the reflector. Resolves when the copy is complete. Rejects only if the reflector is stopped
-   * before.
-   */
+  /** Resolves when the copy is complete. Rejects only if the reflector is stopped first. */
   start(): Promise<void>;
   get(namespace: string, name: string): T | undefined;
   values(): T[];
   /** Adds the cluster's answer to a write of one object to the copy. */
   note(answer: unknown): void;
-  /** Returns the state of the copy. */
   state(): WatchState;
   /** Removes an object from the copy because it no longer exists in the cluster. */
   noteEnd(object: ObjectName & { uid: string }): void;
@@ -49,8 +45,7 @@ type Options<T> = {
   log: Logger;
   random?: () => number;
   /**
-   * For tests: the silence after which a watch is reopened, and the time between two lists. Both are in
-   * milliseconds.
+   * For tests: the silence after which a watch is reopened, and the time between two lists, in milliseconds.
    */
   idleMs?: number;
   relistMs?: number;
@@ -61,9 +56,8 @@ const WATCH_SECONDS = { least: 300, most: 600 };
 const IDLE_MS = 90_000;
 /** A watch that ends within this time without any event counts as failed. */
 const SHORT_MS = 1000;
-/** The time between two lists. Regular lists find changes that a watch missed. */
+/** The time between two lists. They find changes that a watch missed. */
 const RELIST_MS = 30 * 60_000;
-/** Backoff between attempts, in milliseconds. */
 const RETRIES: Backoff = { base: 400, cap: 30_000, jitter: [0.5, 1] };
 
 const listPage = z.object({
@@ -83,8 +77,8 @@ const bookmark = z.object({ metadata: z.object({ resourceVersion: z.string().reg
 
 /**
  * Creates a reflector that lists a kind in pages and then watches it. Retries failures with growing delays.
- * The watch continues from its last version. A new list is made only if the cluster no longer knows that
- * version, and every 30 minutes.
+ * Lists again every 30 minutes, and when the cluster no longer knows the version at which the watch
+ * continues.
  */
 export function createReflector<T>(options: Options<T>): Reflector<T> {
   const { collection, read, onChange, clock, log, random = Math.random } = options;
@@ -93,13 +87,12 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   const copy = createCopy<T>(onChange);
   const stopping = new AbortController();
   const started = Promise.withResolvers<void>();
-  // The reflector may be stopped when nobody awaits the start. The rejection must then not count as
-  // unhandled.
+  // A stop may reject this promise while nobody awaits it. That must not count as an unhandled rejection.
   started.promise.catch(() => undefined);
   let running = Promise.resolve();
   let failures = 0;
   let isListDue = true;
-  /** False once a list in pages took so long that the cluster discarded the list's version. */
+  /** False once a paged list took so long that the cluster discarded the list's version. */
   let inPages = true;
   let listedAt = 0;
   const state: WatchState = { resource, isSynced: false, activeAt: performance.now(), lists: 0, failures: 0 };
@@ -239,7 +232,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   };
 }
 
-/** Combines the states of several copies into the worst state and the sums of the counts. */
+/** Combines several copies' states into one: the worst state and the sums of the counts. */
 export function togetherState(states: readonly WatchState[]): WatchState {
   return {
     resource: states[0]?.resource ?? "",

@@ -28,7 +28,6 @@ type Options = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
-  /** Name of this process. */
   holder: string;
   sweepTimes?: SweepTimes | undefined;
 };
@@ -43,8 +42,9 @@ const RETRY_MS = 2_000;
 const DRAIN_MS = 15_000;
 
 /**
- * Runs the operator in a cluster. It first reads all objects, then runs for leader, and works while it
- * leads. Throws `StartError` if no cluster is configured. If the cluster does not answer, it waits.
+ * Runs the operator in a cluster: reads all objects, runs for leader, and works while it leads. If the
+ * cluster
+ * does not answer, the operator waits. Throws `StartError` if no cluster is configured.
  */
 export async function runInCluster(options: Options): Promise<Operator> {
   const { config, clock, log, metrics, tracing, holder, sweepTimes } = options;
@@ -146,8 +146,8 @@ function msOf(duration: string | undefined): number | undefined {
 const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
 
 /**
- * Returns the uid of the namespace `kube-system`, which exists as long as the cluster. Returns `undefined`
- * if `signal` aborts first.
+ * Returns the uid of `kube-system`, which exists as long as the cluster; `undefined` if `signal` aborts
+ * first.
  */
 async function readClusterId(
   client: Pick<ClusterClient, "core" | "until">,
@@ -167,33 +167,30 @@ async function readClusterId(
   return undefined;
 }
 
-/** Judges whether the process of an operator in a cluster works. */
+/** Judges whether the operator's process in a cluster still works. */
 export type Liveness = {
   /** Records that the cluster has answered a request. */
   answered(): void;
-  /** Returns false only if a restart of the process is the only remedy. */
+  /** Returns false only if nothing but a restart of the process helps. */
   isAlive(): boolean;
   stop(): void;
 };
 
 /**
- * Limits in milliseconds: the silence of a watch, the time since the cluster's last answer, and the lag of
- * the event loop.
+ * In milliseconds: the silence of a watch, the time since the cluster's last answer, the event loop's lag.
  */
 type Limits = { silentMs: number; answeredMs: number; lagMs: number };
 
-/**
- * Mean lag of the event loop since the last reset, in nanoseconds. It is `NaN` before the first measurement.
- */
+/** `mean` is in nanoseconds since the last reset, and `NaN` before the first measurement. */
 type LoopDelay = Pick<ReturnType<typeof monitorEventLoopDelay>, "mean" | "enable" | "disable" | "reset">;
 
 const LIMITS: Limits = { silentMs: 10 * 60_000, answeredMs: 60_000, lagMs: 5_000 };
 
 /**
- * Creates a liveness check of the process. The process is not alive if a watch has long been silent
- * although the cluster answers other requests. It is also not alive if its event loop lags so much that it
- * cannot keep its lease and its deadlines. If the cluster is unavailable, the process counts as alive,
- * because a restart would not help.
+ * Creates a liveness check of the process. The process is not alive if a watch is silent for too long
+ * although
+ * the cluster answers other requests, or if its event loop lags so much that it cannot keep its lease. If the
+ * cluster is unavailable, the process counts as alive, because a restart would not help.
  */
 export function createLiveness(
   watches: () => readonly WatchState[],

@@ -6,12 +6,9 @@ import type { Secret } from "../resources.ts";
 /** Reads and writes Secrets of a cluster. */
 export type ClusterSecrets = {
   read(namespace: string, name: string): Promise<Secret | undefined>;
-  /**
-   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if a different
-   * Secret exists.
-   */
+  /** Creates a Secret, or replaces exactly `previous`. Returns `false` if a different Secret exists. */
   write(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
-  /** Removes exactly this version. Returns `false`, and removes nothing, if the Secret has changed. */
+  /** Removes exactly this version. Returns `false` if the Secret has changed. */
   remove(secret: Secret): Promise<boolean>;
 };
 
@@ -28,10 +25,7 @@ const secretAnswer = z.object({
 
 const MANAGER = { fieldManager: "deputize-operator" };
 
-/**
- * Creates access to Secrets through a client. A Secret's version is its resourceVersion. No two objects
- * ever share a resourceVersion.
- */
+/** Creates access to Secrets through a client. A Secret's version is its resourceVersion, which is unique. */
 export function createClusterSecrets(client: Pick<ClusterClient, "core">): ClusterSecrets {
   async function create({ namespace, name, type, labels, annotations, data }: Omit<Secret, "version">) {
     const metadata = { name, namespace, labels, annotations };
@@ -101,7 +95,6 @@ export function createClusterSecrets(client: Pick<ClusterClient, "core">): Clust
   };
 }
 
-/** Returns a merge patch that removes every member of a record. */
 function nothingOf(record: Record<string, string>): Record<string, null> {
   return Object.fromEntries(Object.keys(record).map((name) => [name, null]));
 }

@@ -51,7 +51,7 @@ async function writeDurably(path: string, text: string, mode: number): Promise<v
   }
 }
 
-/** Gives a file its final name, unless another file has that name. Returns whether the file got the name. */
+/** Returns `false` if another file has the name `to`. */
 async function linked(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);

@@ -8,7 +8,7 @@ import type { Known, Manifest, Plan } from "./plan.ts";
 import { reportText } from "./state_file.ts";
 import type { Store } from "./store.ts";
 
-/** Applies a plan object by object. Steps that were already applied have no effect. */
+/** Applies a plan object by object. Applying a step again has no effect. */
 export async function applyPlan(plan: Plan, { store, clock }: { store: Store; clock: Clock }): Promise<void> {
   await applyTenants(plan, store);
   for (const { key, manifest, file } of plan.accepted) {
@@ -40,16 +40,14 @@ async function applyRefusals(
 }
 
 /**
- * Type of the condition that only a folder sets. It is False while the current manifest is refused and the
- * last accepted version stays in effect.
+ * Only a folder sets this condition. It is False while the last accepted version replaces a refused manifest.
  */
 const ACCEPTED = "Accepted";
 
 type Change = (known: Known | undefined) => Known | undefined;
 
 /**
- * Creates an object, or gives it a new spec and a new generation. Does not change an object that is being
- * deleted.
+ * Creates an object, or gives it a new spec and generation. Does not change an object that is being deleted.
  */
 function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
   return (known) => {
@@ -65,10 +63,7 @@ function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): 
   };
 }
 
-/**
- * Removes an earlier refusal from an object whose manifest is unchanged, and records the manifest's current
- * file.
- */
+/** Removes an earlier refusal from an object whose manifest is unchanged, and records the manifest's file. */
 function confirm(file: string): Change {
   return (known) => {
     if (known === undefined) return undefined;
@@ -77,7 +72,7 @@ function confirm(file: string): Change {
   };
 }
 
-/** Records why an object's manifest is refused. The rest of the object stays unchanged. */
+/** Records why a manifest is refused, and changes nothing else in the object. */
 function refuse(message: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return undefined;
@@ -90,7 +85,7 @@ function refuse(message: string, { clock }: { clock: Clock }): Change {
   };
 }
 
-/** Returns a status file for an object whose manifest was never accepted. */
+/** Returns the status file of an object whose manifest was never accepted. */
 function refusalReport(key: Key, file: string, message: string, { clock }: { clock: Clock }): string {
   const facts = [...readiness({ reason: "InvalidSpec", message }), refusal(message)];
   return reportText(key, file, withFacts([], facts, { generation: 0, now: clock.now() }));
@@ -107,10 +102,7 @@ function remove({ clock }: { clock: Clock }): Change {
   };
 }
 
-/**
- * Returns a change that adds or removes the operator's finalizer. Removing the last finalizer of a deleted
- * object removes the object.
- */
+/** Returns a change of the operator's finalizer. A deleted object disappears with its last finalizer. */
 export function setFinalizer(uid: string, present: boolean): Change {
   return ofUid(uid, (known) => {
     const { metadata } = known.object;
@@ -122,10 +114,7 @@ export function setFinalizer(uid: string, present: boolean): Change {
   });
 }
 
-/**
- * Returns a change that replaces the operator's part of the status. Keeps the approval and the condition
- * that the folder sets.
- */
+/** Returns a change of the operator's part of the status. Keeps the approval and the folder's condition. */
 export function writeStatus(uid: string, status: CommonStatus): Change {
   return ofUid(uid, (known) => {
     const { object } = known;

@@ -11,9 +11,9 @@ import { API_VERSION, type Key, type Kind, kinds } from "../kinds.ts";
 import { TENANTS_NAME } from "../tenants.ts";
 
 /**
- * The content of one YAML document: a Deputize object, the namespace bindings, nothing, or unreadable
- * content. Unreadable content may be a broken version of any object in the file. If it has a name, it can
- * only be the object with that name.
+ * The content of one YAML document. `tenants` is the namespace bindings. Unreadable content may be a broken
+ * version
+ * of any object in the file, or, with a name, of the object with that name.
  */
 type Identified =
   | { type: "object"; key: Key; value: Record<string, unknown> }
@@ -21,7 +21,7 @@ type Identified =
   | { type: "empty" }
   | { type: "unknown"; fault: string; name?: string };
 
-/** A document and its number in the file, counted from 1. */
+/** `number` counts the file's documents from 1. */
 type ManifestDocument = { number: number; identified: Identified };
 
 /**
@@ -32,14 +32,14 @@ export type ManifestFile =
   | { path: string; documents: ManifestDocument[]; fault?: never; beingWritten?: never }
   | { path: string; documents?: never; fault: string; beingWritten?: true };
 
-/** Upper limit for the size of a file, in bytes. */
+/** In bytes. */
 export const MAX_FILE_BYTES = 1024 * 1024;
 
 const MAX_NAME_LENGTH = 63;
 
 /**
- * Splits a file into its documents. A syntax error anywhere makes the whole file faulty, because the file
- * may be half-written.
+ * Splits a file into its documents. One syntax error makes the whole file faulty: the file may be
+ * half-written.
  */
 export function readDocuments(path: string, text: string): ManifestFile {
   const { values, fault } = readYaml(text);
@@ -107,7 +107,7 @@ type YamlFile = { values: unknown[]; fault?: never } | { values?: never; fault: 
 const MAX_ALIASES = 100;
 const TEXT_TAG = "tag:yaml.org,2002:str";
 
-/** Constructs that kubectl refuses, or that make it split documents or lines elsewhere. */
+/** Constructs that kubectl refuses, or where it would split documents or lines differently. */
 const FOREIGN: readonly [pattern: RegExp, fault: string][] = [
   [/[\u0085\u2028\u2029]/, "has a character that ends a line only in YAML 1.1: write it as an escape"],
   [/^---(?![ \t\r]*(?:#.*)?$)/m, "has text after ---: begin it on a line of its own"],
@@ -138,7 +138,7 @@ class YamlFault extends Error {
 
 /**
  * Reads a file as kubectl does: YAML 1.1 with merge keys. `yes` is true and `0100` is 64, but dates and
- * times of day are strings. Anything that kubectl refuses or would read differently is a fault.
+ * times of day are strings. Content that kubectl would refuse or read differently is a fault.
  */
 export function readYaml(text: string): YamlFile {
   const lineOf = (offset: number) => text.slice(0, offset).split("\n").length;
@@ -182,8 +182,8 @@ function checkTag(node: Node & { tag?: string }): void {
 }
 
 /**
- * Throws `YamlFault` for a key that is not a string. kubectl converts such a key to a string, but not
- * always to the string in the file.
+ * Throws `YamlFault` for a key that is not a string. kubectl converts some of these keys to other strings
+ * than the file contains.
  */
 function checkKey({ key }: Pair): void {
   const node = key as Node;
@@ -197,8 +197,7 @@ function checkKey({ key }: Pair): void {
 }
 
 /**
- * Throws `YamlFault` for a merge key after other keys. In kubectl, a merged member would override those
- * keys.
+ * Throws `YamlFault` for a merge key after other keys. In kubectl, a merged member would override those keys.
  */
 function checkNoMerge({ key }: Pair): void {
   if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {

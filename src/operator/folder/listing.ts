@@ -9,10 +9,7 @@ type Reading =
   | { files: ManifestFile[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };
 
-/**
- * Stamps of files, by their path inside the folder. A stamp changes whenever its file is written or
- * replaced.
- */
+/** Stamps of files by their path inside the folder. Every write or replacement changes a file's stamp. */
 type Listing = Map<string, string>;
 
 const MAX_DEPTH = 16;
@@ -20,9 +17,11 @@ const MANIFEST = /\.ya?ml$/;
 
 /**
  * Reads every `*.yaml` and `*.yml` file below a folder. Skips names that begin with a dot, and follows
- * links. A file counts as being written if it appeared, changed or vanished during the read or in the
- * `quietMs` before. Such a file may be half-written or about to be replaced. If any part of the folder
- * cannot be read, the whole reading is a fault, so that an incomplete list never passes for a complete one.
+ * links. A file that changed, appeared or vanished during the read or `quietMs` before counts as being
+ * written,
+ * because it may be half-written. If any part of the folder is unreadable, the whole reading is a fault, so
+ * that
+ * an incomplete list never passes for a complete one.
  */
 export async function readManifests(folder: string, quietMs: number): Promise<Reading> {
   try {
@@ -46,17 +45,14 @@ export async function readManifests(folder: string, quietMs: number): Promise<Re
   }
 }
 
-/**
- * Returns a string that changes whenever a manifest is added, removed or written; `undefined` if the folder
- * cannot be read.
- */
+/** Returns a string that changes with every manifest; `undefined` if the folder cannot be read. */
 export async function fingerprintOf(folder: string): Promise<string | undefined> {
   return list(folder).then(fingerprint, () => undefined);
 }
 
 /**
- * Returns the folder and its subfolders that may contain manifests, each with an id. A different folder
- * under the same path has a different id. Skips folders that cannot be read.
+ * Returns the folder and its subfolders, each with an id. A different folder under the same path has a
+ * different id. Skips folders that cannot be read.
  */
 export async function listFolders(root: string): Promise<Map<string, string>> {
   const folders = new Map<string, string>();
@@ -72,10 +68,7 @@ export async function listFolders(root: string): Promise<Map<string, string>> {
   return folders;
 }
 
-/**
- * Returns the stamps of the files below a folder, by their path inside it. Returns `undefined` if any part
- * of the folder cannot be read.
- */
+/** Returns the files' stamps by path inside the folder; `undefined` if any part of it cannot be read. */
 export async function listStamps(folder: string): Promise<Map<string, string> | undefined> {
   return list(folder).catch(() => undefined);
 }
@@ -125,10 +118,7 @@ function stampOf(stats: Stats | undefined): string {
   return `${stats.size} ${stats.mtimeMs} ${stats.ino}`;
 }
 
-/**
- * Returns the stats of a file. Returns `undefined` for a file that vanished since it was listed, and for a
- * broken link.
- */
+/** Returns `undefined` for a file that vanished since it was listed, and for a broken link. */
 function statOf(path: string): Promise<Stats | undefined> {
   return stat(path).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === "ENOENT") return undefined;
@@ -143,8 +133,8 @@ type FileText = { text: string; fault?: never } | { text?: never; fault: string 
 const NOT_REGULAR = "is not a regular file";
 
 /**
- * Flags that are safe if a special file replaces the regular file after the check. With them, opening a
- * special file neither blocks nor makes a terminal the controlling terminal.
+ * Protects the open if a special file replaced the regular file after the check. With these flags, the open
+ * does not block, and a terminal does not become the controlling terminal.
  */
 const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 

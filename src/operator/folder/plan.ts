@@ -17,26 +17,20 @@ export type Manifest = Pick<AnyObject, "apiVersion" | "kind" | "spec"> & {
 /** A stored object, and the file that last declared it. */
 export type Known = { object: AnyObject; manifest: string };
 
-/** An error in a manifest: the file, the document and object if known, and the faults. */
+/** The faults of a manifest. `document` is the document's number in the file. */
 export type ManifestError = { file: string; document?: number; object?: Key; faults: string[] };
 
 /** The namespace bindings that the folder currently declares, and the file that contains them. */
 export type TenantsFound = { data: Record<string, string>; manifest: string };
 
-/**
- * The result of comparing a folder with the stored objects. Objects that the plan does not name stay
- * unchanged.
- */
+/** The result of comparing a folder with the stored objects. Objects that the plan omits stay unchanged. */
 export type Plan = {
-  /** New objects and new specs. */
   accepted: { key: Key; manifest: Manifest; file: string }[];
-  /** Objects whose manifest is refused. */
   refused: { key: Key; message: string; file: string }[];
-  /** Objects whose manifest is valid and unchanged. */
+  /** Their manifest is valid, but its file may have changed. */
   unchanged: { key: Key; file: string }[];
-  /** Objects that no manifest declares any longer. */
   removed: Key[];
-  /** The namespace bindings. If `undefined`, they cannot be read, and the stored bindings stay in effect. */
+  /** `undefined` if the namespace bindings cannot be read. The stored bindings then stay in effect. */
   tenants?: TenantsFound | "none";
   errors: ManifestError[];
 };
@@ -71,8 +65,7 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
 }
 
 /**
- * An unreadable document or file. With a `name`, it may declare the object with that name. Without one, it
- * may declare any object of the file.
+ * An unreadable document or file. It may declare the object `name`, or without `name` any object of the file.
  */
 type Doubt = { error: ManifestError; name?: string | undefined };
 
@@ -90,8 +83,8 @@ function concerns({ error, name }: Doubt, file: string, objectName: string): boo
 }
 
 /**
- * Returns whether the object may be declared twice, because the file that declared it before is unreadable
- * now. A declaration in another file may then be the second one.
+ * The file that declared the object before is unreadable now, and may still declare it. A declaration in
+ * another file may then be the second one.
  */
 function mayBeDeclaredTwice(
   group: Declaration[],

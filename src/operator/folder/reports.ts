@@ -8,8 +8,8 @@ import { removeDurably, writeAtomically } from "./atomic_file.ts";
 import type { ManifestError } from "./plan.ts";
 
 /**
- * Writer of `errors.yaml`, which lists all current errors in the manifests. The file exists only while
- * there are errors.
+ * Writer of `errors.yaml`, which lists all current errors in manifests and exists only while there are
+ * errors.
  */
 export type ErrorFile = { show(errors: readonly ManifestError[]): Promise<void> };
 
@@ -44,7 +44,7 @@ export type EventFile = {
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * Opens a file for appending. At 1 MiB the file is renamed to `<path>.1`, and a new file begins. A line
+ * Opens a file for appending. At 1 MiB, the file is renamed to `<path>.1` and a new file begins. A line
  * that cannot be written is lost.
  */
 export function openEventFile(path: string, { clock }: { clock: Clock }): EventFile {

@@ -25,14 +25,13 @@ type Options = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
-  /** Name of this process. */
   holder: string;
   times?: { quietMs?: number; missingMs?: number; rescanMs?: number } | undefined;
 };
 
 /**
- * Runs the operator over a folder of manifests. Resolves once all manifests were read. Throws `StateDamaged`
- * and `IdentityMissing`.
+ * Runs the operator over a folder, and resolves after reading all manifests. Throws `StateDamaged` and
+ * `IdentityMissing`.
  */
 export async function runOverFolder(options: Options): Promise<Operator> {
   const { config, clock, log, metrics, tracing, holder, times } = options;
@@ -88,8 +87,9 @@ const RESCAN_MS = 15_000;
 
 /**
  * Opens the objects that YAML files in a folder declare. The folder replaces the API server: it validates
- * objects and assigns uids and generations. It stores status and finalizers in `statusDir`, one file per
- * object, and Secrets in `secretsDir`. Throws `StateDamaged`.
+ * objects and assigns uids and generations. It stores objects with status and finalizers in `statusDir`, and
+ * Secrets
+ * in `secretsDir`. Throws `StateDamaged`.
  */
 export async function openFolder(options: SourceOptions): Promise<Resources> {
   const { manifestsDir, statusDir, secretsDir, schemas, clock, log } = options;

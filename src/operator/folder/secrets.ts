@@ -10,12 +10,9 @@ import { isMissing, removeDurably, writeAtomically } from "./atomic_file.ts";
 /** Secrets as files in Kubernetes' format. Only the files' owner can read them. */
 export type SecretFiles = {
   read(namespace: string, name: string): Promise<Secret | undefined>;
-  /**
-   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if a different
-   * Secret exists.
-   */
+  /** Creates a Secret, or replaces exactly `previous`. Returns `false` if a different Secret exists. */
   write(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
-  /** Removes exactly this version. Returns `false`, and removes nothing, if the Secret has changed. */
+  /** Removes exactly this version. Returns `false` if the Secret has changed. */
   remove(secret: Secret): Promise<boolean>;
 };
 
@@ -69,8 +66,9 @@ export function openSecretFiles(folder: string): SecretFiles {
 }
 
 /**
- * Parses the file of a Secret. A file that does not contain a Secret becomes a Secret with an empty type,
- * so that the operator never treats it as its own.
+ * A file that does not contain a Secret becomes a Secret with an empty type, so that the operator never
+ * treats
+ * it as its own.
  */
 function parseSecret(namespace: string, name: string, source: string): Secret {
   const version = hash("sha256", source, "hex");

@@ -14,14 +14,14 @@ const TENANTS_ADVICE =
 
 /** Thrown at startup if a file of the operator's own state cannot be read. */
 export class StateDamaged extends StartError {
-  /** `file` is the path of the unreadable file. `advice` explains its purpose and what to do. */
+  /** `advice` explains the purpose of the file and what to do. */
   constructor(file: string, advice: string = RECORD_ADVICE) {
     super(`${file} cannot be understood. ${advice}`);
     this.name = "StateDamaged";
   }
 }
 
-/** Annotation of a state file that names the manifest from which the object was read. */
+/** Annotation that names the manifest from which the object was read. */
 const MANIFEST = "deputize.io/manifest";
 
 const metadata = z.object({
@@ -60,8 +60,8 @@ export function stateText({ object, manifest }: Known): string {
 }
 
 /**
- * Parses a state file. Returns `undefined` if the file only reports a manifest that was never accepted.
- * Throws `StateDamaged`.
+ * Parses a state file. Returns `undefined` for the report of a manifest that was never accepted. Throws
+ * `StateDamaged`.
  */
 export function parseState(file: string, text: string): Known | undefined {
   const document = parsed(file, text);
@@ -75,7 +75,7 @@ export function parseState(file: string, text: string): Known | undefined {
   return { object: { ...result.data, metadata: { ...rest, ...own } } as AnyObject, manifest };
 }
 
-/** Returns the content of the report that replaces a state file if the manifest was never accepted. */
+/** Returns the report that replaces a state file if the manifest was never accepted. */
 export function reportText({ kind, namespace, name }: Key, manifest: string, conditions: unknown[]): string {
   return stringify(
     {
@@ -123,7 +123,6 @@ const WHY = "without it every object is registered again, which a personal accou
 
 /** Thrown at startup if objects exist, but the id under which the API knows them is missing. */
 class IdentityMissing extends StartError {
-  /** `file` is the path of the missing identity file. */
   constructor(file: string) {
     super(
       `${file} is missing. It is the operator's identity, to which the objects beside it belong: restore it; ${WHY}.`,
@@ -133,8 +132,8 @@ class IdentityMissing extends StartError {
 }
 
 /**
- * Returns the id under which the API knows this folder. Creates the id on first use, when no objects exist.
- * Throws `StateDamaged` and `IdentityMissing`.
+ * Returns the API's id of this folder. Creates the id only while no objects exist. Throws `StateDamaged` and
+ * `IdentityMissing`.
  */
 export async function clusterIdOf(path: string, { hasObjects }: { hasObjects: boolean }): Promise<string> {
   const known = await readId(path);

@@ -17,17 +17,16 @@ export type Store = {
   tenants(): TenantsFound | undefined;
   /**
    * Replaces the record of one object. If `change` returns `undefined`, the record is removed. If `change`
-   * returns the same value, nothing is written. Changes to one object run one after another. Resolves when
-   * the file has been written and the listeners have been called.
+   * returns its argument, nothing is written. Changes to one object run one after another. Resolves when the
+   * file is written and the listeners have been called.
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
   setTenants(tenants: TenantsFound | undefined): Promise<void>;
   /**
-   * Writes a report in place of the state file of an object that does not exist. Removes the report if
-   * `report` is `undefined`.
+   * Writes, or with `undefined` removes, a report in place of the state file of an object that does not
+   * exist.
    */
   setReport(key: Key, report: Report | undefined): Promise<void>;
-  /** Returns the current reports. */
   reports(): { key: Key; report: Report }[];
   subscribe(listener: (change: Change) => void): void;
 };
@@ -113,10 +112,7 @@ export async function openStore(folder: string): Promise<Store> {
   };
 }
 
-/**
- * Lists the files of objects, which are grouped in one folder per namespace. Removes files that a crash
- * left unfinished.
- */
+/** Removes files that a crash left unfinished. Objects are grouped in one folder per namespace. */
 async function stateFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error: unknown) => {
     if (isMissing(error)) return [];

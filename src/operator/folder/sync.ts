@@ -11,7 +11,7 @@ import { watchFolders } from "./watch.ts";
 
 /** Updates the store repeatedly from the manifests. */
 export type ManifestSync = {
-  /** Syncs repeatedly until no file is being written and it is certain which missing objects were deleted. */
+  /** Syncs until no file is being written and it is certain which missing objects were deleted. */
   first(): Promise<void>;
   /** Syncs again as soon as the current sync has ended. */
   soon(): void;
@@ -25,21 +25,18 @@ type Options = {
   errors: ErrorFile;
   clock: Clock;
   log: Logger;
-  /** How long a file must be unchanged before it is read, in milliseconds. */
+  /** How long a file must be unchanged before it is read. */
   quietMs: number;
-  /**
-   * How long an object must be missing before it counts as deleted, in milliseconds. An editor may be
-   * replacing its file.
-   */
+  /** How long an object must be missing before it counts as deleted. An editor may be replacing its file. */
   missingMs: number;
-  /** How often to check for changes without a hint, in milliseconds. */
+  /** How often to look for changes that no hint announced. */
   rescanMs: number;
 };
 
-/** When the next sync is due: after `againMs` milliseconds, or after the next change. */
+/** `againMs` is the time until the next sync; if absent, only a change triggers it. */
 type NextSync = { againMs?: number };
 
-/** Creates the sync of a folder. The caller must start it with `first`. */
+/** Creates the sync of a folder. The caller must start it with `first`. Times are in milliseconds. */
 export function createManifestSync(options: Options): ManifestSync {
   const { folder, store, schemas, errors, clock, log, quietMs, missingMs, rescanMs } = options;
   const missingSince = new Map<string, number>();

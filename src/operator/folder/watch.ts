@@ -2,10 +2,7 @@ import { type FSWatcher, watch } from "node:fs";
 import type { Logger } from "../../log.ts";
 import { listFolders, listStamps } from "./listing.ts";
 
-/**
- * Sends hints that something below a folder may have changed. A hint may be lost, so the receiver must also
- * check regularly.
- */
+/** Sends hints that something below a folder may have changed. Hints may be lost, so also check regularly. */
 type Watch = {
   /** Starts to watch new folders, and stops watching folders that no longer exist. */
   refresh(): Promise<void>;
@@ -13,9 +10,9 @@ type Watch = {
 };
 
 /**
- * Watches a folder and its subfolders. It watches folders rather than files, so it also notices a file that
- * was replaced under the same name. A folder that does not exist yet is watched after the `refresh` that
- * finds it.
+ * Watches a folder and its subfolders. It watches folders rather than files, to notice a file that was
+ * replaced
+ * under the same name. It watches a new folder only after the next `refresh`.
  */
 export function watchFolders(root: string, { log, onHint }: { log: Logger; onHint(): void }): Watch {
   const watchers = new Map<string, FSWatcher>();
@@ -54,10 +51,7 @@ export function watchFolders(root: string, { log, onHint }: { log: Logger; onHin
 /** Reports Secrets that anyone created, changed or removed. */
 type SecretWatch = {
   start(): Promise<void>;
-  /**
-   * Records a Secret that was just written. Without this record, a removal right after the write would go
-   * unnoticed.
-   */
+  /** Records a Secret that was just written. Otherwise a removal right after the write would go unnoticed. */
   note(namespace: string, name: string): void;
   stop(): Promise<void>;
 };
@@ -73,7 +67,7 @@ type Options = {
 const FILE = /^([^/]+)\/([^/]+)\.yaml$/;
 
 /**
- * Creates a watch that compares the files `<namespace>/<name>.yaml` with their earlier state, at every hint
+ * Creates a watch that compares `<namespace>/<name>.yaml` files with their earlier state, at every hint
  * and at regular intervals.
  */
 export function createSecretWatch({ folder, log, tell, rescanMs }: Options): SecretWatch {

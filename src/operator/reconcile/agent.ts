@@ -41,10 +41,7 @@ const platformReady: Rule = (input) =>
 
 const rules: readonly Rule[] = [suspended, disabled, platformReady];
 
-/**
- * Returns why the operator must not register an Agent at the API yet, from the first rule that applies;
- * `undefined` if it may.
- */
+/** Returns why the operator must not register an Agent at the API yet, by the first rule that applies. */
 export function agentObstacle(input: AgentInput): StatusReason | undefined {
   return firstOf(rules, (rule) => rule(input));
 }
@@ -60,8 +57,8 @@ export function isKnownAgent({ object: { metadata, status }, state }: AgentInput
 }
 
 /**
- * Reconciles an Agent: registers it once, which creates its key. When the Agent is deleted with the
- * deletion policy `Delete`, disables it.
+ * Registers an Agent once, which creates its key. Disables a deleted Agent if its deletion policy is
+ * `Delete`.
  */
 export async function reconcileAgent(
   context: OperatorContext,

@@ -23,17 +23,14 @@ export function readiness(verdict: StatusReason): Fact[] {
   ];
 }
 
-/**
- * Returns a function that creates further facts from a type and a boolean. A false fact has the verdict's
- * reason.
- */
+/** Returns a function that creates facts from a type and a boolean. A false fact has the verdict's reason. */
 export function factsBeside({ reason }: StatusReason): (type: string, isSo: boolean) => Fact {
   return (type, isSo) => (isSo ? { type, status: "True" } : { type, status: "False", reason });
 }
 
 /**
- * Returns the conditions of an object at `generation`: first the facts in their order, then the previous
- * conditions of other types. A condition's transition time changes only together with its status.
+ * Returns an object's conditions: first the facts, then the previous conditions of other types. A condition's
+ * transition time changes only together with its status.
  */
 export function withFacts(
   previous: readonly Condition[],
@@ -70,7 +67,7 @@ export function definedOnly<T extends object>(status: { [K in keyof T]: T[K] | u
   return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== undefined)) as T;
 }
 
-/** The reason of a status, for each error code of a refusal. Any other code means a fault in the spec. */
+/** Any error code that is not listed means a fault in the spec. */
 const refusals: Partial<Record<ErrorCode, Reason>> = {
   namespace_not_bound: "NamespaceNotBound",
   onboarding_incomplete: "NamespaceNotBound",
@@ -113,22 +110,21 @@ const AT_REST: ReadonlySet<string> = new Set<Reason>([
 ]);
 
 /**
- * Returns whether the current spec of an object needs no further work, so that its status may remain during
- * an outage.
+ * Returns whether an object's current spec needs no further work, so its status may remain during an outage.
  */
 export function isAtRest({ metadata, status }: AnyObject): boolean {
   const reason = conditionOf(status, "Ready")?.reason;
   return reason !== undefined && AT_REST.has(reason) && status.observedGeneration === metadata.generation;
 }
 
-/** Returns whether the API did not decide on a call, as opposed to a refusal. */
+/** Returns whether the API made no decision on the call. A refusal is a decision. */
 export function isOutage(failure: ApiFailure): boolean {
   return failure.kind !== "refused";
 }
 
 /**
- * Returns when to reconcile an object again after a verdict. States that wait for something unwatched are
- * rechecked regularly.
+ * Returns when to reconcile an object again. States that wait for something unwatched are rechecked
+ * regularly.
  */
 export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   if (failure !== undefined && (isOutage(failure) || progressOf(verdict) === "waiting")) {
@@ -138,7 +134,9 @@ export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   return visitIn(recheckOf(verdict.reason));
 }
 
-/** Returns a visit that repeats after `afterMs` milliseconds; if `undefined`, only after a change. */
+/**
+ * Returns a visit that repeats after `afterMs` milliseconds. Without `afterMs`, only a change triggers it.
+ */
 export function visitIn(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }

@@ -19,8 +19,9 @@ const DELETED = "The Delegation was deleted";
 const MAX_CALLS = 3;
 
 /**
- * Reconciles a Delegation: files its request once, follows the decision, and revokes the delegation when
- * the spec says so or the object is deleted.
+ * Files a Delegation's request once, follows the decision, and revokes the delegation when the spec says so
+ * or
+ * when the object is deleted.
  */
 export async function reconcileDelegation(
   context: OperatorContext,
@@ -43,8 +44,7 @@ export async function reconcileDelegation(
       recordExpiresSoon(context.resources, object, status);
       return visitIn(msUntilNext(input) ?? recheckOf(next.verdict.reason));
     }
-    // A change since the start of the visit may make this step wrong. The change triggers a visit of its
-    // own.
+    // A change during this visit may make this step wrong. The change triggers a visit of its own.
     if (!(await context.resources.isCurrent(object))) return {};
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(context, input, next.step);
@@ -102,7 +102,7 @@ function desiredDelegation(object: Delegation, platformId: string, agentId: stri
   };
 }
 
-/** Reports a failure. Retries work that users wait for urgently. */
+/** Retries sooner if users wait for this work. */
 async function failed(
   context: OperatorContext,
   input: DelegationInput,
@@ -120,8 +120,9 @@ async function failed(
 }
 
 /**
- * Returns the status reason for a temporary failure after an approval in the cluster. It is `Issuing`,
- * because the operator retries until the certificate is issued.
+ * After an approval in the cluster, a temporary failure has the reason `Issuing`, because the operator
+ * retries
+ * until the certificate is issued.
  */
 function issuing(failure: ApiFailure): StatusReason {
   const verdict = reasonOf(failure);
@@ -129,10 +130,7 @@ function issuing(failure: ApiFailure): StatusReason {
   return isPassing ? { reason: "Issuing", message: `Decided in the cluster. ${verdict.message}` } : verdict;
 }
 
-/**
- * Returns the milliseconds until the status changes merely because time passes; `undefined` if it never
- * does.
- */
+/** Returns the milliseconds until the status changes merely because time passes. */
 function msUntilNext(input: DelegationInput): number | undefined {
   const now = input.now.getTime();
   const soon = input.state && soonFrom(input.state);
@@ -144,8 +142,7 @@ function msUntilNext(input: DelegationInput): number | undefined {
 }
 
 /**
- * Returns when the certificate expires. While the request is pending, returns when a certificate can no
- * longer be issued.
+ * Returns when the certificate expires. For a pending request: when a certificate can no longer be issued.
  */
 function comingEnd({ object, state }: DelegationInput): string | undefined {
   if (state?.status === "pending") return object.spec.expiresAt;

@@ -7,21 +7,20 @@ import { conditionOf, type Fact, isTrue } from "./conditions.ts";
 /** Type of the condition that reports whether a certificate in force expires soon. */
 export const EXPIRES_SOON = "ExpiresSoon";
 
-/**
- * A certificate expires soon in this last part of its lifetime, but not earlier than `MOST_SECONDS` before
- * its expiry.
- */
+/** A certificate expires soon in this part of its lifetime, but at most `MOST_SECONDS` before its expiry. */
 const LAST_PART = 0.1;
 const MOST_SECONDS = 7 * 24 * 3600;
 
-/** Returns whether a certificate with this expiry is no longer valid. It is valid through its last second. */
+/**
+ * Returns whether a certificate has expired. A certificate is still valid during the second of `expiresAt`.
+ */
 export function hasEnded(expiresAt: string, now: Date): boolean {
   return unixSeconds(now) > unixSeconds(new Date(expiresAt));
 }
 
 /**
- * Returns the time from which a certificate in force counts as expiring soon. Returns `undefined` if the
- * certificate is not in force or does not expire.
+ * Returns from when a certificate counts as expiring soon; `undefined` if it is not in force or never
+ * expires.
  */
 export function soonFrom({ status, issued_at, expires_at }: DelegationState): Date | undefined {
   if (status !== "approved" || issued_at === null || expires_at === null) return undefined;
@@ -30,10 +29,7 @@ export function soonFrom({ status, issued_at, expires_at }: DelegationState): Da
   return addSeconds(end, -Math.min(life * LAST_PART, MOST_SECONDS));
 }
 
-/**
- * Returns the condition that reports whether a certificate in force expires soon. Returns no condition for
- * other states.
- */
+/** Returns the condition `ExpiresSoon` of a certificate in force, and no condition for other states. */
 export function expiryFacts(state: DelegationState | undefined, now: Date): Fact[] {
   const soon = state && soonFrom(state);
   const end = state?.expires_at;

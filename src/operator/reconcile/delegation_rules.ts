@@ -19,7 +19,6 @@ export type DelegationInput = {
   consoleUrl: string;
 };
 
-/** The next step: a call to the API, or only a report of the state. */
 type DelegationStep =
   | { step: "request" }
   | { step: "decide" }
@@ -29,7 +28,7 @@ type DelegationStep =
 type Rule = (input: DelegationInput) => StatusReason | undefined;
 type FiledRule = (input: DelegationInput, state: DelegationState) => StatusReason | undefined;
 
-/** Returns the next step for a Delegation, according to the first rule that applies. */
+/** Returns the next step for a Delegation, by the first rule that applies. */
 export function nextStep(input: DelegationInput): DelegationStep {
   const { object, state } = input;
   if (state === undefined) {
@@ -156,8 +155,8 @@ const afterRequest: readonly FiledRule[] = [
 ];
 
 /**
- * Returns why the namespace binding does not let a decision in the cluster count; `undefined` if the
- * decision counts. The API applies its own rules afterwards.
+ * Returns why a decision in the cluster does not count under the namespace binding. The API applies its own
+ * rules afterwards.
  */
 function approverObstacle(
   { spec: { requestedBy } }: Delegation,
@@ -185,15 +184,15 @@ function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationSta
 }
 
 /**
- * Returns the scopes beyond the Platform's ceiling. It checks the granted scopes, or the requested ones
- * before a decision. Returns `undefined` without a Platform.
+ * Returns the scopes that the Platform does not allow, among the granted or, before a decision, the requested
+ * ones. Returns `undefined` without a Platform.
  */
 export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
   if (platform === undefined) return undefined;
   return coversScopes(platform.spec.defaultAllowedScopes, state?.approved_scope ?? object.spec.scopes);
 }
 
-/** Returns whether a certificate can no longer be issued because the requested expiry has passed. */
+/** Returns whether the requested expiry has passed, so that a certificate can no longer be issued. */
 export function hasRequestedEndPassed({ spec }: Delegation, now: Date): boolean {
   return spec.expiresAt !== undefined && hasEnded(spec.expiresAt, now);
 }

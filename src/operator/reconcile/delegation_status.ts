@@ -6,10 +6,7 @@ import { beyondCeiling, type DelegationInput } from "./delegation_rules.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
-/**
- * Returns the status of a Delegation. `input.state` must be the API's current state, or absent if the API
- * does not know the Delegation.
- */
+/** Returns the status of a Delegation. `input.state` must be the API's current state, if the API has one. */
 export function delegationStatus(input: DelegationInput, verdict: StatusReason): Stated<DelegationStatus> {
   const { object, state, now } = input;
   const { generation } = object.metadata;
@@ -32,10 +29,7 @@ export function delegationStatus(input: DelegationInput, verdict: StatusReason):
   });
 }
 
-/**
- * Returns the status of a Delegation that the API no longer knows. The status keeps the ids of request and
- * certificate for reference, but no longer states that they are valid.
- */
+/** Keeps the ids of request and certificate for reference, but no longer states that they are valid. */
 function forgottenStatus({ object }: DelegationInput, conditions: Condition[]): Stated<DelegationStatus> {
   const { approval: _, certStatus: __, ...known } = object.status;
   return { ...known, observedGeneration: object.metadata.generation, conditions };

@@ -30,7 +30,7 @@ export type ReconcilePlatform = (
 ) => Promise<Visit>;
 
 /**
- * Creates a reconciler that remembers what it last sent to the API. So an unchanged Platform needs no call.
+ * Creates a reconciler that remembers what it last sent to the API, so an unchanged Platform needs no call.
  */
 export function createPlatformReconciler(): ReconcilePlatform {
   const lastSent = new Map<string, LastSent>();
@@ -106,9 +106,8 @@ async function register(
 }
 
 /**
- * Returns the desired state of a Platform, to send to the API. It removes a callback URL that this object
- * set before and no longer contains. A callback URL that was set elsewhere stays. The accepted principals
- * are exactly those of the object.
+ * Removes a callback URL that this object set before and no longer contains, but not one that was set
+ * elsewhere.
  */
 function desiredPlatform(object: Platform, accountEmail: string): DesiredPlatform {
   const { spec, status } = object;
@@ -160,7 +159,6 @@ type Known = {
   callbackUrl?: string | undefined;
 };
 
-/** Returns the status of a Platform: the former status, updated with the results of this visit. */
 function platformStatus(
   { object, now, state, secrets: { current } }: PlatformInput,
   verdict: StatusReason,

@@ -54,8 +54,8 @@ export async function readSecrets(
 }
 
 /**
- * Returns when the key in a Secret must be replaced. This time is in the past if a rotation was requested.
- * It is `undefined` if the key is never replaced.
+ * Returns when the key in a Secret must be replaced: in the past after a request for a rotation, and
+ * `undefined` for never.
  */
 export function rotationDue(platform: Platform, secret: Secret): Date | undefined {
   const { spec } = platform;
@@ -88,10 +88,7 @@ export async function publishCredentials(
   return putSecret(context, platform, answer, secrets, movedSecret(holder, platform, context.apiUrl));
 }
 
-/**
- * Returns whether a missing key belongs to a platform that the object is adopting. Such a key is not lost,
- * and may be in use.
- */
+/** A missing key of a platform that the object is adopting is not lost, and may be in use. */
 function isTakingOver({ spec, status }: Platform): boolean {
   return spec.adopt !== undefined && status.platformID !== spec.adopt;
 }

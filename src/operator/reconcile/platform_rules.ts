@@ -50,10 +50,6 @@ const bound: Rule = ({ object, binding }) => {
   return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in ${source}` };
 };
 
-/**
- * Returns all scopes in a Platform: those in its ceiling, and those accepted from principals of other
- * accounts.
- */
 const scopesOf = ({ spec }: Platform): string[] => [
   ...spec.defaultAllowedScopes,
   ...(spec.acceptedPrincipals ?? []).flatMap(({ scopes }) => scopes),
@@ -78,7 +74,7 @@ const secretFree: Rule = ({ object, secrets: { current } }) =>
 
 const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinTenant, secretFree];
 
-/** Returns the next step for a Platform, according to the first rule that applies. */
+/** Returns the next step for a Platform, by the first rule that applies. */
 export function nextStep(input: PlatformInput): PlatformStep {
   const verdict = firstOf(rules, (rule) => rule(input));
   if (verdict !== undefined) return { step: "report", verdict };
@@ -92,8 +88,8 @@ export function nextStep(input: PlatformInput): PlatformStep {
 }
 
 /**
- * Returns whether no call is needed: the desired state was sent recently for this tenant, and the Secret
- * contains the current key.
+ * Returns whether the desired state was sent recently for this tenant, and the Secret contains the current
+ * key.
  */
 function isUpToDate(
   { object, secrets: { current, former }, lastSent, apiUrl, now }: PlatformInput,

@@ -34,8 +34,9 @@ export function secretName({ metadata, spec }: Platform): string {
 }
 
 /**
- * Returns whether the operator wrote a Secret for this Platform, or for a former Platform of the same name.
- * A former Platform no longer exists, so its successor inherits the Secret.
+ * Returns whether the operator wrote a Secret for this Platform, or for a former Platform of the same name,
+ * whose
+ * Secret this Platform inherits.
  */
 export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platform): boolean {
   if (type !== SECRET_TYPE) return false;
@@ -43,8 +44,7 @@ export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platfor
 }
 
 /**
- * Returns whether a Secret is the Platform's own and contains complete credentials whose API key has this
- * prefix.
+ * Returns whether a Secret is the Platform's own, with complete credentials and an API key of this prefix.
  */
 export function holdsKey(secret: Secret, platform: Platform, prefix: string): boolean {
   const isWhole = NAMES.every((name) => (secret.data[name] ?? "") !== "");
@@ -57,19 +57,13 @@ export function issuedAt(secret: Pick<Secret, "annotations">): Date {
   return Number.isNaN(time.getTime()) ? new Date(0) : time;
 }
 
-/**
- * Returns the version number of the key in a Secret, which grows with every new key; 0 if the Secret does
- * not state it.
- */
+/** Returns the version number of the key in a Secret, which grows with every new key; 0 if not stated. */
 export function versionOf({ annotations }: Pick<Secret, "annotations">): number {
   const version = Number(annotations[VERSION] ?? "0");
   return Number.isSafeInteger(version) && version > 0 ? version : 0;
 }
 
-/**
- * Returns the value of the Platform's annotation that requests a new key, at most 256 characters; `undefined`
- * if none is requested.
- */
+/** Returns the value of the annotation that requests a new key, cut to 256 characters. */
 export function rotationRequest({ metadata }: Pick<Platform, "metadata">): string | undefined {
   return metadata.annotations?.[ROTATE_KEY]?.slice(0, MAX_REQUEST_LENGTH);
 }
@@ -85,9 +79,7 @@ export function isRotationAsked(platform: Platform, secret: Pick<Secret, "annota
   return request !== undefined && request !== handledRequest(secret);
 }
 
-/**
- * Facts about the key in a Secret: when it was issued, its version number, and the request that led to it.
- */
+/** `request` is the request that led to the key. */
 type KeyNote = { issued: Date; version: number; request: string | undefined };
 
 /** Returns the facts that a Secret states about its key. */
@@ -147,8 +139,8 @@ function wantedSecret(
 }
 
 /**
- * Adds to the wanted Secret the labels and annotations that others put on the current Secret. Omits those
- * that came from a former template and are no longer in the current template.
+ * Adds the labels and annotations that others put on the current Secret. Omits those that only a former
+ * template had.
  */
 export function withOthersMarks(wanted: WantedSecret, current: Secret | undefined): WantedSecret {
   if (current === undefined) return wanted;
@@ -165,8 +157,7 @@ export function withOthersMarks(wanted: WantedSecret, current: Secret | undefine
 const templateNote = z.object({ labels: z.array(z.string()), annotations: z.array(z.string()) });
 
 /**
- * Returns the names of the labels and annotations that a template gave a Secret. Returns none if the
- * Secret's record of these names is damaged.
+ * Returns the names of the template's labels and annotations. Returns none if the Secret's record is damaged.
  */
 function templateNames({ annotations }: Secret): { labels: Set<string>; annotations: Set<string> } {
   const note = templateNote.safeParse(jsonOf(annotations[TEMPLATE]));

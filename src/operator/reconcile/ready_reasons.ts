@@ -15,10 +15,7 @@ type Entry = {
   recheckMs?: number;
 };
 
-/**
- * The closed set of reasons of the condition Ready. Other conditions, events and metrics use the same
- * reasons.
- */
+/** All reasons of the condition Ready. Other conditions, events and metrics use the same reasons. */
 export const reasons = {
   Active: { progress: "done", meaning: "Everything is in place." },
   AwaitingApproval: {
@@ -118,10 +115,7 @@ export const reasons = {
 /** One of the documented reasons. */
 export type Reason = keyof typeof reasons;
 
-/**
- * The state of an object: a reason and a human-readable sentence. `asAsked` means that the object ended as
- * its spec requests.
- */
+/** The state of an object. `message` is human-readable. `asAsked`: the object ended as its spec requests. */
 export type StatusReason = { reason: Reason; message: string; asAsked?: true };
 
 /** Reasons of a Delegation whose request can still be decided. */
@@ -139,8 +133,8 @@ export function progressOf({ reason, asAsked }: Pick<StatusReason, "reason" | "a
 }
 
 /**
- * Returns after how many milliseconds an object with this reason is checked again without a change. Returns
- * `undefined` if only a change triggers a check.
+ * Returns after how many milliseconds to check an object again; `undefined` if only a change triggers a
+ * check.
  */
 export function recheckOf(reason: Reason): number | undefined {
   const entry: Entry = reasons[reason];

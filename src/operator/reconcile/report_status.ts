@@ -50,8 +50,9 @@ export function keptStatus<O extends AnyObject>(
 }
 
 /**
- * Reports a failed API call in the object's status. During an outage, the status of an object that needs no
- * further work stays unchanged.
+ * Reports a failed API call in the object's status. An outage does not change the status of an object that
+ * needs
+ * no further work.
  */
 export async function reportFailure(
   context: OperatorContext,
@@ -67,7 +68,6 @@ export async function reportFailure(
   return visitAfter(verdict, failure);
 }
 
-/** Returns the part of a status that the operator writes. */
 function ownPart(status: AnyObject["status"]): CommonStatus {
   const { approval: _, ...own } = { approval: undefined, ...status };
   return own;
@@ -101,7 +101,6 @@ function sentenceOf({ verb, resource, status, reason, quota }: ClusterRefused): 
   return `${what}. The cluster rejects this change, for example because the object is immutable`;
 }
 
-/** Returns whether two statuses are equal, so that no write is needed. */
 function sameStatus(left: CommonStatus, right: CommonStatus): boolean {
   return isDeepStrictEqual(definedOnly(left), definedOnly(right));
 }

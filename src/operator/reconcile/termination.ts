@@ -6,26 +6,20 @@ import { readiness } from "./conditions.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 import { keptStatus, report } from "./report_status.ts";
 
-/**
- * After this many consecutive failures, an object that is being deleted counts as stalled. Retries continue
- * every 30 s.
- */
+/** After this many consecutive failures, a deletion counts as stalled. Retries continue every 30 s. */
 export const STALLED_AFTER_FAILURES = 20;
 
 type Ending = {
-  /** Objects that must be removed before this object. */
   dependents: AnyObject[];
-  /**
-   * Revokes or releases what the object declares. Two answers count as success: that it never existed, and
-   * that the account's owner no longer accepts the namespace.
-   */
+  /** Revokes or releases what the object declares. */
   release(): Promise<ApiResult<unknown>>;
   failures: number;
 };
 
 /**
- * Lets Kubernetes remove a deleted object once no other object refers to it and its authority or
- * registration has been revoked or released.
+ * Lets Kubernetes remove a deleted object after two conditions: no other object refers to it, and its
+ * authority
+ * or registration has ended.
  */
 export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};

@@ -43,8 +43,7 @@ function compile(environment: Environment, schema: StructuralSchema): CompiledNo
 }
 
 /**
- * Name of the function that replaces the library's `matches`. Unlike RE2, the library's version supports
- * neither `\p{…}` nor characters beyond U+FFFF.
+ * Replaces the library's `matches`, which, unlike RE2, supports neither `\p{…}` nor characters beyond U+FFFF.
  */
 const MATCHES = "matchesUnicode";
 const patterns = new Map<string, RegExp>();
@@ -123,9 +122,7 @@ function member(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }
 
-/**
- * Converts a value to its CEL form. Times become dates. Sets are sorted, because their order is irrelevant.
- */
+/** Times become dates. Sets are sorted, because their order is irrelevant. */
 function toCel(schema: StructuralSchema, value: unknown): unknown {
   if (schema.format === "date-time" && typeof value === "string") return new Date(value);
   if (Array.isArray(value)) {

@@ -4,8 +4,7 @@ import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 
 /**
- * A CEL rule of a schema node. `fieldPath` is the field below the node that the error reports, for example
- * `.ttl`.
+ * A CEL rule of a schema node. `fieldPath` is the field below the node that the error names, such as `.ttl`.
  */
 export type CelRule = { rule: string; message?: string; fieldPath?: string };
 
@@ -44,8 +43,8 @@ const file = z.object({
 export const definitionsFolder = join(import.meta.dirname, "../../../crds");
 
 /**
- * Reads every version of every kind that a folder's CustomResourceDefinitions declare. Throws if the folder
- * cannot be read.
+ * Reads every version of every kind in a folder's CustomResourceDefinitions. Throws if the folder is
+ * unreadable.
  */
 export async function readDefinitions(folder: string = definitionsFolder): Promise<Definition[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
@@ -65,9 +64,9 @@ export async function readDefinitions(folder: string = definitionsFolder): Promi
 }
 
 /**
- * Schema of object metadata as the API server accepts it, but without unknown fields. Fields that only the
- * server sets are allowed, because exported objects contain them. In a manifest, these fields have no
- * effect.
+ * Schema of object metadata as the API server accepts it, but without unknown fields. Allows the fields that
+ * only the
+ * server sets, because exported objects contain them. In a manifest, these fields have no effect.
  */
 export const metadataSchema = {
   type: "object",

@@ -10,8 +10,8 @@ type Validation = { object: object; violations?: never } | { object?: never; vio
 /** The kinds in `crds/`, with all checks of the API server. */
 export type Schemas = {
   /**
-   * Validates an object as the API server would. `previous` is the stored object, for rules about changes.
-   * Without `previous`, the object counts as new.
+   * Validates an object as the API server would. Without the stored object `previous`, the object counts as
+   * new.
    */
   validate(object: unknown, previous?: object): Validation;
 };
@@ -47,10 +47,7 @@ function idOf({ apiVersion, kind }: { apiVersion: unknown; kind: unknown }): str
   return `${String(apiVersion)} ${String(kind)}`;
 }
 
-/**
- * Returns the value without members that are null, as the API server stores it. Does not change members of
- * lists or unknown fields.
- */
+/** Removes null members, as the API server does, except from lists and unknown fields. */
 function withoutNulls(schema: StructuralSchema, value: unknown): unknown {
   const { items, properties } = schema;
   if (Array.isArray(value)) {

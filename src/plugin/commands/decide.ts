@@ -104,8 +104,7 @@ function chosenScopes({ spec }: Delegation, given: string | undefined): string[]
 }
 
 /**
- * Writes the approval to exactly the object that was shown. Throws `Failure` if the object was changed or
- * recreated meanwhile.
+ * Writes the approval to exactly the shown object. Throws `Failure` if it was changed or recreated meanwhile.
  */
 async function write(
   kubectl: Kubectl,

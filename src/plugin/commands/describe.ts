@@ -5,7 +5,6 @@ import { labelled, relative, visible } from "../text.ts";
 /** A line of a description. */
 export type Line = readonly [label: string, text: string];
 
-/** Formats a constraint: its type and its limits. */
 function constraintText({ type, ...limits }: Record<string, unknown>): string {
   const parts = Object.entries(limits).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
   return `${String(type)} (${parts.join(", ")})`;

@@ -25,8 +25,7 @@ const CONFIRMED = "deputize.io/confirmed";
 const OPERATOR_NAMESPACE = "deputize-system";
 
 /**
- * Shows delegations that are in force without an object. With `--confirm`, confirms that the operator may
- * revoke them.
+ * Shows delegations in force without an object. With `--confirm`, confirms that the operator may revoke them.
  */
 export async function showOrphans(context: Context): Promise<void> {
   const { terminal, clock, options } = context;

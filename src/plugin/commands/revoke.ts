@@ -49,7 +49,6 @@ export const revoke: Command = {
   },
 };
 
-/** Returns whether the delegation has already ended, so that there is nothing to revoke. */
 function isOver(reason: string): boolean {
   return reason === "Denied" || reason === "Expired";
 }
