@@ -13,12 +13,9 @@ import { isStatus } from "./cluster_error.ts";
  * `fault` names the policy that is missing or altered.
  *
  * `hash` is a hash over the content, equal wherever the same file is applied for the same operator.
- * `revision` is a
- * hash over the objects' identities, so it also differs after a change that was undone. Since `since`, every
- * API
- * server has enforced the policies in this form. Compare it with the creation time of a guarded object, not
- * with
- * times in `managedFields`, which the object's writers control.
+ * `revision` is a hash over the objects' identities, so it also differs after a change that was undone. Since
+ * `since`, every API server has enforced the policies in this form. Compare it with the creation time of a
+ * guarded object, not with times in `managedFields`, which the object's writers control.
  */
 export type PoliciesVerdict =
   | { hash: string; revision: string; since: Date; fault?: never }
@@ -29,8 +26,8 @@ export const DEFAULT_OPERATOR = "system:serviceaccount:deputize-system:deputize-
 
 const FILE = join(import.meta.dirname, "../../crds/policies.yaml");
 /**
- * Time after which every API server of a cluster enforces a new or changed policy. A single API server
- * takes half a second.
+ * Time after which every API server of a cluster enforces a new or changed policy. A single API server takes
+ * half a second.
  */
 const ENFORCED_MS = 10_000;
 const RESOURCES = {
@@ -70,8 +67,7 @@ type Live = z.infer<typeof liveObject>;
 
 /**
  * Compares the policies and their bindings in a cluster with `crds/policies.yaml`, in which `operator`
- * replaces
- * the operator's user. Rejects if the cluster does not answer.
+ * replaces the operator's user. Rejects if the cluster does not answer.
  */
 export async function checkPolicies(
   client: PolicyReader,

@@ -117,8 +117,7 @@ function failureOf({ statusCode, headers }: Dispatcher.ResponseData, text: strin
 
 /**
  * Returns whether the same call may succeed later. `vault_unavailable` blocks only work that needs keys, so
- * it
- * counts as a refusal.
+ * it counts as a refusal.
  */
 function isPassing(status: number, code: ErrorCode): boolean {
   return code !== "vault_unavailable" && (status >= 500 || status === 429);

@@ -37,8 +37,8 @@ export type Operator = {
   clusterId(): string | undefined;
   resources: Resources;
   /**
-   * In a cluster: returns whether all objects have been read. Over a folder: returns whether each object
-   * has been reconciled once since the start.
+   * In a cluster: returns whether all objects have been read. Over a folder: returns whether each object has
+   * been reconciled once since the start.
    */
   isReady(): Promise<boolean>;
   /** Returns false only if the process cannot recover unless it is restarted. */

@@ -20,8 +20,7 @@ export type Controller = {
 
 /**
  * Reconciles all objects of the copy, and then every object that changes, together with the objects that
- * refer to
- * it. Starts no reconciliation after `isHeld` returns false.
+ * refer to it. Starts no reconciliation after `isHeld` returns false.
  */
 export function startController(context: OperatorContext, { isHeld }: { isHeld(): boolean }): Controller {
   const { resources, log, metrics, tracing } = context;

@@ -17,8 +17,7 @@ export type Orphan = {
 
 /**
  * The result of the last sweep, for administrators and for the next leader. In state `held`, the operator
- * revokes
- * nothing until an administrator confirms, and `why` is the reason.
+ * revokes nothing until an administrator confirms, and `why` is the reason.
  */
 export type SweepRecord = {
   checkedAt: string;

@@ -37,8 +37,8 @@ const NUDGE_MS = 15_000;
 const PROMPT_CALLS = 4;
 
 /**
- * Polls the objects that await a decision or the API every second, and all objects every 10 min ± 20 %.
- * While the API does not answer, the interval grows to at most 15 s.
+ * Polls the objects that await a decision or the API every second, and all objects every 10 min ± 20 %. While
+ * the API does not answer, the interval grows to at most 15 s.
  */
 export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let failures = 0;

@@ -23,25 +23,24 @@ export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason | "Expire
 
 /**
  * The store of objects, namespace bindings and Secrets: a folder or a cluster. Reads of objects come from a
- * complete copy in memory. Callers must not change a returned object. Writes are durable when they resolve.
- * A write names its object by uid, so it never touches an object that was recreated under the same name.
- * A write throws `ClusterRefused` if the cluster will refuse it until somebody changes something. A folder
+ * complete copy in memory. Callers must not change a returned object. Writes are durable when they resolve. A
+ * write names its object by uid, so it never touches an object that was recreated under the same name. A
+ * write throws `ClusterRefused` if the cluster will refuse it until somebody changes something. A folder
  * refuses no write.
  */
 export type Resources = {
   /** Fills the copy and keeps it up to date from then on. Reports each existing object once as a change. */
   start(): Promise<void>;
   /**
-   * Calls the listener for every change, also by the operator's own writes, until the returned function
-   * is called. Listeners must return immediately and must not throw.
+   * Calls the listener for every change, also by the operator's own writes, until the returned function is
+   * called. Listeners must return immediately and must not throw.
    */
   subscribe(listener: (change: Change) => void): () => void;
   list<K extends Kind>(kind: K): ObjectOfKind[K][];
   get<K extends Kind>(kind: K, namespace: string, name: string): ObjectOfKind[K] | undefined;
   /**
    * Reads the object at its source, and returns whether uid, generation and deletion state are still the
-   * same.
-   * If not, updates the copy, and a change follows.
+   * same. If not, updates the copy, and a change follows.
    */
   isCurrent(object: AnyObject): Promise<boolean>;
   binding(namespace: string): Binding | undefined;

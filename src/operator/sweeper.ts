@@ -37,8 +37,7 @@ type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externa
 /**
  * Regularly lists delegations whose object disappeared before they ended, for example by a forced deletion or
  * a restore. Revokes them after the grace period. Acts only while `isHeld` returns true. Logs failures and
- * tries
- * again in the next sweep.
+ * tries again in the next sweep.
  */
 export function startSweeper(
   context: SweepWorld,
@@ -148,8 +147,8 @@ export type EndedOptions = {
 
 const ENDED_EVERY_MS = 60_000;
 /**
- * The condition whose transition time is the end of a Delegation, for each reason. If a certificate
- * expired, its expiry is used instead.
+ * The condition whose transition time is the end of a Delegation, for each reason. If a certificate expired,
+ * its expiry is used instead.
  */
 const ENDING: Partial<Record<Reason, string>> = { Denied: "Denied", Revoked: "Revoked", Expired: "Approved" };
 /** Labels and annotations of tools that would recreate a deleted object and so request approval again. */

@@ -9,8 +9,7 @@ export const TENANTS_NAME = "deputize-tenants";
 
 /**
  * The account of a namespace, the scopes that its Platforms may allow at most, and the Kubernetes users who
- * may
- * approve.
+ * may approve.
  */
 export type Tenant = {
   accountEmail: string;
@@ -50,8 +49,8 @@ const entry = z.strictObject({
 
 /**
  * Reads namespace bindings from ConfigMaps. Each key of their data is a namespace. Its value is YAML with
- * `accountEmail` and optionally `ceiling`, `approvers` and `fourEyes`. An invalid entry does not affect
- * other entries. If two ConfigMaps contain the same namespace, neither binds it.
+ * `accountEmail` and optionally `ceiling`, `approvers` and `fourEyes`. An invalid entry does not affect other
+ * entries. If two ConfigMaps contain the same namespace, neither binds it.
  */
 export function bindingsOf(maps: readonly TenantsMap[]): Map<string, Binding> {
   const sources = new Map<string, string[]>();

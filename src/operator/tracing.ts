@@ -26,8 +26,7 @@ const STOP_MS = 3_000;
 
 /**
  * Creates a tracing that sends spans to an OTLP collector over HTTP, for example `http://localhost:4318`. If
- * the
- * collector is unavailable, spans are dropped. Without an endpoint, it loads no OpenTelemetry package.
+ * the collector is unavailable, spans are dropped. Without an endpoint, it loads no OpenTelemetry package.
  */
 export async function createTracing(endpoint: string | undefined, version: string): Promise<Tracing> {
   if (endpoint === undefined) return noTracing;

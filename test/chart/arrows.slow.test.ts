@@ -14,7 +14,7 @@ type Rule = { from?: Peer[]; to?: Peer[]; ports?: { port: number; protocol: stri
 
 const PORTS = [5432, 8080, 8081, 8443, 9090];
 
-/** The connections that must be allowed between the components of a release. No others may be allowed. */
+/** All allowed connections between the components of a release. */
 const PRODUCTION_ARROWS = [
   "api -> keyvault 8443",
   "operator -> api 8081",
@@ -193,7 +193,6 @@ describe.skipIf(program.missing !== undefined)("the chart's network policies", (
   });
 });
 
-/** Returns whether the policies allow `from` to send to `to`. */
 function sends(policies: readonly Rendered[], from: End, to: End, port: number): boolean {
   return passes(policies, { of: from, other: to, port, direction: "egress" });
 }
@@ -204,8 +203,7 @@ function takes(policies: readonly Rendered[], from: End, to: End, port: number):
 type Question = { of: End; other: End; port: number; direction: "ingress" | "egress" };
 
 /**
- * Applies Kubernetes' rule: a pod that policies select accepts only connections that one of these policies
- * allows.
+ * Kubernetes' rule: a pod that policies select accepts only connections that one of these policies allows.
  */
 function passes(policies: readonly Rendered[], { of, other, port, direction }: Question): boolean {
   if ("address" in of) return true;

@@ -8,7 +8,7 @@ import { until } from "../support/process.ts";
 import { type Definitions, definitionsOf, missingDefinitions, OTHERS } from "./definitions.ts";
 import { NAMESPACE, type Rendered } from "./render.ts";
 
-/** Namespaces to watch, as named in the tests' values. */
+/** Namespaces to watch, as in the tests' values. */
 export const WATCHED = ["shop", "desk"];
 const RESTRICTED = {
   "pod-security.kubernetes.io/enforce": "restricted",
@@ -20,7 +20,7 @@ const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 export type ChartCluster = Kubernetes & {
   /** Path of a kubeconfig with administrator rights. */
   kubeconfig: string;
-  /** Returns the API server's answer to creating an object in a dry run. */
+  /** Creates an object in a dry run. */
   admits(object: Rendered): Promise<KubernetesAnswer>;
   /** Creates or removes an object. Both throw if the API server refuses. */
   create(object: Rendered): Promise<void>;
@@ -32,7 +32,6 @@ export async function missingCluster(more: readonly Definitions[] = []): Promise
   return (await kubernetesBinary()).missing ?? missingDefinitions([...OTHERS, ...more]);
 }
 
-/** Starts an API server, with further definitions if given. */
 export async function startChartCluster(more: readonly Definitions[] = []): Promise<ChartCluster> {
   const { path = "" } = await kubernetesBinary();
   const kubernetes = await startKubernetes(path);

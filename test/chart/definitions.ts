@@ -6,7 +6,7 @@ import { CHART, objectsOf, type Rendered } from "./render.ts";
 /** A folder of definitions, or the name of what is missing to obtain it. */
 export type Folder = { folder: string; missing?: never } | { folder?: never; missing: string };
 
-/** Definitions of another project: their folder, and a pattern of their file names. */
+/** `files` is a pattern of file names. */
 export type Definitions = { folder(): Promise<Folder>; files: RegExp };
 
 /** Returns definitions that are files in a Go module. */

@@ -12,12 +12,11 @@ export type Peer = {
   namespaceSelector?: Selector;
   ipBlock?: { cidr: string; except?: string[] };
 };
-/** A pod, reduced to the properties that policies use for selection. */
+/** A pod, reduced to the properties by which policies select pods. */
 export type PeerPod = { labels: Labels; namespace: string };
-/** One end of a connection: a pod or an address. */
 export type End = PeerPod | { address: string };
 
-/** Returns whether a peer of a policy in the namespace `home` matches this end of a connection. */
+/** `home` is the namespace of the policy. */
 export function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: End, home: string): boolean {
   if ("address" in end) {
     if (ipBlock === undefined || ipBlock.cidr.includes(":")) return false;
@@ -31,7 +30,6 @@ export function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: E
   return isNamespace && matches(podSelector ?? {}, end.labels);
 }
 
-/** Returns whether a selector matches these labels. */
 export function matches({ matchLabels = {}, matchExpressions = [] }: Selector, labels: Labels): boolean {
   for (const { operator } of matchExpressions) expect(["In", "NotIn"]).toContain(operator);
   return (

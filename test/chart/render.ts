@@ -5,13 +5,10 @@ import { parseAllDocuments } from "yaml";
 import { type HelmRun, runHelm } from "../support/helm.ts";
 import type { Values } from "./values.ts";
 
-/** The chart's folder. */
 export const CHART = join(import.meta.dirname, "../../charts/deputize");
-/** Name and namespace of every rendered release. */
 export const RELEASE = "deputize";
 export const NAMESPACE = "deputize-system";
 
-/** A rendered object. */
 export type Rendered = {
   apiVersion: string;
   kind: string;
@@ -25,7 +22,7 @@ export type Rendered = {
   [field: string]: any;
 };
 
-/** Runs a Helm command on the chart with these values. `undefined` stands for no values. */
+/** `undefined` stands for no values. */
 export async function helmWithValues(
   path: string,
   command: readonly string[],
@@ -54,14 +51,14 @@ export function template(
   return helmWithValues(path, [...command, ...upgrade], values);
 }
 
-/** Returns the rendered objects. Throws `Error` with Helm's message if rendering fails. */
+/** Throws `Error` with Helm's message if rendering fails. */
 export async function render(...args: Parameters<typeof template>): Promise<Rendered[]> {
   const { isGood, out, err } = await template(...args);
   if (!isGood) throw new Error(err);
   return objectsOf(out);
 }
 
-/** Parses the objects in a YAML string. Throws if it is not YAML. */
+/** Throws if the text is not YAML. */
 export function objectsOf(text: string): Rendered[] {
   return parseAllDocuments(text)
     .filter((document) => document.contents !== null)
@@ -72,12 +69,10 @@ export function objectsOf(text: string): Rendered[] {
     .filter((object) => object !== null);
 }
 
-/** Returns kind and name of an object. */
 export function nameOf({ kind, metadata }: Rendered): string {
   return `${kind} ${metadata.name}`;
 }
 
-/** A pod template. */
 export type PodTemplate = { metadata: Rendered["metadata"]; spec: PodSpec };
 export type Container = {
   name: string;
@@ -106,10 +101,7 @@ export type PodSpec = {
 /** A pod template and the object that contains it. */
 export type Pod = { of: Rendered; template: PodTemplate };
 
-/**
- * Returns all pod templates in the rendered objects: those of Deployments, StatefulSets, Jobs and CronJobs,
- * and pods themselves.
- */
+/** Pod templates are in Deployments, StatefulSets, Jobs and CronJobs. A pod itself also counts as one. */
 export function podsOf(objects: readonly Rendered[]): Pod[] {
   return objects.flatMap((of) => {
     const template =
@@ -124,7 +116,7 @@ export function podsOf(objects: readonly Rendered[]): Pod[] {
   });
 }
 
-/** Returns all containers of a pod, including init containers. */
+/** Includes init containers. */
 export function containersOf({ template: { spec } }: Pod): Container[] {
   return [...(spec.initContainers ?? []), ...spec.containers];
 }

@@ -33,10 +33,7 @@ const OPTIONAL = /^KEYVAULT_(PIN|TLS_\w+)_FILE$/;
 const LISTENING = ["HOST", "HEALTH_HOST", "KEYVAULT_HOST", "KEYVAULT_HEALTH_HOST"];
 const ROLES = ["api", "operator", "worker", "migrate"];
 const SELECTING = ["Service", "NetworkPolicy", "PodDisruptionBudget"];
-/**
- * Component of pods that administrators start to restore a vault. The chart contains only the policy for
- * these pods.
- */
+/** Component of the pods that restore a vault. Administrators start them. The chart has only their policy. */
 const OF_PEOPLE = "keyvault-init";
 const TABLE = Object.entries(VALUES);
 
@@ -262,7 +259,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("the chart rendered with %s",
   });
 });
 
-/** Returns an object as a string, without randomly generated values. */
+/** Omits randomly generated values. */
 function withoutRandom(object: Rendered): string {
   return JSON.stringify(object.kind === "Secret" ? { ...object, data: Object.keys(object.data) } : object);
 }

@@ -26,8 +26,8 @@ const KINDS = {
 };
 
 /**
- * Strimzi's definitions, generated from its classes by its own generator, like those of its releases. They
- * are cached under `~/.cache/deputize`.
+ * Strimzi's definitions, created by its own generator from its classes, as in its releases. They are cached
+ * under `~/.cache/deputize`.
  */
 export const STRIMZI: Definitions = { folder, files: /^kafka\w*\.yaml$/ };
 

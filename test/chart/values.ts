@@ -1,6 +1,5 @@
 import { EXAMPLE } from "./production/files.ts";
 
-/** Values of a release, as in a values file. */
 export type Values = { [name: string]: unknown };
 
 const everywhere = [{ namespaceSelector: {} }];
@@ -26,7 +25,7 @@ export const PRODUCTION: Values = {
   },
 };
 
-/** Merges two sets of values. The second set takes precedence. */
+/** The second set takes precedence. */
 export function mergeValues(first: Values, second: Values): Values {
   const isTree = (value: unknown): value is Values =>
     typeof value === "object" && value !== null && !Array.isArray(value);

@@ -55,10 +55,7 @@ import { measureUsage, usageLines } from "./support/usage.ts";
  * CLUSTER_KEEP=1, the cluster is kept at the end, and the next run uses it again.
  */
 const TAG = "suite";
-/**
- * Usage is measured for up to a minute. Proofs are created beforehand, so that the measurement includes
- * only the pods' work.
- */
+/** Usage is measured for up to a minute. The proofs exist before, so that only the pods' work counts. */
 const CALM = { perSecond: 500, proven: 30_000, pauseMs: 500 };
 /** The answer to a presentation while the vault cannot sign. */
 const PUT_OFF = "503 vault_unavailable Retry-After";
@@ -67,7 +64,7 @@ const values = valuesOf(TAG);
 let cluster: Cluster;
 let tools: Tools;
 let folder: string;
-/** The file with the private half of the recovery key, if this run created the key. */
+/** The private half of the recovery key, if this run created the key. */
 let recoveryKey: string | undefined;
 
 beforeAll(async () => {
@@ -96,13 +93,9 @@ async function withReach<T>(work: (way: Reach) => Promise<T>): Promise<T> {
   }
 }
 
-/** Runs `work` with the URL of the API. */
 const atApi = <T>(work: (apiUrl: string) => Promise<T>) => withReach(({ apiUrl }) => work(apiUrl));
 
-/**
- * Runs `work` under a load. Returns the result of `work` and the load's report. Fails if the load found a
- * problem.
- */
+/** Returns the result of `work` and the load's report. Fails if the load found a problem. */
 function underLoad<T>(
   name: string,
   load: Omit<LoadOptions, "folder">,
@@ -219,7 +212,7 @@ test("a sealed or missing vault loses no certificate, and restarts in the expect
   await restartVault(tools);
 });
 
-/** Returns the recovery key. If the cluster was kept, it contains the public half of another run's key. */
+/** A kept cluster contains the public half of another run's key. */
 async function withRecoveryKey(): Promise<string> {
   if (recoveryKey !== undefined) return recoveryKey;
   recoveryKey = await makeRecoveryKey(tools, folder);

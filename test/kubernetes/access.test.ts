@@ -22,7 +22,7 @@ describe("access to a cluster", () => {
     await rm(folder, { recursive: true });
   });
 
-  /** Writes a kubeconfig with this user, and with a second context. */
+  /** The file also has a second context. */
   const write = (user: object, cluster: object = {}) =>
     writeFile(
       file,

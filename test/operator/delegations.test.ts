@@ -12,7 +12,7 @@ import {
 } from "./operator_folder.ts";
 
 describe.concurrent("delegations in a folder", () => {
-  /** Waits for events on Delegations with this reason, and returns the events' types. */
+  /** Returns the types of all events with this reason, and waits until there is one. */
   async function eventsOf(world: OperatorFolder, reason: string): Promise<string[]> {
     let types: string[] = [];
     await until(`there is an event ${reason}`, async () => {

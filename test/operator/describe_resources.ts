@@ -5,17 +5,16 @@ import { until } from "../support/process.ts";
 
 /** An empty store of objects, and functions that change it as users would. */
 export type ResourcesHarness = {
-  /** The store, which has not been started yet. */
+  /** Not started yet. */
   resources: Resources;
-  /** Declares an object as a user would. A refused object changes nothing. */
+  /** A refused object changes nothing. */
   apply(manifest: object): Promise<void>;
-  /** Removes the declaration of an object. */
   remove(key: Key): Promise<void>;
-  /** Sets the namespace bindings. `data` maps namespaces to entries. */
+  /** `data` maps namespaces to entries of the ConfigMap `deputize-tenants`. */
   bind(data: Record<string, string>): Promise<void>;
   /** Creates or changes a Secret as another owner would. */
   putSecret(secret: Omit<Secret, "version">): Promise<void>;
-  /** Closes the store and opens it again over the same data. The new store has not been started yet. */
+  /** Opens the store again over the same data, without starting it. */
   reopen(): Promise<Resources>;
   close(): Promise<void>;
 };

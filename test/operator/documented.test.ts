@@ -2,7 +2,6 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/read_crds.ts";
 
-/** Returns the paths of all properties in a schema. */
 function pathsOf(schema: StructuralSchema, path: string): string[] {
   const own = Object.entries(schema.properties ?? {}).flatMap(([name, property]) => [
     `${path}.${name}`,

@@ -48,7 +48,6 @@ function objectOf(verdict: StatusReason, observedGeneration = 2): object {
   };
 }
 
-/** Returns the health that kstatus, Argo CD and Flux derive from each object. */
 async function healthOf(objects: object[]): Promise<string[][]> {
   const child = spawn(program.path ?? "", EXAMPLES, { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(objects.map((object) => `${JSON.stringify(object)}\n`).join(""));

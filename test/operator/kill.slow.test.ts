@@ -9,10 +9,7 @@ import { agent, delegation, type OperatorFolder, only, operatorFolder, platform 
 const ROUNDS = 3;
 const program = join(import.meta.dirname, "operator_process.ts");
 
-/**
- * Returns a generator of pseudo-random numbers in [0, 1) (Park and Miller). The same seed gives the same
- * numbers.
- */
+/** Generates pseudo-random numbers in [0, 1) (Park and Miller). */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {

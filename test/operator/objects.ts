@@ -8,7 +8,6 @@ import type {
 } from "../../src/operator/kinds.ts";
 import type { DelegationState } from "../../src/operator_calls.ts";
 
-/** The current time in tests. */
 export const NOW = new Date("2026-06-01T12:00:00.000Z");
 
 const metadata = (name: string, changes: Partial<Metadata> = {}): Metadata => ({
@@ -21,7 +20,6 @@ const metadata = (name: string, changes: Partial<Metadata> = {}): Metadata => ({
   ...changes,
 });
 
-/** Returns a condition that is True, with these changes. */
 export const truth = (type: string, changes: Partial<Condition> = {}): Condition => ({
   type,
   status: "True",

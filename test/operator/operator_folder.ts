@@ -53,7 +53,7 @@ export const delegation = (spec: object = {}, metadata: object = {}): object => 
 /** An operator over its own folders, with a fake API that has one account. */
 export type OperatorFolder = {
   api: FakeOperatorApi;
-  /** Returns the metrics of the most recently started operator. */
+  /** Of the most recently started operator. */
   metrics(): Promise<string>;
   folders: TestFolders;
   config: FolderOperatorConfig;
@@ -62,10 +62,7 @@ export type OperatorFolder = {
   stop(): Promise<void>;
   /** Declares tenants, platform and agent, and waits until the agent has its key. */
   declareAgent(): Promise<void>;
-  /**
-   * Also declares the delegation, waits until it awaits approval, and returns the id of its approval
-   * request.
-   */
+  /** Like `declareAgent`, and waits until the delegation awaits approval. Returns the id of its request. */
   declareDelegation(spec?: object): Promise<string>;
   state(kind: Kind, name: string): Promise<StateFile>;
   /** Waits until the condition Ready of an object has this reason, and returns the object's state file. */
@@ -84,12 +81,11 @@ export async function nameCluster({ config }: OperatorFolder, id: string): Promi
   await writeFile(join(config.STATUS_DIR, "cluster.yaml"), `clusterID: ${id}\n`);
 }
 
-/** Returns a condition of a state file. */
 export function condition(state: StateFile | undefined, type: string) {
   return state?.status?.conditions?.find((each) => each.type === type);
 }
 
-/** Creates the folders and the fake API. Call `start` to start the operator. */
+/** Call `start` to start the operator. */
 export async function operatorFolder(): Promise<OperatorFolder> {
   const fake = await startFakeOperatorApi({ token: TOKEN });
   fake.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
@@ -182,24 +178,20 @@ export async function operatorFolder(): Promise<OperatorFolder> {
   };
 }
 
-/**
- * A test function that gives each test a new operator. Such tests mostly wait, so the tests of a file run
- * concurrently in a `describe.concurrent`.
- */
+/** Gives each test a new operator. The tests mostly wait, so let them run in a `describe.concurrent`. */
 export const folderTest = test.extend("world", async ({ onTestFinished }) => {
   const world = await operatorFolder();
   onTestFinished(world.dispose);
   return world;
 });
 
-/** Returns the only value of a map. Throws `Error` if there is none, or more than one. */
+/** Throws `Error` if the map has no value, or several. */
 export function only<T>(map: Map<string, T>): T {
   const [value, ...others] = map.values();
   if (value === undefined || others.length > 0) throw new Error(`${map.size} values, not one`);
   return value;
 }
 
-/** Returns the path of an object's state file. */
 export function statePath({ folders }: OperatorFolder, kind: Kind, name: string): string {
   return join(folders.status, "default", `${kind.toLowerCase()}.${name}.yaml`);
 }

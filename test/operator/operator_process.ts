@@ -4,8 +4,7 @@ import { createLog } from "../../src/log.ts";
 import { startOperator } from "../../src/operator/operator.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 
-// Runs an operator in a separate process, so that a test can kill it. The first argument contains its
-// settings as JSON.
+// A separate process, so that a test can kill the operator. The first argument contains the settings as JSON.
 const config = JSON.parse(process.argv[2] ?? "") as OperatorConfig;
 const folderTimes = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 console.log("starting");

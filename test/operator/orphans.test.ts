@@ -25,7 +25,7 @@ const orphan = (name: string, since: string) => ({
   since,
 });
 
-/** Returns the input of a sweep in a healthy cluster with ten delegations. Those in `gone` have no object. */
+/** A healthy cluster with ten delegations. Those in `gone` have no object. */
 function input(gone: string[], changes: Partial<SweepInput> = {}): SweepInput {
   const names = Array.from({ length: 10 }, (_, n) => `d${n}`);
   return {

@@ -19,8 +19,7 @@ const texts: TextRow[] = [
 ];
 
 /**
- * Matches characters that need a separate comparison: those that are allowed only in some positions, and
- * unassigned ones.
+ * Characters that are allowed only in some positions, and unassigned ones. They need a separate comparison.
  */
 const APART = /[\u200c-\u200d]|\u3000|[\ufe00-\ufe0f]|[\u{e0100}-\u{e01ef}]|\p{Cn}/u;
 
@@ -46,10 +45,7 @@ function patternOf(kind: string, path: string): RegExp {
   return new RegExp(pattern, "u");
 }
 
-/**
- * Caches the characters that a pattern and the API treat differently, because several fields share a
- * pattern.
- */
+/** Cache, because several fields share a pattern. */
 const differences = new Map<string, string[]>();
 function differingCharacters(
   pattern: RegExp,

@@ -28,7 +28,7 @@ function controlled(workers = 10, random = () => 1) {
   return { queue, errors, next, runs };
 }
 
-/** Ends a run, and waits until the queue has processed the result. */
+/** Also waits until the queue has processed the result. */
 async function end(run: Run | undefined, visit: Visit = {}): Promise<void> {
   run?.end(visit);
   await vi.advanceTimersByTimeAsync(0);

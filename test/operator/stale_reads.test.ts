@@ -7,7 +7,6 @@ import { noTracing } from "../../src/operator/tracing.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { aDelegation, anAgent, aPlatform, NOW } from "./objects.ts";
 
-/** Returns the API calls that the operator makes for these objects. */
 async function callsFor(
   objects: AnyObject[],
   { isCurrent, isHeld }: { isCurrent: boolean; isHeld: boolean },

@@ -20,7 +20,7 @@ const kubectl = fakeKubectl();
 const { run, calls } = kubectl;
 const who = { "auth whoami": { status: { userInfo: { username: "jane" } } } };
 
-/** Returns the object with a newer version and further changes. */
+/** Returns the object with a newer version and these changes. */
 const changed = (metadata: object, status?: object) => ({
   ...delegation,
   metadata: { ...delegation.metadata, resourceVersion: "6", ...metadata },

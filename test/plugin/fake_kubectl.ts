@@ -4,12 +4,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { runPlugin } from "../../src/plugin/run.ts";
 
-/** The current time of the plugin in tests. */
 export const NOW = new Date("2026-06-01T12:00:00Z");
 
 /**
- * Replacement for kubectl. It selects the answer by the first two words of the command. If a command has
- * several answers, it gives them one after another.
+ * Selects the answer by the first two words of the command. Several answers to one command come one after
+ * another.
  */
 const FAKE = `#!${process.execPath}
 const fs = require("node:fs");
@@ -24,19 +23,17 @@ if (answer === undefined || answer.fails) { console.error(answer?.fails ?? "Erro
 console.log(JSON.stringify(answer));
 `;
 
-/** The plugin with a fake kubectl, for the tests of a file. */
 export type FakeKubectl = {
   program: string;
-  /** Whether the user answers yes to questions. `out` and `notes` are the plugin's output. */
+  /** Whether the user answers yes to questions. */
   answer: boolean;
   out: string;
   notes: string;
   run(args: string[], answers?: Record<string, unknown>): Promise<number>;
-  /** Returns the arguments of every call of kubectl. */
   calls(): Promise<string[][]>;
 };
 
-/** Creates a fake kubectl before each test. */
+/** Creates a new fake kubectl before each test. */
 export function fakeKubectl(): FakeKubectl {
   let folder: string;
   const fake: FakeKubectl = {

@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** Returns the message of the error if kubectl writes this to its standard error and exits with status 1. */
+/** `err` is the standard error of a kubectl that exits with status 1. */
 async function failureAfter(err: string): Promise<string> {
   const program = join(folder, "kubectl");
   await writeFile(`${program}.err`, err);

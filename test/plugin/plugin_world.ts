@@ -5,22 +5,17 @@ import { delimiter, join } from "node:path";
 import { kubeconfigText } from "../support/kubernetes/kubeconfig.ts";
 import type { Kubernetes } from "../support/kubernetes/server.ts";
 
-/** The output of a program and its exit status. */
 export type Ran = { status: number; out: string; err: string };
 
 /** kubectl with the plugin on its PATH, for users with their own tokens. */
 export type PluginWorld = {
-  /** Runs `kubectl …` as a user. `input` is passed on its standard input. */
+  /** `input` is the standard input. */
   kubectl(as: string, args: readonly string[], input?: string): Promise<Ran>;
-  /** A folder for files. */
   folder: string;
   dispose(): Promise<void>;
 };
 
-/**
- * Puts kubectl and the plugin's programs on a PATH. `programs` maps names to command lines. `people` maps
- * users to tokens.
- */
+/** `programs` maps names to command lines. `people` maps users to tokens. */
 export async function pluginWorld(
   kubernetes: Kubernetes,
   {

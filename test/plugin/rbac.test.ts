@@ -10,7 +10,7 @@ const rule = (changes: Partial<Rule> = {}): Rule => ({
   ...changes,
 });
 
-/** Returns roles and bindings that grant Jane these rules. */
+/** Grants Jane these rules. */
 function of(...rules: Rule[]): Rbac {
   return {
     roles: [{ metadata: { name: "r" }, rules }],

@@ -22,8 +22,7 @@ type LeaseOptions = {
 
 /**
  * Result of `hold`. `taken` means that another process holds the lease. `contended` means that another
- * process
- * wrote to the lease during the attempt.
+ * process wrote to the lease during the attempt.
  */
 type LeaseTry = "held" | "taken" | "contended";
 
@@ -45,8 +44,7 @@ type Live = z.infer<typeof leaseObject>;
 
 /**
  * Creates a client of a lease. A holder counts as alive while the lease keeps changing. The client measures
- * this
- * with the local clock and ignores the times in the lease.
+ * this with the local clock and ignores the times in the lease.
  */
 export function createClusterLease({ client, namespace, name, holder, clock }: LeaseOptions): ClusterLease {
   const place = { namespace, name };

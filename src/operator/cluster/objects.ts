@@ -103,8 +103,8 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
 
   /**
    * Patches the live object if it has the expected uid. Returns `false` if another writer came first. The
-   * patch
-   * contains the resourceVersion, because the API server does not compare the uid in a write to `/status`.
+   * patch contains the resourceVersion, because the API server does not compare the uid in a write to
+   * `/status`.
    */
   async function attempt({ object, subresource, patchOf }: ObjectChange): Promise<boolean> {
     const live = await read(object);

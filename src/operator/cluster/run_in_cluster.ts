@@ -43,8 +43,7 @@ const DRAIN_MS = 15_000;
 
 /**
  * Runs the operator in a cluster: reads all objects, runs for leader, and works while it leads. If the
- * cluster
- * does not answer, the operator waits. Throws `StartError` if no cluster is configured.
+ * cluster does not answer, the operator waits. Throws `StartError` if no cluster is configured.
  */
 export async function runInCluster(options: Options): Promise<Operator> {
   const { config, clock, log, metrics, tracing, holder, sweepTimes } = options;
@@ -188,9 +187,8 @@ const LIMITS: Limits = { silentMs: 10 * 60_000, answeredMs: 60_000, lagMs: 5_000
 
 /**
  * Creates a liveness check of the process. The process is not alive if a watch is silent for too long
- * although
- * the cluster answers other requests, or if its event loop lags so much that it cannot keep its lease. If the
- * cluster is unavailable, the process counts as alive, because a restart would not help.
+ * although the cluster answers other requests, or if its event loop lags so much that it cannot keep its
+ * lease. If the cluster is unavailable, the process counts as alive, because a restart would not help.
  */
 export function createLiveness(
   watches: () => readonly WatchState[],

@@ -9,8 +9,8 @@ type Options = { mode: number; folderMode: number; replace: boolean };
 export const UNFINISHED = /^\..*\.unfinished$/;
 
 /**
- * Writes a whole file or nothing, durably, and creates missing folders. Returns `false`, and changes
- * nothing, if the file exists and must not be replaced.
+ * Writes a whole file or nothing, durably, and creates missing folders. Returns `false`, and changes nothing,
+ * if the file exists and must not be replaced.
  */
 export async function writeAtomically(path: string, text: string, options: Options): Promise<boolean> {
   const folder = dirname(path);

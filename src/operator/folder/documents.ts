@@ -12,8 +12,7 @@ import { TENANTS_NAME } from "../tenants.ts";
 
 /**
  * The content of one YAML document. `tenants` is the namespace bindings. Unreadable content may be a broken
- * version
- * of any object in the file, or, with a name, of the object with that name.
+ * version of any object in the file, or, with a name, of the object with that name.
  */
 type Identified =
   | { type: "object"; key: Key; value: Record<string, unknown> }
@@ -137,8 +136,8 @@ class YamlFault extends Error {
 }
 
 /**
- * Reads a file as kubectl does: YAML 1.1 with merge keys. `yes` is true and `0100` is 64, but dates and
- * times of day are strings. Content that kubectl would refuse or read differently is a fault.
+ * Reads a file as kubectl does: YAML 1.1 with merge keys. `yes` is true and `0100` is 64, but dates and times
+ * of day are strings. Content that kubectl would refuse or read differently is a fault.
  */
 export function readYaml(text: string): YamlFile {
   const lineOf = (offset: number) => text.slice(0, offset).split("\n").length;

@@ -16,12 +16,10 @@ const MAX_DEPTH = 16;
 const MANIFEST = /\.ya?ml$/;
 
 /**
- * Reads every `*.yaml` and `*.yml` file below a folder. Skips names that begin with a dot, and follows
- * links. A file that changed, appeared or vanished during the read or `quietMs` before counts as being
- * written,
+ * Reads every `*.yaml` and `*.yml` file below a folder. Skips names that begin with a dot, and follows links.
+ * A file that changed, appeared or vanished during the read or `quietMs` before counts as being written,
  * because it may be half-written. If any part of the folder is unreadable, the whole reading is a fault, so
- * that
- * an incomplete list never passes for a complete one.
+ * that an incomplete list never passes for a complete one.
  */
 export async function readManifests(folder: string, quietMs: number): Promise<Reading> {
   try {

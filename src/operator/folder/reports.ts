@@ -44,8 +44,8 @@ export type EventFile = {
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * Opens a file for appending. At 1 MiB, the file is renamed to `<path>.1` and a new file begins. A line
- * that cannot be written is lost.
+ * Opens a file for appending. At 1 MiB, the file is renamed to `<path>.1` and a new file begins. A line that
+ * cannot be written is lost.
  */
 export function openEventFile(path: string, { clock }: { clock: Clock }): EventFile {
   let writing = Promise.resolve();

@@ -88,8 +88,7 @@ const RESCAN_MS = 15_000;
 /**
  * Opens the objects that YAML files in a folder declare. The folder replaces the API server: it validates
  * objects and assigns uids and generations. It stores objects with status and finalizers in `statusDir`, and
- * Secrets
- * in `secretsDir`. Throws `StateDamaged`.
+ * Secrets in `secretsDir`. Throws `StateDamaged`.
  */
 export async function openFolder(options: SourceOptions): Promise<Resources> {
   const { manifestsDir, statusDir, secretsDir, schemas, clock, log } = options;

@@ -11,8 +11,7 @@ type Watch = {
 
 /**
  * Watches a folder and its subfolders. It watches folders rather than files, to notice a file that was
- * replaced
- * under the same name. It watches a new folder only after the next `refresh`.
+ * replaced under the same name. It watches a new folder only after the next `refresh`.
  */
 export function watchFolders(root: string, { log, onHint }: { log: Logger; onHint(): void }): Watch {
   const watchers = new Map<string, FSWatcher>();
@@ -67,8 +66,8 @@ type Options = {
 const FILE = /^([^/]+)\/([^/]+)\.yaml$/;
 
 /**
- * Creates a watch that compares `<namespace>/<name>.yaml` files with their earlier state, at every hint
- * and at regular intervals.
+ * Creates a watch that compares `<namespace>/<name>.yaml` files with their earlier state, at every hint and
+ * at regular intervals.
  */
 export function createSecretWatch({ folder, log, tell, rescanMs }: Options): SecretWatch {
   let stamps = new Map<string, string>();

@@ -20,8 +20,7 @@ const MAX_CALLS = 3;
 
 /**
  * Files a Delegation's request once, follows the decision, and revokes the delegation when the spec says so
- * or
- * when the object is deleted.
+ * or when the object is deleted.
  */
 export async function reconcileDelegation(
   context: OperatorContext,
@@ -121,8 +120,7 @@ async function failed(
 
 /**
  * After an approval in the cluster, a temporary failure has the reason `Issuing`, because the operator
- * retries
- * until the certificate is issued.
+ * retries until the certificate is issued.
  */
 function issuing(failure: ApiFailure): StatusReason {
   const verdict = reasonOf(failure);

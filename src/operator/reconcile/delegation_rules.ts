@@ -46,8 +46,8 @@ export function nextStep(input: DelegationInput): DelegationStep {
 }
 
 /**
- * If the API no longer knows an authority, the operator does not request it again. Somebody may have ended
- * it on purpose.
+ * If the API no longer knows an authority, the operator does not request it again. Somebody may have ended it
+ * on purpose.
  */
 const missing: Rule = ({ object: { status } }) =>
   status.requestID === undefined

@@ -66,8 +66,8 @@ export function rotationDue(platform: Platform, secret: Secret): Date | undefine
 
 /**
  * Ensures that the Secret contains the credentials of the API's current key. Stores and acknowledges
- * delivered credentials. Moves credentials from a Secret with the former name. Replaces a key that is lost
- * or due for rotation. Never touches a Secret that is not the Platform's own.
+ * delivered credentials. Moves credentials from a Secret with the former name. Replaces a key that is lost or
+ * due for rotation. Never touches a Secret that is not the Platform's own.
  */
 export async function publishCredentials(
   context: OperatorContext,

@@ -35,8 +35,7 @@ export function secretName({ metadata, spec }: Platform): string {
 
 /**
  * Returns whether the operator wrote a Secret for this Platform, or for a former Platform of the same name,
- * whose
- * Secret this Platform inherits.
+ * whose Secret this Platform inherits.
  */
 export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platform): boolean {
   if (type !== SECRET_TYPE) return false;

@@ -51,8 +51,7 @@ export function keptStatus<O extends AnyObject>(
 
 /**
  * Reports a failed API call in the object's status. An outage does not change the status of an object that
- * needs
- * no further work.
+ * needs no further work.
  */
 export async function reportFailure(
   context: OperatorContext,

@@ -18,8 +18,7 @@ type Ending = {
 
 /**
  * Lets Kubernetes remove a deleted object after two conditions: no other object refers to it, and its
- * authority
- * or registration has ended.
+ * authority or registration has ended.
  */
 export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};

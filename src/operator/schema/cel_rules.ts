@@ -16,8 +16,8 @@ type CompiledNode = {
 };
 
 /**
- * Checks a structurally valid object against the CEL rules of its schema, as the API server does. Rules
- * with `oldSelf` apply only to values that had a previous value. Members of lists never have one.
+ * Checks a structurally valid object against the CEL rules of its schema, as the API server does. Rules with
+ * `oldSelf` apply only to values that had a previous value. Members of lists never have one.
  */
 export type RulesCheck = (object: unknown, previous: unknown) => SchemaViolation[];
 

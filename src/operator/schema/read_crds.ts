@@ -65,8 +65,7 @@ export async function readDefinitions(folder: string = definitionsFolder): Promi
 
 /**
  * Schema of object metadata as the API server accepts it, but without unknown fields. Allows the fields that
- * only the
- * server sets, because exported objects contain them. In a manifest, these fields have no effect.
+ * only the server sets, because exported objects contain them. In a manifest, these fields have no effect.
  */
 export const metadataSchema = {
   type: "object",

@@ -5,10 +5,9 @@ import { objectsOf, type Rendered } from "../render.ts";
 import type { Values } from "../values.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../docs/examples/production");
-/** The example's files of objects. They are used in addition to the values. */
+/** Files of objects that the example adds to the values. */
 export const FILES = ["external_secrets", "cloudnative_pg", "strimzi", "cert_manager", "gateway"] as const;
 
-/** The values of the example. */
 export const EXAMPLE = parse(await readFile(join(FOLDER, "values.yaml"), "utf8")) as Values;
 
 /** The objects of the example, by file. */
@@ -18,14 +17,13 @@ export const OBJECTS = Object.fromEntries(
   ),
 ) as Record<(typeof FILES)[number], Rendered[]>;
 
-/** Returns all objects of one kind. */
 export function ofKind(kind: string): Rendered[] {
   return Object.values(OBJECTS)
     .flat()
     .filter((object) => object.kind === kind);
 }
 
-/** Returns the only object of a kind. Throws if there is none, or more than one. */
+/** Throws if there is no object of the kind, or several. */
 export function theOnly(kind: string): Rendered {
   const [one, ...others] = ofKind(kind);
   if (one === undefined || others.length > 0) throw new Error(`not one ${kind} but ${others.length + 1}`);

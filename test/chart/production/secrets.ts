@@ -27,7 +27,7 @@ export const MADE_BY_FILES: readonly SecretKey[] = [
   ...ofKind("Certificate").flatMap((one) => keysOf(one, one.spec.secretName, ["tls.crt", "tls.key"])),
 ];
 
-/** The Secret keys that are read, by the chart with the example's values and by the other objects. */
+/** The Secret keys that the chart reads, with the example's values, and those that other objects read. */
 export const READ_BY_VALUES: readonly SecretKey[] = namedSecrets(EXAMPLE);
 export const READ_BY_FILES: readonly SecretKey[] = [
   ...ofKind("Cluster").flatMap((one) => {
@@ -51,10 +51,7 @@ export const READ_BY_FILES: readonly SecretKey[] = [
   ),
 ];
 
-/**
- * Returns the Secret keys that `existingSecret` names at any depth of the values, and the image pull
- * Secrets.
- */
+/** Returns the Secret keys that `existingSecret` names at any depth, and the image pull Secrets. */
 function namedSecrets(value: unknown): SecretKey[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([field, inner]) => {

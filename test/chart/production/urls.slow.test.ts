@@ -84,7 +84,6 @@ function filesOf({ template }: Pod, { volumeMounts = [] }: Container) {
   });
 }
 
-/** Returns the CA file in the template of a URL. */
 function authorityOf(template: string): string | null {
   return new URL(template.replaceAll(/\{\{.*?\}\}/g, "")).searchParams.get("sslrootcert");
 }

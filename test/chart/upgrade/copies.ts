@@ -4,10 +4,9 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { CHART } from "../render.ts";
 
-/** A copy of the chart with altered files. */
 export type Copy = { chart: string; remove(): Promise<void> };
 
-/** Copies the chart and alters some of its files, named by path. */
+/** Keys of `changes` are paths of files. */
 export async function copyOfChart(
   // biome-ignore lint/suspicious/noExplicitAny: files of any kind
   changes: Record<string, (content: any) => void>,

@@ -38,7 +38,7 @@ type Definition = {
   };
 };
 
-/** Creates a chart of a former release, whose definitions lack one field. */
+/** The definitions of a former release lack one field. */
 const formerChart = (): Promise<Copy> =>
   copyOfChart({
     "crds/platforms.yaml": ({ spec }: Definition) => {

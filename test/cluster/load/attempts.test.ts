@@ -7,9 +7,7 @@ const answer = (status: number, headers: Record<string, string> = {}): Answer =>
   text: "said",
 });
 
-/**
- * Returns a call that gives these answers one after another. An error stands for an interrupted connection.
- */
+/** Answers come one after another. An error stands for an interrupted connection. */
 function answersOf(...all: (Answer | Error)[]): () => Promise<Answer> {
   return async () => {
     const next = all.shift();

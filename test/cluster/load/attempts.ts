@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The relevant part of an answer. Every status below 500 counts as answered. */
+/** The relevant part of an answer. */
 export type Answer = { status: number; headers: Headers; text: string };
 
 /** Counts of the attempts in a run. `wrong` lists answers that no application should have to handle. */
@@ -10,16 +10,15 @@ export type Tally = { answered: number; unavailable: number; cut: number; locked
 const GIVE_UP_MS = 120_000;
 const PAUSE_MS = 200;
 
-/** Returns an empty tally. */
 export function newTally(): Tally {
   return { answered: 0, unavailable: 0, cut: 0, locked: 0, wrong: [] };
 }
 
 /**
- * Repeats a call until it is answered, as a careful application does. Repeats after a 503 with Retry-After,
- * after an interrupted connection, and while an idempotency key is locked. A key remains locked for a
- * minute if the process that used it died. Any other 5xx, and a 503 without Retry-After, is recorded as
- * wrong and repeated too. Rejects after two minutes.
+ * Repeats a call until it is answered, as a careful application does: after a 503 with Retry-After, after an
+ * interrupted connection, and while an idempotency key is locked. A key remains locked for a minute if the
+ * process that used it died. Records any other 5xx, and a 503 without Retry-After, as wrong, and repeats the
+ * call too. Rejects after two minutes.
  */
 export async function insist<A extends Answer>(
   what: string,
@@ -57,7 +56,6 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }
 
-/** Formats a tally as human-readable text. */
 export function described({ answered, unavailable, cut, locked, wrong }: Tally): string {
   return `${answered} answered, ${unavailable} times 503 with Retry-After, ${cut} connections cut, ${locked} times a key locked, ${wrong.length} wrong`;
 }

@@ -13,10 +13,10 @@ import { type Addresses, openOwner, openShop, type Shop, sendEventsTo, startPeop
 import { checkSequence } from "./sequence.ts";
 import { prove, startVerifies, type Verified } from "./verifies.ts";
 
-/** The addresses of a running service, and the address at which its pods reach this machine. */
+/** The addresses of a running service. `receiverHost` is the address at which its pods reach this machine. */
 export type Target = Addresses & { databaseUrl: string; sealingKey: string; receiverHost: string };
 
-/** The result of a load. `problems` must be empty. */
+/** `problems` must be empty. */
 export type LoadReport = {
   verified: Verified;
   verifies: Tally;
@@ -27,8 +27,8 @@ export type LoadReport = {
 };
 
 /**
- * The size of a load: decisions per second, the number of proofs to create beforehand, and the number of
- * shops with events.
+ * `perSecond` counts decisions. `proven` is the number of proofs to create beforehand, and `shops` the number
+ * of shops with events.
  */
 export type LoadOptions = {
   folder: string;
@@ -38,7 +38,6 @@ export type LoadOptions = {
   pauseMs?: number;
 };
 
-/** A running load. */
 export type Load = {
   /** Runs `work`, which causes a fault, and records the fault's time. */
   fault<T>(name: string, work: () => Promise<T>): Promise<T>;
@@ -49,10 +48,7 @@ export type Load = {
 const WORLDS = 10;
 const CREDIT_MICRO_USD = 1e12;
 const SEED = 1;
-/**
- * Longest silence before the next event: a killed worker's lock expires after 60 s, and the retry follows
- * up to 5 min later.
- */
+/** A killed worker's lock expires after 60 s, and the retry follows up to 5 min later. */
 const QUIET_MS = 420_000;
 
 /** Creates accounts, platforms and receivers, and starts a load on them. */
@@ -111,10 +107,7 @@ export async function startLoad(target: Target, options: LoadOptions): Promise<L
   };
 }
 
-/**
- * Sets the callback URL of the shops after their first events. The first events were created without a URL,
- * contain secrets, and are never sent.
- */
+/** Sets the callback URL of the shops after their first events, which contain secrets and are never sent. */
 async function addressEvents(
   database: Database,
   owner: Visitor,
@@ -138,7 +131,7 @@ async function openWorlds(database: Database, sealingKey: string): Promise<Proof
   return worlds;
 }
 
-/** Inserts a posting for the balance of a test account, so that the ledger is consistent. */
+/** The balance of a test account needs a posting, so that the ledger is consistent. */
 async function bookCredit(database: Database, accountId: string): Promise<void> {
   await database("ledger_postings").insert({
     account_id: accountId,
@@ -168,10 +161,7 @@ async function isQuiet(database: Database, connectionIds: string[]): Promise<boo
   return Number(rows[0].n) === 0;
 }
 
-/**
- * Writes the decisions on the load's proofs to a file. It selects them by the proofs' hashes, which the
- * load knows.
- */
+/** Selects the decisions on the load's proofs by the proofs' hashes, which the load knows. */
 async function dumpDecisions(
   database: Database,
   folder: string,
@@ -192,7 +182,6 @@ async function dumpDecisions(
   await lines.close();
 }
 
-/** Formats a load's figures as human-readable lines. */
 export function linesOf({ verified, verifies, people, report, ordered }: LoadReport): string[] {
   const { allowed, p50, p99, slowest, perSecond } = verified;
   return [

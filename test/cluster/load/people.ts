@@ -7,15 +7,12 @@ import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 /** A connection of the load's organization, and its agent. */
 export type Shop = { connectionId: string; apiKey: string; secret: string; agentId: string };
 
-/** URLs of the API and of its mailbox. The mailbox answers only under one host name of this machine. */
+/** The mailbox answers only under one host name of this machine. */
 export type Addresses = { apiUrl: string; mailboxUrl: string };
 
 const SCOPES = ["data:read", "payments:send"];
 
-/**
- * Creates a new organization. Returns its owner, who signed in with a code from the mailbox and calls the
- * API at its URL.
- */
+/** Creates a new organization, and returns its owner, who signed in with a code from the mailbox. */
 export async function openOwner({ apiUrl, mailboxUrl }: Addresses): Promise<Visitor> {
   const settings = { mailbox: `${mailboxUrl}/dev/mailbox`, word: "service", limits: false };
   const first = createVisitor({ ...settings, baseUrl: mailboxUrl });
@@ -40,13 +37,11 @@ export async function openShop(owner: Visitor, { apiUrl }: Addresses): Promise<S
   return { ...connection, secret: String(webhook_signing_secret), agentId };
 }
 
-/** Returns the application that uses a connection. */
 export function applicationOf({ apiKey }: Pick<Shop, "apiKey">, baseUrl: string): Visitor {
   const settings = { baseUrl, mailbox: "", word: "service", limits: false };
   return createVisitor(settings, {}, { "x-service-api-key": apiKey });
 }
 
-/** Creates another agent for a connection, and returns the agent's id. */
 export async function makeAgent(
   application: Visitor,
   { connectionId }: Pick<Shop, "connectionId">,
@@ -56,7 +51,6 @@ export async function makeAgent(
   return String(agent_id);
 }
 
-/** Sets the callback URL of a shop. */
 export async function sendEventsTo(url: string, owner: Visitor, { connectionId }: Shop): Promise<void> {
   must(await owner.call("PUT", `/v1/service/connections/${connectionId}/callback`, { callback_url: url }));
 }
@@ -64,9 +58,9 @@ export async function sendEventsTo(url: string, owner: Visitor, { connectionId }
 type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
 
 /**
- * Makes people decide on requests. In each shop, they decide one after another, so the shop's events have
- * the recorded order. They deny every third request, and revoke every second approved one. A call is
- * repeated with the same idempotency key until it is answered.
+ * Makes people decide on requests. The people of a shop decide one after another, so the shop's events have
+ * the recorded order. They deny every third request, and revoke every second approved one. They repeat a call
+ * with the same idempotency key until it is answered.
  */
 export function startPeople(owner: Visitor, shops: readonly Shop[], lines: Appended, pauseMs: number) {
   const tally: Tally = newTally();

@@ -12,8 +12,8 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /**
- * Checks a shop whose people decided on one, two and three in this order. The shop's receiver got the
- * events in the order of `received`.
+ * Checks a shop whose people decided on one, two and three in this order. `received` is the order of the
+ * events.
  */
 async function judge(received: string[], attempts = 1) {
   const write = async <Name extends keyof Lines>(name: Name, lines: Lines[Name][]) => {

@@ -1,12 +1,11 @@
 import { readLines } from "../../soak/lines.ts";
 
-/** The number of shops whose event order was compared, and the differences found. */
+/** `compared` counts the shops. */
 export type Sequence = { compared: number; problems: string[] };
 
 /**
- * Compares the order in which a shop's events arrived with the order of the decisions. Only a receiver that
- * accepts everything gets events in order, because a retried event arrives later. So the check compares
- * only shops whose deliveries all succeeded at the first attempt.
+ * Compares the order in which a shop's events arrived with the order of the decisions. Considers only shops
+ * whose deliveries all succeeded at the first attempt, because a retried event arrives later.
  */
 export function checkSequence(folder: string): Sequence {
   const deliveries = Map.groupBy(readLines(folder, "deliveries"), ({ connectionId }) => connectionId);

@@ -5,7 +5,7 @@ import type { openLines } from "../../soak/lines.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
 import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 
-/** Results of the decisions. Times are in milliseconds from the time at which a call was due. */
+/** Times are in milliseconds from when a call was due. */
 export type Verified = { allowed: number; p50: number; p99: number; slowest: number; perSecond: number };
 
 type Proof = { world: ProofWorld; id: string; body: string };
@@ -35,9 +35,9 @@ function proofOf(world: ProofWorld, bundle: ProofBundle): Proof {
 }
 
 /**
- * Requests decisions at a steady rate, regardless of earlier answers, until it is stopped. A call without
- * an answer is repeated with the same proof. If the proof is spent by then, the first call was decided. The
- * given proofs are used first. After that, new ones are created.
+ * Requests decisions at a steady rate, regardless of earlier answers, until it is stopped. Repeats a call
+ * without an answer with the same proof. If the proof is spent by then, the first call was decided. Uses the
+ * given proofs first, and then creates new ones.
  */
 export function startVerifies(
   {
@@ -99,8 +99,8 @@ export function startVerifies(
       const due = Math.floor(((performance.now() - started) / 1000) * perSecond);
       for (; place < due && open.size < MOST_OPEN; place += 1) {
         const proof = proofs.shift();
-        // A missing proof means that this machine was too slow to create one. The call is skipped, because
-        // it does not measure the service.
+        // A missing proof means that this machine was too slow to create one. The call is skipped, because it
+        // does not measure the service.
         if (proof === undefined) {
           place = due;
           break;

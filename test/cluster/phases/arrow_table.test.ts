@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { type Arrow, arrowLines, differencesOf, SOURCES } from "./arrow_table.ts";
 
 /**
- * The expected table. It is derived from the differences that are reported for an empty table and for a
- * table without open connections.
+ * The expected table, derived from the differences reported for an empty table and for one with only closed
+ * connections.
  */
 const untried = differencesOf([]).map((line) => line.replace(" was not tried", "").split(" → "));
 const closed: Arrow[] = untried.map(([from = "", to = ""]) => ({ from, to, open: false }));

@@ -1,10 +1,9 @@
-/** A connection: its source, its target, and whether it is open. */
 export type Arrow = { from: string; to: string; open: boolean };
 
-/** Sources outside the release: pods without its labels, in the same namespace and in another one. */
+/** Pods without the release's labels, in the same namespace and in another one. */
 export const STRANGERS = ["stranger", "elsewhere"] as const;
 /**
- * Components whose labels the probe pods have. The labels make a probe pod part of the release for network
+ * Components whose labels the probe pods have. With them, a probe pod is part of the release for network
  * policies.
  */
 const PARTS = [
@@ -48,10 +47,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   elsewhere: ["api:8080", "apiserver", "dns", "machine"],
 };
 
-/**
- * Returns the differences from the expected table as text: other results, and connections that were not
- * tried or not expected.
- */
+/** Returns wrong results, and connections that were not tried or not expected. */
 export function differencesOf(arrows: readonly Arrow[]): string[] {
   const found = new Map(arrows.map((arrow) => [`${arrow.from} → ${arrow.to}`, arrow]));
   const differences = SOURCES.flatMap((from) =>
@@ -66,7 +62,7 @@ export function differencesOf(arrows: readonly Arrow[]): string[] {
   return [...differences, ...[...found.keys()].map((name) => `${name} is not in the table`)];
 }
 
-/** Formats the table for reading: one row per source, and one mark per target. */
+/** Returns one row per source, and one mark per target. */
 export function arrowLines(arrows: readonly Arrow[]): string[] {
   const targets = [...new Set(arrows.map(({ to }) => to))];
   const width = Math.max(...SOURCES.map(({ length }) => length)) + 1;

@@ -82,10 +82,7 @@ const placeOf = ({ namespace }: Tools, source: string) => (source === "elsewhere
 const nameOf = (source: string) => `probe-${source}`;
 const isStranger = (source: string) => (STRANGERS as readonly string[]).includes(source);
 
-/**
- * Returns the manifest of a probe pod. The pod is never ready, so no Service sends it traffic meant for the
- * component whose labels it has.
- */
+/** A probe pod is never ready, so no Service sends it traffic for the component whose labels it has. */
 function probePod(tools: Tools, source: string, image: string): object {
   const labels = {
     "app.kubernetes.io/name": "deputize",

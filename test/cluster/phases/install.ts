@@ -5,7 +5,6 @@ import { until } from "../../support/process.ts";
 import { CHART, NAMESPACE, RELEASE } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 
-/** Labels that admit only restricted pods to a namespace. */
 const RESTRICTED = {
   "pod-security.kubernetes.io/enforce": "restricted",
   "pod-security.kubernetes.io/enforce-version": "latest",
@@ -33,10 +32,7 @@ export async function helmUpgrade(tools: Tools, values: object, chart = CHART): 
   );
 }
 
-/**
- * Rolls the release back to the previous revision, and waits until it is ready. Returns the duration in
- * seconds.
- */
+/** Rolls back by one revision, and waits until the release is ready. Returns the duration in seconds. */
 export function helmRollback(tools: Tools): Promise<number> {
   return timed(() =>
     tools.helm("rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", `${READY_S}s`),
@@ -48,7 +44,7 @@ export function helmTest(tools: Tools): Promise<number> {
   return timed(() => tools.helm("test", RELEASE, "--namespace", NAMESPACE));
 }
 
-/** Uninstalls the release, and waits until its pods are gone. Returns the duration in seconds. */
+/** Waits until the release's pods are gone. Returns the duration in seconds. */
 export function helmUninstall(tools: Tools): Promise<number> {
   return timed(async () => {
     await tools.helm(

@@ -22,7 +22,6 @@ const BETWEEN_MS = 3_000;
 /** Options that kill a pod without a grace period. */
 const HARD = ["--grace-period=0", "--force"];
 
-/** Returns the current number of pods of each component. */
 export async function countPods(tools: Tools): Promise<Counts> {
   const counts: Counts = {};
   for (const component of COMPONENTS) counts[component] = (await podsOf(tools, component)).length;
@@ -30,8 +29,7 @@ export async function countPods(tools: Tools): Promise<Counts> {
 }
 
 /**
- * Kills a pod of every component in turn, and each time waits until the component is complete again.
- * Returns the durations.
+ * Kills a pod of every component in turn, and waits until the component is complete again. Returns durations.
  */
 export async function killEach(tools: Tools, load: Load, counts: Counts): Promise<string[]> {
   const said: string[] = [];
@@ -104,10 +102,7 @@ async function evict(tools: Tools, { metadata }: Pod): Promise<string> {
   );
 }
 
-/**
- * Returns the last line of `deputize reconcile`, which is the result for the ledger. Rejects if there are
- * differences.
- */
+/** Returns the result of `deputize reconcile` for the ledger. Rejects if there are differences. */
 export async function reconcile(
   tools: Tools,
 ): Promise<{ accounts: number; postings: number; differences: number }> {

@@ -30,7 +30,6 @@ export async function remainingObjects(
   };
 }
 
-/** Returns the migrations that have been applied to the database. */
 export async function schemaOf({ databaseUrl }: Pick<Target, "databaseUrl">): Promise<readonly string[]> {
   const database = openDatabase({ url: databaseUrl, name: "schema", max: 1, onError: () => undefined });
   try {

@@ -21,13 +21,10 @@ export type Names = { image: string; database: string };
 /** A backup outside the cluster, and the keys to restore it. */
 export type Backup = { name: string; file: string; recoveryKey: string; serviceKey: string };
 
-/** The outcome of a Job: whether it succeeded, and the output of its containers. */
+/** The outcome of a Job, with the output of its containers. */
 type Ended = { isComplete: boolean; log: string };
 
-/**
- * Creates the recovery key on this machine, and stores its public half in the cluster. Returns the path of
- * the private half.
- */
+/** Stores the public half of the key in the cluster. Returns the path of the private half. */
 export async function makeRecoveryKey(tools: Tools, folder: string): Promise<string> {
   const own = await mkdtemp(join(folder, "recovery-"));
   const [key, pub] = [join(own, "recovery.key"), join(own, "recovery.pub")];
@@ -95,7 +92,7 @@ async function copyOut(
   }
 }
 
-/** Returns the output of `keyvault backup check`, run on the machine with the recovery key. */
+/** Runs `keyvault backup check` on the machine with the recovery key, and returns its output. */
 export function checkBackup({ file, recoveryKey, serviceKey }: Backup): Promise<string> {
   const asked = ["backup", "check", file, "--recovery-key", recoveryKey, "--service-key", serviceKey];
   return run(process.execPath, [join(ROOT, "keyvault/main.ts"), ...asked]);
@@ -173,7 +170,6 @@ const HEAD = /audit head\s+(\d+):/;
 
 /**
  * Returns the number of the last audit record, from the output of a restore or of `keyvault audit verify`.
- * Throws `Error` if the output contains none.
  */
 export function headOf(said: string): number {
   const [, number] = HEAD.exec(said) ?? [];
@@ -194,7 +190,6 @@ export function withoutLost(log: string, restored: number): string {
 
 const named = ({ namespace }: Tools, name: string) => ({ name, namespace });
 
-/** Returns a Secret like those that `kubectl create secret generic` creates. */
 export const secretFor = (tools: Tools, name: string, stringData: Record<string, string>) => ({
   apiVersion: "v1",
   kind: "Secret",

@@ -7,10 +7,7 @@ export type SampleAccount = {
   lend(): Promise<string>;
   /** Returns the same account with another agent, which has the same scopes. */
   withNewAgent(apiUrl: string): Promise<SampleAccount>;
-  /**
-   * Presents the first certificate or the given one, and verifies the proof. Returns the decision with its
-   * reason.
-   */
+  /** Presents the first certificate or the given one, and verifies the proof. Returns decision and reason. */
   verify(apiUrl: string, certId?: string): Promise<string>;
   /** Presents the certificate, which needs a signature of the vault, and returns the API's answer. */
   present(apiUrl: string): Promise<string>;

@@ -11,10 +11,7 @@ const VAULT_POD = "deputize-keyvault-0";
 const everywhere = [{ ipBlock: { cidr: "0.0.0.0/0" } }];
 const isDatabase = { to: [{ podSelector: { matchLabels: { app: DATABASE } } }] };
 
-/**
- * Returns the values of a production release without cluster-wide objects, because those belong to the
- * release under test.
- */
+/** Values of a production release. It has no cluster-wide objects: they belong to the release under test. */
 export function sealedValues(tag: string, more: object = {}): object {
   const image = { tag, pullPolicy: "Never" };
   const existing = (name: string) => ({ existingSecret: { name } });
@@ -47,8 +44,7 @@ export function sealedValues(tag: string, more: object = {}): object {
 }
 
 /**
- * Creates a database and the Secrets that the values name. Returns a PIN that none of these Secrets
- * contains.
+ * Creates a database and the Secrets that the values name. Returns a PIN that none of these Secrets contains.
  */
 export async function makeSecrets(tools: Tools, postgresImage: string): Promise<string> {
   const password = () => randomBytes(16).toString("hex");
@@ -99,7 +95,7 @@ export async function forgetPin(tools: Tools): Promise<void> {
   await tools.kubectl("-n", tools.namespace, "delete", "secret", INIT_PIN);
 }
 
-/** Returns the uid of the vault's pod. A replaced pod has another uid. */
+/** A replaced pod has another uid. */
 export const vaultPod = async (tools: Tools) => (await podOf(tools, "keyvault")).metadata.uid;
 
 /** Returns whether a Secret with the PIN is mounted into the running vault. */

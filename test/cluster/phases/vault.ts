@@ -19,33 +19,31 @@ async function administrator(tools: Tools): Promise<string> {
   return (await secretOf(tools, secret, "tls.crt")) + (await secretOf(tools, secret, "tls.key"));
 }
 
-/** Returns the vault's status. */
 export async function vaultStatus(tools: Tools): Promise<Status> {
   const asked = ["keyvault", "status", "--cert", "-", "--json"];
   return JSON.parse(await inPod(tools, VAULT, asked, await administrator(tools)));
 }
 
-/** Returns the vault's log including its audit heads, as a log collector would receive it. */
+/** Includes the audit heads, as a log collector would receive them. */
 export function vaultLog(tools: Tools): Promise<string> {
   return tools.kubectl("-n", tools.namespace, "logs", `${RELEASE}-${VAULT}-0`, "-c", VAULT);
 }
 
-/** Seals the running vault. */
 export async function sealVault(tools: Tools): Promise<void> {
   await inPod(tools, VAULT, ["keyvault", "seal", "--cert", "-"], await administrator(tools));
 }
 
-/** Returns the trial's PIN, which an administrator would know. */
+/** An administrator would know the trial's PIN. */
 export const pinOf = (tools: Tools) => secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
 
-/** Unseals the vault with a PIN (the trial's PIN by default), and waits until the vault is ready. */
+/** The PIN is the trial's PIN by default. Waits until the vault is ready. */
 export async function unsealVault(tools: Tools, pin?: string): Promise<void> {
   const typed = `${await administrator(tools)}${pin ?? (await pinOf(tools))}\n`;
   await inPod(tools, VAULT, ["keyvault", "unseal", "--cert", "-"], typed);
   await untilReady(tools, VAULT, 1);
 }
 
-/** Restarts the vault, and waits until it is ready. Returns the duration in seconds. */
+/** Waits until the vault is ready. Returns the duration in seconds. */
 export function restartVault(tools: Tools): Promise<number> {
   return timed(async () => {
     await deletePod(tools);
@@ -59,7 +57,6 @@ export async function restartSealed(tools: Tools): Promise<void> {
   await untilSealed(tools);
 }
 
-/** Waits until the vault is running and sealed. */
 export async function untilSealed(tools: Tools): Promise<void> {
   const isSealed = async () => {
     const [pod] = await podsOf(tools, VAULT);
@@ -79,10 +76,7 @@ type Mount = { name: string };
 type Container = { name: string; volumeMounts: Mount[] };
 type StatefulSet = { spec: { template: { spec: { containers: Container[] } } } };
 
-/**
- * Removes the PIN file from the vault's next start, as in an installation without a PIN file. The returned
- * function restores the PIN file.
- */
+/** The next start of the vault has no PIN file. The returned function restores the file. */
 export async function withoutPinFile(tools: Tools): Promise<() => Promise<void>> {
   const { spec } = await tools.read<StatefulSet>("-n", tools.namespace, "get", STATEFUL_SET);
   const { containers } = spec.template.spec;

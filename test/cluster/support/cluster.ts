@@ -6,18 +6,17 @@ import { fileURLToPath } from "node:url";
 import { LOCKED_NODE } from "../../../src/dev/setup/node.mjs";
 import { run } from "./run.ts";
 
-/** The cluster of the suite. `receiverHost` is the address at which its pods reach this machine. */
+/** `receiverHost` is the address at which the cluster's pods reach this machine. */
 export type Cluster = {
   kubeconfig: string;
   helm: string;
   receiverHost: string;
-  /** Imports an image from an archive. */
+  /** `archive` is the path of an image archive. */
   importImage(archive: string): Promise<void>;
-  /** Deletes a cluster that the suite created. Does not delete an existing cluster. */
+  /** Deletes only a cluster that the suite created. */
   close(): Promise<void>;
 };
 
-/** The project's folder. */
 export const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 
 /** Address at which the one-node cluster reaches this machine. */
@@ -67,9 +66,7 @@ function scriptsFolder(): string {
   );
 }
 
-/**
- * Creates a cluster with separate state, so that it does not interfere with other clusters of the scripts.
- */
+/** The cluster has separate state, so that it does not interfere with other clusters of the scripts. */
 async function bringUp(scripts: string): Promise<Cluster> {
   const built = process.env.CLUSTER_HOME ?? join(homedir(), ".cache/deputize/cluster");
   const home = `${built}-suite`;

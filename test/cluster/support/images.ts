@@ -6,13 +6,10 @@ import { run } from "./run.ts";
 
 const NAMES = ["deputize", "deputize-keyvault", "deputize-postgres"];
 
-/** Returns the name of the service image with a tag. */
 export const imageOf = (tag: string) => `localhost/deputize:${tag}`;
 
-/** Returns the name of the vault image with a tag. */
 export const vaultImageOf = (tag: string) => `localhost/deputize-keyvault:${tag}`;
 
-/** Returns the name of the trial's Postgres image with a tag. */
 export const postgresImageOf = (tag: string) => `localhost/deputize-postgres:${tag}`;
 
 /** Returns the path of an image archive that `npm run images` creates. */

@@ -51,7 +51,7 @@ export async function importNextImages(cluster: Cluster, folder: string, tag: st
   }
 }
 
-/** Returns the list of migrations with the test's migration added at its end. */
+/** Returns the list of migrations with `MIGRATION` at its end. */
 async function withOneMore(file: string): Promise<string> {
   const text = await readFile(file, "utf8");
   const end = text.indexOf("\n];", text.indexOf("const migrations"));

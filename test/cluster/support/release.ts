@@ -4,7 +4,6 @@ import type { Target } from "../load/load.ts";
 import { ROOT } from "./cluster.ts";
 import type { Tools } from "./tools.ts";
 
-/** The fields of a pod that the suite reads. */
 export type Pod = {
   metadata: { name: string; uid: string; labels: Record<string, string>; deletionTimestamp?: string };
   status: {
@@ -15,7 +14,6 @@ export type Pod = {
   };
 };
 
-/** Name of the release under test. */
 export const RELEASE = "deputize";
 export const NAMESPACE = "deputize-system";
 /** Name of the ConfigMap with the public half of the recovery key. */
@@ -26,13 +24,10 @@ export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] 
 export type Component = (typeof COMPONENTS)[number];
 
 const READY_MS = 300_000;
-/**
- * Raises a limit that the load from one machine would exceed by default. A trial has no such limit on
- * sign-in codes.
- */
+/** The load from one machine would exceed the default. A trial has no such limit on sign-in codes. */
 const LIMITS = { REFUSED_PROOFS_PER_MINUTE: "60000" };
 
-/** Returns the values of the trial under test, with images of one tag and Postgres of another. */
+/** Values of the trial under test, with images of one tag and Postgres of another. */
 export function valuesOf(tag: string, postgresTag = tag): object {
   const image = { tag, pullPolicy: "Never" };
   return {
@@ -58,7 +53,7 @@ export async function podsOf(tools: Tools, component?: string): Promise<Pod[]> {
   return items.filter(({ metadata, status }) => !metadata.deletionTimestamp && status.phase !== "Succeeded");
 }
 
-/** Returns one pod of a component. Throws `Error` if the component has none. */
+/** Throws `Error` if the component has no pod. */
 export async function podOf(tools: Tools, component: string): Promise<Pod> {
   const [pod] = await podsOf(tools, component);
   if (pod === undefined) throw new Error(`There is no pod of ${component}`);
@@ -78,14 +73,13 @@ export async function untilReady(tools: Tools, component: string, count: number)
   await until(`${count} pods of ${component} are ready`, areReady, READY_MS);
 }
 
-/** Runs a command with this standard input in a pod of a component, and returns the command's output. */
+/** `input` is the command's standard input. Returns the output. */
 export function inPod(tools: Tools, component: Component, command: string[], input = ""): Promise<string> {
   const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
   const place = ["-n", tools.namespace, "exec", "-i", `${kind}/${RELEASE}-${component}`];
   return tools.kubectlWith(input, ...place, "--", ...command);
 }
 
-/** Returns a decoded value of a Secret. */
 export async function secretOf(tools: Tools, name: string, key: string): Promise<string> {
   const { data } = await tools.read<{ data: Record<string, string> }>(
     "-n",
@@ -110,8 +104,8 @@ export async function forwardDatabase(
 }
 
 /**
- * Connections to the release. Decisions go through the Service, emails and database calls through forwarded
- * ports.
+ * Connections to the release. Decisions go through the Service. Emails and database calls go through
+ * forwarded ports.
  */
 export type Reach = Target & { close(): Promise<void> };
 

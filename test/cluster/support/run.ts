@@ -4,13 +4,10 @@ import { promisify } from "node:util";
 const execute = promisify(execFile);
 const MOST_OUTPUT = 64 * 1024 * 1024;
 
-/** Options for running a program: additional environment variables, working directory, and standard input. */
+/** `env` adds environment variables. `input` is the standard input. */
 export type RunOptions = { env?: Record<string, string>; cwd?: string; input?: string };
 
-/**
- * Runs a program until it exits, and returns its output. Rejects with the end of its error output if it
- * fails.
- */
+/** Runs a program and returns its output. If the program fails, rejects with the end of its error output. */
 export async function run(
   command: string,
   args: readonly string[],

@@ -9,14 +9,12 @@ import { until } from "../../support/process.ts";
 import type { Cluster } from "./cluster.ts";
 import { run } from "./run.ts";
 
-/** kubectl and helm for the cluster. */
 export type Tools = {
   /** Namespace of the release. */
   namespace: string;
   kubectl(...args: string[]): Promise<string>;
-  /** Runs kubectl with standard input. */
   kubectlWith(input: string, ...args: string[]): Promise<string>;
-  /** Runs kubectl and writes its output to a file, byte for byte. */
+  /** Writes kubectl's output to a file, byte for byte. */
   save(file: string, ...args: string[]): Promise<void>;
   /** Runs kubectl with `-o json`, and returns the parsed output. */
   read<T>(...args: string[]): Promise<T>;
@@ -28,10 +26,9 @@ export type Tools = {
   forward(namespace: string, target: string, port: number): Promise<Forward>;
 };
 
-/** A forwarded port. */
 export type Forward = { port: number; close(): Promise<void> };
 
-/** Returns kubectl and helm with administrator rights. */
+/** Both have administrator rights. */
 export function toolsOf({ kubeconfig, helm }: Cluster, namespace: string): Tools {
   const env = { KUBECONFIG: kubeconfig };
   const kubectlWith = (input: string, ...args: string[]) => run("kubectl", args, { env, input });

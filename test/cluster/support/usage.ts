@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { NAMESPACE } from "./release.ts";
 import type { Tools } from "./tools.ts";
 
-/** Usage of a pod: memory in MiB, and CPU in thousandths of a processor. */
+/** Memory in MiB, and CPU in thousandths of a processor. */
 export type Usage = { pod: string; memoryMiB: number; cpuMilli: number };
 
-/** Sample of a pod's usage. `at` is in milliseconds, `cpuNs` in nanoseconds, and `memory` in bytes. */
+/** `at` is in milliseconds, `cpuNs` in nanoseconds, and `memory` in bytes. */
 export type Sample = { at: number; cpuNs: number; memory: number };
 type Summary = {
   pods: {
@@ -24,8 +24,8 @@ export async function measureUsage(tools: Tools, seconds: number): Promise<Usage
 }
 
 /**
- * Returns the usage of the pods that are in both samples. The kubelet samples each pod at other times. So a
- * pod's CPU time is divided by the time between its own two samples.
+ * Returns the usage of the pods that are in both samples. Divides a pod's CPU time by the time between its
+ * own samples, because the kubelet does not sample all pods at the same time.
  */
 export function usageBetween(
   first: ReadonlyMap<string, Sample>,
@@ -73,7 +73,6 @@ async function sample(tools: Tools): Promise<Map<string, Sample>> {
   );
 }
 
-/** Formats usage as human-readable lines. */
 export function usageLines(when: string, usage: readonly Usage[]): string[] {
   const rows = usage.toSorted((one, other) => one.pod.localeCompare(other.pod));
   return rows.map(

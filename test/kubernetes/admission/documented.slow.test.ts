@@ -22,7 +22,6 @@ const kubectl = await run("kubectl", ["version", "--client"]).then(
 const missing = binary.missing ?? kubectl;
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** Returns the first code block of a language in a section of the page. */
 function block(section: string, language: string): string {
   const text = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, "s").exec(section)?.[1];
   if (text === undefined) throw new Error(`the section has no block of ${language}`);

@@ -17,17 +17,13 @@ export const PEOPLE = {
   stranger: { name: "oz@example.test" },
   /** May edit objects, and approve for `shop`. */
   both: { name: "bo@example.test" },
-  /** Has all rights on everything in the namespace. */
   wildcard: { name: "wil@example.test" },
   admin: { name: "admin@example.test", group: "system:masters" },
   operator: OPERATOR,
 } as const satisfies Record<string, KubernetesUser>;
 export type Somebody = keyof typeof PEOPLE;
 
-/**
- * A namespace with a Platform, an Agent and a Delegation whose finalizers are set, and users with roles in
- * it.
- */
+/** A namespace with a Platform, an Agent and a Delegation with finalizers, and users with roles in it. */
 export type AdmissionWorld = {
   namespace: string;
   call(
@@ -37,9 +33,8 @@ export type AdmissionWorld = {
     body?: unknown,
   ): Promise<KubernetesAnswer>;
   path(resource: string, name?: string, subresource?: string): string;
-  /** Creates a Delegation. */
   declare(who: Somebody, name: string, spec?: object): Promise<KubernetesAnswer>;
-  /** Writes an approval, which is valid by default, as `kubectl patch --subresource=status` does. */
+  /** The approval is valid by default. Writes it as `kubectl patch --subresource=status` does. */
   approve(who: Somebody | KubernetesUser, name: string, changes?: object): Promise<KubernetesAnswer>;
   /** Sends a merge patch of an object or its status. */
   patch(
@@ -55,7 +50,6 @@ export type AdmissionWorld = {
   ): Promise<Record<string, unknown> & { status?: Record<string, unknown> }>;
 };
 
-/** Creates such a namespace with its objects, users and roles. */
 export async function admissionWorld(kubernetes: Kubernetes): Promise<AdmissionWorld> {
   const namespace = `team-${randomUUID().slice(0, 8)}`;
   await must(kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } }));

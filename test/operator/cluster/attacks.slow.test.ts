@@ -50,7 +50,7 @@ describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster",
   const certificate = async (status: DelegationStatus) =>
     (await person.client.get(`/v1/service/delegations/${status.certID}`)).body.status;
 
-  /** Writes a status that the policies would refuse. Removes a policy for a moment to do so. */
+  /** Removes a policy for a moment, because the policy would refuse the status. */
   async function forge(name: string, status: object): Promise<void> {
     await must("DELETE", `${BINDINGS}/deputize-status`);
     try {

@@ -7,14 +7,13 @@ import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
 import type { Kubernetes, KubernetesObject } from "../../support/kubernetes/server.ts";
 import type { ResourcesHarness } from "../describe_resources.ts";
 
-/** The namespace of the operator. */
 export const OPERATOR_NAMESPACE = "deputize-system";
 
 const GROUP = "/apis/deputize.io/v1alpha1/namespaces/default";
 const SECRETS = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS = `/api/v1/namespaces/${OPERATOR_NAMESPACE}/configmaps`;
 
-/** Returns access to the API server as administrator, or as a user whom the administrator impersonates. */
+/** `as` is a user whom the administrator impersonates. */
 export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): ClusterAccess {
   return {
     server: url,
@@ -27,15 +26,11 @@ export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): C
   };
 }
 
-/** Returns the API path of an object. */
 export function pathOf({ kind, name }: Pick<Key, "kind" | "name">): string {
   return `${GROUP}/${kind.toLowerCase()}s/${name}`;
 }
 
-/**
- * Opens a cluster without objects, Secrets and bindings, and functions that change it as users would.
- * `access` is the operator's access.
- */
+/** Opens an empty cluster, and functions that change it as users would. `access` is the operator's access. */
 export async function clusterHarness(
   kubernetes: Kubernetes,
   access: ClusterAccess = adminAccess(kubernetes),
@@ -85,7 +80,6 @@ export async function clusterHarness(
   };
 }
 
-/** Deletes every object, with or without finalizers. */
 async function clear(kubernetes: Kubernetes): Promise<void> {
   for (const kind of ["Delegation", "Agent", "Platform"] as const) {
     const { body } = await kubernetes.call("GET", `${GROUP}/${kind.toLowerCase()}s`);

@@ -15,11 +15,9 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 type Cut = { at: number; side: "before" | "after" };
 type World = OperatorCluster & { requestId(): string };
 type Scenario = {
-  /** Creates the initial state. */
   given(world: World): Promise<void>;
-  /** Makes the change. */
   when(world: World): Promise<void>;
-  /** Waits for the final state, which must be the same whenever the operator was cut off. */
+  /** The final state must be the same for every cut. */
   ends(world: World): Promise<void>;
 };
 
@@ -124,8 +122,8 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
   });
 
   /**
-   * Runs a scenario with an operator that is cut off at this point, and then with another operator. Returns
-   * the number of the first operator's writes.
+   * Runs a scenario with an operator that loses its connections at `cut`, and then with another operator.
+   * Returns the number of the first operator's writes.
    */
   async function play({ given, when, ends }: Scenario, cut: Cut | undefined): Promise<number> {
     const cluster = await operatorCluster(kubernetes, gateway);
@@ -133,7 +131,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
     const world: World = { ...cluster, requestId };
     let writes = 0;
     let isCut = false;
-    /** Decides what happens to a write of the first operator. All writes after the cut are lost. */
+    /** All writes after the cut are lost. */
     const fate = (): "cut" | "lost" | undefined => {
       if (isCut) return "cut";
       writes += 1;

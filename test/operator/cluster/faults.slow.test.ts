@@ -71,13 +71,12 @@ describe.skipIf(binary.missing !== undefined)("the local copy of a failing clust
   const get = (name: string): Platform | undefined => resources.get("Platform", "default", name);
   const nameOf = (name: string) => get(name)?.spec.displayName;
 
-  /** Makes all watches reconnect, under this fault rule. */
+  /** Also makes all watches reconnect. */
   function underRule(rule?: (url: URL) => GatewayFault | undefined): void {
     gateway.setRule(rule && ((_, url) => rule(url)));
     gateway.breakAll();
   }
 
-  /** Adds an object, changes a second one, and removes a third one. */
   async function change(): Promise<void> {
     await harness.apply(platform("added"));
     await harness.apply(platform("kept", "Changed"));

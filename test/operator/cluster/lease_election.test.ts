@@ -9,7 +9,7 @@ import { until } from "../../support/process.ts";
 type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
 type Sent = { metadata: { resourceVersion?: string }; spec: Spec };
 
-/** Creates a fake cluster with one lease. A write with another version than the current one is a conflict. */
+/** A write with another version than the current one is a conflict. */
 function fakeCluster() {
   const state = {
     spec: undefined as Spec | undefined,

@@ -19,7 +19,6 @@ if (isShared) console.error("SKIPPED with KUBECONFIG_TEST: tests that remove the
 
 const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 
-/** The API server, API, vault and operators are real. */
 describe.skipIf(missing !== undefined)("the life of objects in a cluster", { timeout: 120_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;

@@ -24,21 +24,19 @@ const LEASE = "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases/deputize
 /** Operators in a real cluster, each in its own namespace, against a fake API with one account. */
 export type OperatorCluster = {
   api: FakeOperatorApi;
-  /** Returns the metrics of the most recently started operator. */
+  /** Of the most recently started operator. */
   metrics(): Promise<string>;
   config: ClusterOperatorConfig;
-  /** The namespace of the objects. The operator has its own namespace. */
+  /** Namespace of the objects. The operator has its own namespace. */
   namespace: string;
   systemNamespace: string;
   /** Starts an operator in this process. */
   start(): Promise<Operator>;
-  /** Returns the operators that run in this process. */
   operators(): Operator[];
   /** Starts an operator in a separate process. */
   spawn(): Promise<RunningScript>;
   apply(...manifests: object[]): Promise<void>;
   remove(kind: Kind, name: string): Promise<void>;
-  /** Returns the object; `undefined` if it does not exist. */
   find(kind: Kind, name: string): Promise<AnyObject | undefined>;
   /** Waits until the condition Ready of an object has this reason, and returns the object. */
   reaches(kind: Kind, name: string, reason: string, ms?: number): Promise<AnyObject>;
@@ -56,9 +54,8 @@ export type OperatorCluster = {
 };
 
 /**
- * Creates the namespaces, a binding and the fake API. `start` and `spawn` start operators, which call the
- * cluster at `url` as the administrator or as the user `as`. `settings` may name another API than the fake
- * one.
+ * Creates the namespaces, a binding and the fake API. The operators call the cluster at `url` as the
+ * administrator or as the user `as`. `settings` may name another API than the fake one.
  */
 export async function operatorCluster(
   kubernetes: Kubernetes,
@@ -71,7 +68,6 @@ export async function operatorCluster(
     settings = {},
     sweepTimes,
   }: {
-    /** Suffix for the names of the namespaces. */
     id?: string;
     url?: string;
     ca?: string;

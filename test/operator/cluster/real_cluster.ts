@@ -20,24 +20,19 @@ const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 /** Prefix of cluster ids. Each operator uses its own id for the cluster. */
 const CLUSTER = "real-";
 
-/** A person and an operator. `cluster` is the cluster id that this operator uses. */
+/** `cluster` is the cluster id that this operator uses. */
 export type RealWorld = { person: Person; world: OperatorCluster; cluster: string };
 
 /**
- * A real API server with Deputize's definitions and policies, the real API (which trusts that server's
- * cluster), and its vault.
+ * A real API server with Deputize's definitions and policies, and a real API and vault. The API trusts that
+ * server's cluster.
  */
 export type RealCluster = {
   kubernetes: Kubernetes;
   api: PlatformApi;
-  /** Stops the vault, runs `happens`, and starts the vault again. */
   withoutVault(happens: () => Promise<void>): Promise<void>;
-  /** Returns a token of a service account in the operator's namespace. */
   tokenOf(account: string, audience: string): Promise<string>;
-  /**
-   * Creates a person with an account, and an operator that watches one namespace. The namespace is bound to
-   * that account.
-   */
+  /** Creates a person with an account, and an operator that watches a namespace bound to that account. */
   open(): Promise<RealWorld>;
   stop(): Promise<void>;
 };
@@ -119,10 +114,7 @@ export async function startRealCluster(kubernetes: Kubernetes): Promise<RealClus
 
 type ConnectedVault = { running: TestVault; client: VaultClient };
 
-/**
- * Connects to the vault over mutual TLS with the API's certificate, and sets the vault's clock to the
- * machine's time.
- */
+/** Connects with the API's certificate, and sets the vault's clock to the machine's time. */
 async function connected(running: TestVault): Promise<ConnectedVault> {
   running.clock.now = () => systemClock.now();
   return { running, client: createVaultClient({ url: running.url, ...readIdentity(running.home, "api") }) };

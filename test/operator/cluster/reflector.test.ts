@@ -97,7 +97,6 @@ describe("a reflector", () => {
 
   const last = () => watches.at(-1) as Watch;
 
-  /** Starts a reflector whose first list contains these objects. */
   async function started(version: number, ...items: object[]): Promise<void> {
     pages.push({ version, items });
     await reflector.start();

@@ -53,7 +53,6 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     await world.remove(kind, name);
     await world.gone(kind, name);
   }
-  /** Removes every object in the same way. */
   const stripAll = async () => {
     await strip("Delegation", "bot");
     await strip("Agent", "bot");

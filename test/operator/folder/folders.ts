@@ -8,29 +8,26 @@ import { openFolder } from "../../../src/operator/folder/run_over_folder.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 
-/** Short delays for tests, in milliseconds. The files are real, but no human edits them. */
+/** Delays for tests, in milliseconds. No human edits these files. */
 export const QUICK = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 
 const schemas = await loadSchemas();
 
-/** The three folders of a test: manifests, status and secrets. */
 export type TestFolders = {
   root: string;
   manifests: string;
   status: string;
   secrets: string;
-  /** Writes a manifest file that contains a string, or objects as YAML documents. */
+  /** A string is the whole content. Objects become YAML documents. */
   write(file: string, ...content: (string | object)[]): Promise<void>;
   remove(file: string): Promise<void>;
   /** Returns the parsed state file of an object; `undefined` if there is no such file. */
   state(kind: string, name: string, namespace?: string): Promise<StateFile | undefined>;
-  /** Returns the errors that `errors.yaml` lists. */
   errors(): Promise<{ file: string; document?: number; object?: string; faults: string[] }[]>;
   open(): Promise<Resources>;
   dispose(): Promise<void>;
 };
 
-/** A parsed state file. */
 export type StateFile = {
   metadata: { uid?: string; generation?: number; deletionTimestamp?: string; finalizers?: string[] };
   spec?: Record<string, unknown>;
@@ -39,7 +36,6 @@ export type StateFile = {
   };
 };
 
-/** Creates the folders of a test. */
 export async function testFolders(): Promise<TestFolders> {
   const root = await mkdtemp(join(tmpdir(), "deputize-operator-"));
   const [manifests, status, secrets] = ["manifests", "status", "secrets"].map((name) => join(root, name)) as [
@@ -89,7 +85,6 @@ export async function testFolders(): Promise<TestFolders> {
   };
 }
 
-/** Returns the ConfigMap that binds namespaces. */
 export function tenants(
   data: Record<string, string> = { default: "accountEmail: owner@example.test" },
 ): object {

@@ -4,7 +4,6 @@ import type { Platform } from "../../../src/operator/kinds.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { QUICK, type TestFolders, testFolders } from "./folders.ts";
 
-/** Returns the manifest of a platform. */
 export const platform = (name = "shop", spec: object = {}) => ({
   apiVersion: "deputize.io/v1alpha1",
   kind: "Platform",
@@ -24,16 +23,15 @@ export type OpenFolder = {
   /** Writes a manifest file and starts to read the folder. */
   started(file: string, ...content: (string | object)[]): Promise<void>;
   restart(): Promise<void>;
-  /** Returns the names of the existing platforms, sorted. */
+  /** Sorted names of the existing platforms. */
   names(): string[];
   shop(): Platform | undefined;
-  /** Returns all faults that were reported. */
   faults(): Promise<string[]>;
   /** Waits until a change would have taken effect. */
   quiet(): Promise<void>;
 };
 
-/** A test function that gives each test new folders. They are open, but reading has not started. */
+/** Gives each test new folders. They are open, but reading has not started. */
 export const openFolderTest = test.extend("world", async ({ onTestFinished }) => {
   const folders = await testFolders();
   const world: OpenFolder = {

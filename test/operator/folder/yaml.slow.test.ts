@@ -8,10 +8,7 @@ const BUILD_TIMEOUT_MS = 20 * 60_000;
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-/**
- * A kind with an arbitrary spec. Its objects show how kubectl's YAML reader reads a manifest. The API
- * server uses the same reader.
- */
+/** A kind with an arbitrary spec. Its objects show how kubectl and the API server read a manifest. */
 const thing = {
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",
@@ -49,7 +46,7 @@ describe.skipIf(binary.missing !== undefined)("YAML as Kubernetes reads it", () 
 
   afterAll(() => kubernetes?.stop());
 
-  /** Returns whether the API server serves the kind. Until then, the answer is plain text. */
+  /** Until the API server serves the kind, its answer is plain text. */
   async function isServed(): Promise<boolean> {
     return kubernetes.call("GET", things).then(
       ({ status }) => status === 200,

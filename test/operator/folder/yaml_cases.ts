@@ -1,6 +1,6 @@
 /**
- * YAML below `spec:` and the value that kubectl reads. `undefined` means that kubectl refuses the YAML, or
- * that the folder refuses it because the folder would read another value.
+ * YAML below `spec:` and the value that kubectl reads. Without `spec`, kubectl refuses the YAML. With
+ * `onlyFolderRefuses`, the folder refuses it because the folder would read another value.
  */
 export type YamlCase = { name: string; text: string; spec?: unknown; onlyFolderRefuses?: true };
 
@@ -105,7 +105,6 @@ const refused: YamlCase[] = [
   { name: "refuses text after ---", text: "  a: 1\n--- {b: 1}\n", onlyFolderRefuses: true },
 ];
 
-/** All cases, for testing kubectl's reader and the folder's reader. */
 export const yamlCases: YamlCase[] = [
   ...scalars.map(([text, value]) => ({
     name: `reads ${JSON.stringify(text)}`,
@@ -116,7 +115,6 @@ export const yamlCases: YamlCase[] = [
   ...refused,
 ];
 
-/** Returns a complete manifest that contains the YAML of a case. */
 export function manifestOf({ text }: YamlCase, name: string): string {
   return `apiVersion: test.deputize.io/v1\nkind: Thing\nmetadata: {name: ${name}}\nspec:\n${text}`;
 }

@@ -39,7 +39,7 @@ const secret = (changes: Partial<Secret> = {}): Secret => ({
 });
 const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };
 
-/** Returns the input for a platform that is up to date, with these changes. */
+/** A platform that is up to date, with these changes. */
 const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
   object: aPlatform(),
   binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT } },

@@ -23,10 +23,7 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 
 type Stored = Pick<AnyObject, "kind" | "metadata" | "spec">;
 
-/**
- * kubectl drops this field before the API server sees it. The folder refuses the field, as the API server
- * would.
- */
+/** kubectl drops this field before the API server sees it. The folder refuses it, as the API server would. */
 const LEFT_OUT = "refuses an unknown field that is null";
 
 const ofNewObjects = schemaCases.filter(
@@ -40,7 +37,7 @@ const cases = [...ofNewObjects.filter(({ accepted }) => accepted), ...refused].m
   file: `case-${index}.yaml`,
 }));
 
-/** Returns the manifest of a case as a user would write it, in a separate namespace. */
+/** Each case has a separate namespace. */
 function textOf({ object, namespace }: SchemaCase & { namespace: string }): string {
   const manifest = { ...object, metadata: { ...object.metadata, namespace } };
   return stringify(manifest, { version: "1.1" });
@@ -83,7 +80,7 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
     await kubernetes?.stop();
   });
 
-  /** Runs `kubectl apply` on the whole folder. kubectl must refuse some of the files. */
+  /** kubectl must refuse some of the files, so a failure is expected. */
   async function apply(): Promise<void> {
     const ca = join(folder, "ca.crt");
     await writeFile(ca, kubernetes.ca);

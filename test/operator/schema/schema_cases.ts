@@ -22,7 +22,6 @@ export const schemaCases: SchemaCase[] = [
   ...statuses,
 ].map(withoutUndefined);
 
-/** Removes undefined members, as YAML would. */
 function withoutUndefined(schemaCase: SchemaCase): SchemaCase {
   return JSON.parse(JSON.stringify(schemaCase)) as SchemaCase;
 }

@@ -95,8 +95,8 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
   });
 
   /**
-   * Returns whether a message shows a pattern, except for two patterns that cannot be hidden. CEL cannot
-   * see the text of a time. A rule instead of the second pattern would be too expensive for 64,000 scopes.
+   * Ignores two patterns that cannot be hidden. CEL cannot see the text of a time. A rule instead of the
+   * second pattern would be too expensive for 64,000 scopes.
    */
   function showsPattern(message: string): boolean {
     return message.includes("should match '") && !/should match '\^(2\[0-9\]|\(custom)/.test(message);
@@ -118,7 +118,6 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     return { object: inNamespace(object), previous: previous && inNamespace(previous) };
   }
 
-  /** Creates or replaces an object, and then its status if it has one. */
   async function write(manifest: Manifest): Promise<Written> {
     const { status, ...object } = manifest;
     const plural = `${manifest.kind.toLowerCase()}s`;

@@ -12,7 +12,7 @@ import { schemaCases } from "./schema_cases.ts";
 
 /** Size of a certificate without scopes and constraints: two public keys, ids and times. */
 const CERTIFICATE_BYTES = 7_000;
-/** Number of bytes that the API reserves for the rest of a bundle. */
+/** Room that the API reserves for the rest of a bundle. */
 const BUNDLE_BYTES = 12_800;
 
 /** The API server describes metadata itself, so definitions cannot describe it. */
@@ -157,7 +157,6 @@ describe("the schemas of Deputize's kinds", () => {
   });
 });
 
-/** Returns all fields of a schema with their paths. */
 function fieldsOf(schema: StructuralSchema, path: string): [string, StructuralSchema][] {
   const members = Object.entries(schema.properties ?? {}).flatMap(([name, child]) => [
     [`${path}.${name}`, child] satisfies [string, StructuralSchema],

@@ -6,10 +6,7 @@ export type Manifest = {
   status?: Record<string, unknown>;
 };
 
-/**
- * One object to apply, after `previous` if given, and whether it must be accepted. `status` is written
- * through the status subresource.
- */
+/** One object to apply, after `previous` if given. `status` is written through the status subresource. */
 export type SchemaCase = { name: string; object: Manifest; previous?: Manifest; accepted: boolean };
 
 export type Changes = Record<string, unknown>;
