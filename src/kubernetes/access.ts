@@ -24,10 +24,7 @@ export type ClusterAccess = {
   namespace: string | undefined;
   /** Reads files again after at most a minute. */
   credentials(): Promise<ClusterCredentials>;
-  /**
-   * Makes the next call of `credentials` read everything again, for after the cluster refused the
-   * credentials.
-   */
+  /** Makes the next call of `credentials` read everything again, for use after a refusal. */
   forget(): void;
 };
 

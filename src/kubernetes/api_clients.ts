@@ -8,10 +8,7 @@ import type {
 } from "@kubernetes/client-node";
 import type { Verb } from "./cluster_error.ts";
 
-/**
- * The typed clients of `@kubernetes/client-node`. Every failure is a `ClusterError`, every patch a merge
- * patch.
- */
+/** The typed clients of `@kubernetes/client-node`. They throw `ClusterError`, and send merge patches. */
 export type ApiClients = {
   core: CoreV1Api;
   custom: CustomObjectsApi;
@@ -21,10 +18,7 @@ export type ApiClients = {
   until(signal: AbortSignal): { httpApi: HttpLibrary };
 };
 
-/**
- * One call, with verb and resource as in Kubernetes RBAC. Writing a status has the resource
- * `platforms/status`.
- */
+/** One call in the terms of Kubernetes RBAC. Writing a status has the resource `platforms/status`. */
 export type ClusterCall = {
   verb: Verb;
   resource: string;
@@ -72,10 +66,7 @@ export async function createApiClients(
   };
 }
 
-/**
- * Returns the resource and name that a path below the server's base URL refers to, as the API server parses
- * it.
- */
+/** Returns the resource and name in a path without base URL, as the API server parses them. */
 export function resourceOfPath(path: string): { resource: string; name: string | undefined } {
   const parts = path.split("/").slice(path.startsWith("/api/") ? 3 : 4);
   const [resource = "unknown", name, subresource] =

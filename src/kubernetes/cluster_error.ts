@@ -48,9 +48,7 @@ export class ClusterRefused extends ClusterError {
   }
 }
 
-/**
- * HTTP statuses of calls that would always fail again: 403 includes exceeded quotas, 422 immutable fields.
- */
+/** HTTP statuses of calls that would fail again. An exceeded quota returns 403, an immutable field 422. */
 const REFUSALS = new Set([400, 403, 405, 406, 413, 415, 422]);
 const REASON = /^[A-Za-z]{1,64}$/;
 /** The only part of a message that the error keeps. The rest may quote the request. */
@@ -85,9 +83,7 @@ export function errorOfAnswer(
   return found !== undefined && REFUSALS.has(found) ? new ClusterRefused(call) : new ClusterError(call);
 }
 
-/**
- * Converts the failure of a call without a complete answer to an error. Its reason is the cause's error code.
- */
+/** Converts the failure of a call without a complete answer. Its reason is the error code of the cause. */
 export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, error: unknown): ClusterError {
   if (error instanceof ClusterError) return error;
   // `fetch` wraps the actual error.

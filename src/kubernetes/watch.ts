@@ -117,8 +117,8 @@ function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.Dispatc
 }
 
 /**
- * Creates a reader that splits chunks into lines of JSON and keeps an incomplete last line for the next
- * chunk. The reader throws `SyntaxError` for a line that is too long or not JSON.
+ * Creates a reader that splits chunks into lines of JSON, and keeps an incomplete line for the next chunk.
+ * The reader throws `SyntaxError` for a line that is too long or not JSON.
  */
 function createLineReader(): (chunk: Uint8Array) => string[] {
   const decoder = new TextDecoder();

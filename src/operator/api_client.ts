@@ -18,14 +18,12 @@ import {
 import { type ApiFailure, type ApiResult, createTokenSource, createTransport } from "./api_transport.ts";
 
 /**
- * The calls of one leader to the API. Calls name objects by external id, so repeating a call changes nothing.
- * No call rejects: each returns refusals, outages and a wrong token as `failure`.
+ * The API as one leader of the operator calls it. Objects are named by external id, so repeating a call
+ * changes nothing. No call rejects: refusals, outages and a wrong token are returned as `failure`.
  */
 export type ApiClient = {
   putPlatform(externalId: string, desired: DesiredPlatform): Promise<ApiResult<PlatformAnswer>>;
-  /**
-   * Reports that the operator has stored the credentials of this API key. The API then stops returning them.
-   */
+  /** Reports that the operator has stored an API key's credentials. The API then stops returning them. */
   acknowledgeCredentials(externalId: string, prefix: string): Promise<ApiResult<unknown>>;
   /** Replaces the API key. The former key stays valid for `graceSeconds`. */
   rotateCredentials(externalId: string, graceSeconds: number): Promise<ApiResult<PlatformAnswer>>;
@@ -36,15 +34,9 @@ export type ApiClient = {
   /** Asks the API to read a user's decision from the Delegation in the cluster. */
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
   revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
-  /**
-   * Returns the epochs of this leader and of the former one. The client's first call claims this leader's
-   * epoch.
-   */
+  /** Returns this leader's epoch and the former leader's. The client's first call claims an epoch. */
   leadership(): Promise<ApiResult<Leadership>>;
-  /**
-   * Returns one page of delegations in force or awaiting approval. `after` is the `next` of the previous
-   * page.
-   */
+  /** Returns a page of delegations in force or awaiting approval. `after` is the previous page's `next`. */
   listDelegations(
     after: string | null,
   ): Promise<ApiResult<{ delegations: LiveDelegation[]; next: string | null }>>;

@@ -36,10 +36,7 @@ export type Operator = {
   /** Returns the API's id of the folder or cluster; `undefined` until the id is known. */
   clusterId(): string | undefined;
   resources: Resources;
-  /**
-   * In a cluster: returns whether all objects have been read. Over a folder: returns whether each object has
-   * been reconciled once since the start.
-   */
+  /** Returns whether all objects have been read (in a cluster) or reconciled once (over a folder). */
   isReady(): Promise<boolean>;
   /** Returns false only if the process cannot recover unless it is restarted. */
   isAlive(): boolean;

@@ -43,7 +43,7 @@ function referringToAgent(copy: Copy, { namespace, name }: Change): AnyObject[] 
     .filter(({ metadata, spec }) => metadata.namespace === namespace && spec.agentRef.name === name);
 }
 
-/** Their deletion may have waited for the last object that refers to them. */
+/** The deletion of a Platform or Agent may have waited for the last object that refers to it. */
 function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
   const objects: AnyObject[] = [...copy.list("Platform"), ...copy.list("Agent")];
   return objects.filter(
@@ -61,12 +61,10 @@ function publishedIn(copy: Copy, { namespace, name }: Change): AnyObject[] {
     );
 }
 
-/**
- * The work that users wait for: the end of an authority (`revoke`), or the effect of a decision (`decide`).
- */
+/** Work that users wait for: the end of an authority (`revoke`) or the effect of a decision (`decide`). */
 export type Urgency = "revoke" | "decide";
 
-/** Returns the work on a Delegation that users wait for, if there is any. */
+/** Returns the work that users wait for on a Delegation, if there is any. */
 export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | undefined {
   if (metadata.deletionTimestamp !== undefined) return "revoke";
   if (spec.revoked === true) return isTrue(status, "Revoked") ? undefined : "revoke";
@@ -74,7 +72,7 @@ export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | und
   return status.approval === undefined || isDecided ? undefined : "decide";
 }
 
-/** Returns whether an object comes before others: one with a deletion, a revocation or a new decision. */
+/** Returns whether to handle an object before others, because of a deletion, revocation or new decision. */
 export function isUrgent(object: AnyObject): boolean {
   if (object.metadata.deletionTimestamp !== undefined) return true;
   return object.kind === "Delegation" && urgencyOf(object) !== undefined;

@@ -172,10 +172,7 @@ export function isSameVersion(left: ObjectVersion, right: ObjectVersion): boolea
 const RECONCILE_AT = "deputize.io/reconcile-at";
 const MAX_REQUEST_LENGTH = 256;
 
-/**
- * Returns the value of the annotation by which users request a reconciliation: any string, cut to 256
- * characters.
- */
+/** Returns the annotation by which users request a reconciliation: any string, cut to 256 characters. */
 export function reconcileRequest({ metadata }: AnyObject): string | undefined {
   return metadata.annotations?.[RECONCILE_AT]?.slice(0, MAX_REQUEST_LENGTH);
 }

@@ -24,9 +24,8 @@ type Deps = {
 
 /**
  * Starts the operator. Over a folder, it resolves after reading all manifests. In a cluster, it resolves
- * earlier, and `isReady` reports when all objects have been read. Throws `StateDamaged` if the operator's own
- * records are unreadable, `IdentityMissing` if only its identity is missing, and `StartError` if no cluster
- * is configured.
+ * before the objects are read (see `isReady`). Throws `StateDamaged` for unreadable records of the operator,
+ * `IdentityMissing` for a missing identity, and `StartError` if no cluster is configured.
  */
 export async function startOperator(options: Deps): Promise<Operator> {
   const { config, folderTimes, sweepTimes, version, ...rest } = options;

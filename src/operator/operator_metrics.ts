@@ -28,9 +28,7 @@ export type OperatorMetrics = {
   apiAnswered(call: string, result: string, seconds: number): void;
   /** `code` is `<error>` if the cluster did not answer. */
   clusterAnswered(request: { code: string; method: string; host: string }): void;
-  /**
-   * Records that this process became leader over these objects, or, with `undefined`, lost the leadership.
-   */
+  /** Records that this process leads over these objects, or with `undefined` that it no longer leads. */
   leads(resources: Pick<Resources, "list"> | undefined): void;
   leadLost(cause: "lost" | "superseded"): void;
   /** Records the result of the last sweep for delegations without an object. */

@@ -30,10 +30,7 @@ export type SweepRecord = {
   more?: number | undefined;
 };
 
-/**
- * A record, and the epoch that an administrator confirmed. The confirmation covers only the orphans in this
- * record.
- */
+/** A record, and the epoch that an administrator confirmed. A confirmation covers only this record. */
 export type HeldRecord = { record: SweepRecord; confirmed: number | undefined };
 
 /** The input on which a sweep bases its decisions. */
@@ -63,8 +60,8 @@ const MAX_ITEMS = 1_000;
 export type Sweep = { record: SweepRecord; revoke: string[] };
 
 /**
- * Finds delegations without an object, and decides which of them to revoke. Revokes none if the cluster may
- * be restored, emptied or new.
+ * Finds delegations without an object, and decides which of them to revoke. If the cluster may be restored,
+ * emptied or new, revokes only orphans that an administrator confirmed.
  */
 export function sweep(given: SweepInput): Sweep {
   const input = { ...given, live: given.live.filter((each) => isSeen(each, given)) };
@@ -110,16 +107,12 @@ export function sweep(given: SweepInput): Sweep {
   return { record, revoke: due.map(({ externalID }) => externalID) };
 }
 
-/**
- * While the operator watches only some namespaces, a delegation without a known namespace is never an orphan.
- */
+/** If only some namespaces are watched, a delegation without a known namespace is never an orphan. */
 function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean {
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
-/**
- * If neither this leader nor its predecessor wrote the record, the cluster may have been restored in between.
- */
+/** If neither this leader nor its predecessor wrote the record, the cluster may have been restored. */
 function isFromKnownLeader({ epoch, formerEpoch, former }: SweepInput): boolean {
   return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
 }

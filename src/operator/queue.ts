@@ -27,9 +27,8 @@ export function resultOf(visit: Visit): "success" | "requeue_after" | "error" {
 }
 
 /**
- * A queue of keys with the semantics of client-go's workqueue. A key never runs twice at the same time.
- * Adding a waiting key changes nothing. Adding a running key causes exactly one more run. Namespaces take
- * turns.
+ * A queue of keys like client-go's workqueue, in which namespaces take turns. A key never runs twice at the
+ * same time. Adding a waiting key changes nothing. Adding a running key causes exactly one more run.
  */
 export type Queue = {
   add(key: Key, urgent?: boolean): void;
@@ -53,9 +52,7 @@ export type QueueObserver = {
 type Options = {
   workers: number;
   observer?: QueueObserver | undefined;
-  /**
-   * Runs one key. `failures` counts consecutive failures before this run. A rejection counts as a failure.
-   */
+  /** `failures` counts the consecutive failures before this run. A rejection counts as a failure. */
   run(key: Key, failures: number): Promise<Visit>;
   onError(key: Key, error: unknown): void;
   random?: () => number;
@@ -160,9 +157,7 @@ export function createQueue({ workers, observer, run, onError, random = Math.ran
   };
 }
 
-/**
- * Keys that wait for a worker. Urgent keys come first, but ordinary keys never starve. Namespaces take turns.
- */
+/** Keys that wait for a worker. Urgent keys come first, but ordinary keys never starve. */
 type Lanes = {
   /** Adds a key. A waiting key is not added again, but becomes urgent if `urgent` is true. */
   push(id: string, key: Key, urgent: boolean): void;

@@ -160,10 +160,7 @@ export type UrgentTimes = {
   stops(): void;
 };
 
-/**
- * Creates a measurement that calls `observe` with seconds from when the operator first sees urgent work until
- * that work is done.
- */
+/** Measures urgent work, in seconds from when the operator first sees the work until the work is done. */
 export function createUrgentTimes(observe: (urgency: Urgency, seconds: number) => void): UrgentTimes {
   const begun = new Map<string, { urgency: Urgency; at: number }>();
   return {

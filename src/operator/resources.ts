@@ -2,9 +2,7 @@ import { type AnyObject, type CommonStatus, type Kind, kinds, type ObjectOfKind 
 import type { Reason } from "./reconcile/ready_reasons.ts";
 import type { Binding } from "./tenants.ts";
 
-/**
- * Names what may have changed. The listener reads the copy to see the change. `Tenants` means all bindings.
- */
+/** Identifies what may have changed, without the change itself. `Tenants` stands for all bindings. */
 export type Change = { kind: Kind | "Secret" | "Tenants"; namespace: string; name: string };
 
 /** A Secret with its values as strings. `version` changes with every change of the Secret. */
@@ -51,10 +49,7 @@ export type Resources = {
   readSecret(namespace: string, name: string): Promise<Secret | undefined>;
   /** Creates a Secret, or replaces exactly `previous`. Returns `false` if a different Secret has the name. */
   writeSecret(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
-  /**
-   * Removes exactly this version of a Secret, if the Secret exists. Returns `false` if the Secret has
-   * changed.
-   */
+  /** Removes exactly this version of a Secret. Returns `false` only if the Secret has changed. */
   removeSecret(secret: Secret): Promise<boolean>;
   /** Records a human-readable event. Never fails, but an event may be lost. */
   recordEvent(object: AnyObject, event: ObjectEvent): void;

@@ -16,8 +16,7 @@ export type SweepRecords = {
 };
 
 /**
- * When to sweep, and how long an orphan remains before its revocation, in milliseconds. Without `graceMs`,
- * orphans are only listed.
+ * When to sweep, and how long orphans remain, in milliseconds. Without `graceMs`, orphans are only listed.
  */
 export type SweepOptions = {
   records: SweepRecords;
@@ -35,9 +34,9 @@ const REASON = "Its object is gone from the cluster";
 type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
 
 /**
- * Regularly lists delegations whose object disappeared before they ended, for example by a forced deletion or
- * a restore. Revokes them after the grace period. Acts only while `isHeld` returns true. Logs failures and
- * tries again in the next sweep.
+ * Regularly lists delegations whose object disappeared before they ended, for example by a restore. Revokes
+ * them after the grace period. Acts only while `isHeld` returns true. Logs failures and tries again in the
+ * next sweep.
  */
 export function startSweeper(
   context: SweepWorld,
@@ -147,8 +146,8 @@ export type EndedOptions = {
 
 const ENDED_EVERY_MS = 60_000;
 /**
- * The condition whose transition time is the end of a Delegation, for each reason. If a certificate expired,
- * its expiry is used instead.
+ * The condition whose transition time is the end of a Delegation. For an expired certificate, its expiry
+ * counts.
  */
 const ENDING: Partial<Record<Reason, string>> = { Denied: "Denied", Revoked: "Revoked", Expired: "Approved" };
 /** Labels and annotations of tools that would recreate a deleted object and so request approval again. */
@@ -177,8 +176,8 @@ function timeOf(text: string | undefined): Date | undefined {
 }
 
 /**
- * Returns whether the operator may delete an ended Delegation. False if another tool manages the object or an
- * annotation keeps it.
+ * Returns whether the operator may delete an ended Delegation: no other tool manages it, no annotation keeps
+ * it.
  */
 export function isRemovable({ metadata }: Delegation): boolean {
   const { labels, annotations, deletionTimestamp } = metadata;

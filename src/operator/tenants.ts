@@ -2,15 +2,10 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 
-/**
- * Name of the ConfigMap in the operator's namespace in which an administrator binds namespaces to accounts.
- */
+/** The ConfigMap in the operator's namespace in which an administrator binds namespaces to accounts. */
 export const TENANTS_NAME = "deputize-tenants";
 
-/**
- * The account of a namespace, the scopes that its Platforms may allow at most, and the Kubernetes users who
- * may approve.
- */
+/** The account of a namespace, the scopes its Platforms may allow, and the users who may approve. */
 export type Tenant = {
   accountEmail: string;
   ceiling?: string[];

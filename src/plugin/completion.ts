@@ -7,9 +7,7 @@ import { type KindName, resources } from "./objects.ts";
 /** Makes kubectl complete no file names (cobra's ShellCompDirectiveNoFileComp). */
 const NO_FILES = ":4";
 
-/**
- * Returns the completions of the last word, which the user is typing. One per line, then cobra's directive.
- */
+/** Returns the completions of the last word, one per line, followed by cobra's directive. */
 export async function complete(
   words: readonly string[],
   kubectl: (common: string[]) => Kubectl,

@@ -57,9 +57,7 @@ function withoutLogLines(err: string): string {
   return err.replaceAll(LOGGED, "").trim() || err.trim();
 }
 
-/**
- * Creates a runner of `program`. `common` is the options of every call, such as context, namespace and user.
- */
+/** Creates a runner of `program`. `common` is the options of every call, such as the namespace. */
 export function createKubectl(common: readonly string[], program = "kubectl"): Kubectl {
   async function run(args: readonly string[], input = ""): Promise<string> {
     const child = spawn(program, [...args, ...common], { stdio: ["pipe", "pipe", "pipe"] });

@@ -43,9 +43,7 @@ function allows(
 /** A subject, and the bindings that give it access. */
 export type Allowed = { subject: Subject; bindings: string[] };
 
-/**
- * Returns the subjects that may use every wanted verb, and the bindings that grant at least one of the verbs.
- */
+/** Returns the subjects that may use every wanted verb, and the bindings that grant any of the verbs. */
 export function whoMay(rbac: Rbac, wanted: Wanted): Allowed[] {
   const found = new Map<string, Allowed & { verbs: Set<string> }>();
   for (const { binding, rules, place } of boundRules(rbac)) {

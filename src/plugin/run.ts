@@ -18,8 +18,7 @@ type World = {
 const USAGE = 2;
 
 /**
- * Runs a command line. Returns its exit status: 0 for success, 1 for a failure, 2 for an invalid command
- * line.
+ * Runs a command line. Returns the exit status: 0 for success, 1 for a failure, 2 for a wrong command line.
  */
 export async function runPlugin(args: readonly string[], world: World): Promise<number> {
   const { terminal } = world;

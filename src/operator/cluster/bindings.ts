@@ -32,8 +32,8 @@ export function tenantsObjectOf(object: ListedObject): TenantsObject {
 }
 
 /**
- * Combines the ConfigMaps in the operator's namespace that bind namespaces. These are `deputize-tenants` and
- * those with the label. `watch` keeps a copy of the ConfigMaps that a selector matches.
+ * Reads the namespace bindings in the ConfigMap `deputize-tenants` and in ConfigMaps with the label. `watch`
+ * keeps a copy of the ConfigMaps that a selector matches.
  */
 export function createClusterBindings(
   watch: (query: Record<string, string>, onChange: () => void) => Reflector<TenantsObject>,
@@ -84,9 +84,7 @@ function subjectOf({ name, namespace, uid }: TenantsObject): EventSubject {
   return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, uid } };
 }
 
-/**
- * Creates a function that records the faults of ConfigMaps as Events. It does not repeat an unchanged fault.
- */
+/** Creates a function that records ConfigMaps' faults as Events. It does not repeat an unchanged fault. */
 export function createFaultReporter(record: (object: EventSubject, message: string) => void): {
   report(found: readonly BindingFaults[]): void;
 } {

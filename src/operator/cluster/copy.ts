@@ -24,8 +24,7 @@ export type Copy<T> = {
   remove(object: ObjectName & { uid: string }): void;
   /**
    * Applies a complete list as of `version`. Removes objects that the list lacks, unless they are newer than
-   * the list. If the list is older than the copy, the cluster was restored, so the list replaces the whole
-   * copy.
+   * the list. If the list is older than the copy, the cluster was restored, so the list replaces the copy.
    */
   replace(entries: readonly Entry<T>[], version: bigint): void;
   /** Returns the version up to which the copy is complete. */

@@ -27,7 +27,7 @@ type LeaseOptions = {
 type LeaseTry = "held" | "taken" | "contended";
 
 type ClusterLease = {
-  /** Acquires a free lease, or renews the own lease. Rejects if the cluster does not answer. */
+  /** Acquires a free lease, or renews this process's lease. Rejects if the cluster does not answer. */
   hold(): Promise<LeaseTry>;
   /** Lets the next process acquire the lease immediately. Does nothing if this process does not hold it. */
   release(): Promise<void>;
@@ -44,7 +44,7 @@ type Live = z.infer<typeof leaseObject>;
 
 /**
  * Creates a client of a lease. A holder counts as alive while the lease keeps changing. The client measures
- * this with the local clock and ignores the times in the lease.
+ * this with the local clock, and ignores the times in the lease.
  */
 export function createClusterLease({ client, namespace, name, holder, clock }: LeaseOptions): ClusterLease {
   const place = { namespace, name };
@@ -75,9 +75,7 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
     }
   }
 
-  /**
-   * Returns whether the lease has not changed for a full lease duration, so that its holder counts as dead.
-   */
+  /** Returns whether the lease has not changed for its full duration, so that its holder counts as dead. */
   function isLapsed({ metadata }: Live): boolean {
     const now = performance.now();
     if (seen?.version !== metadata.resourceVersion) seen = { version: metadata.resourceVersion, at: now };
@@ -122,10 +120,7 @@ const TIMES: ElectorTimes = { renewMs: 10_000, retryMs: 2_000 };
 
 type Options = { lease: ClusterLease; log: Logger; times?: ElectorTimes };
 
-/**
- * Creates an elector that leads while it holds the lease. Without a renewal in time, it loses the leadership,
- * whatever the cluster answers later.
- */
+/** Creates an elector that leads while it holds the lease, and at most `renewMs` after the last renewal. */
 export function createLeaseElector({ lease, log, times = TIMES }: Options): Elector {
   const { renewMs, retryMs } = times;
 

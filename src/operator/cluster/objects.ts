@@ -103,8 +103,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
 
   /**
    * Patches the live object if it has the expected uid. Returns `false` if another writer came first. The
-   * patch contains the resourceVersion, because the API server does not compare the uid in a write to
-   * `/status`.
+   * patch contains the resourceVersion, because a write to `/status` does not compare the uid.
    */
   async function attempt({ object, subresource, patchOf }: ObjectChange): Promise<boolean> {
     const live = await read(object);

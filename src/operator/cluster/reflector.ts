@@ -44,9 +44,7 @@ type Options<T> = {
   clock: Clock;
   log: Logger;
   random?: () => number;
-  /**
-   * For tests: the silence after which a watch is reopened, and the time between two lists, in milliseconds.
-   */
+  /** For tests: the silence after which a watch reopens, and the time between lists, in milliseconds. */
   idleMs?: number;
   relistMs?: number;
 };
@@ -56,7 +54,7 @@ const WATCH_SECONDS = { least: 300, most: 600 };
 const IDLE_MS = 90_000;
 /** A watch that ends within this time without any event counts as failed. */
 const SHORT_MS = 1000;
-/** The time between two lists. They find changes that a watch missed. */
+/** The time between two lists. Lists find changes that a watch missed. */
 const RELIST_MS = 30 * 60_000;
 const RETRIES: Backoff = { base: 400, cap: 30_000, jitter: [0.5, 1] };
 
@@ -77,8 +75,7 @@ const bookmark = z.object({ metadata: z.object({ resourceVersion: z.string().reg
 
 /**
  * Creates a reflector that lists a kind in pages and then watches it. Retries failures with growing delays.
- * Lists again every 30 minutes, and when the cluster no longer knows the version at which the watch
- * continues.
+ * Lists again every 30 minutes, and when the cluster no longer knows the watch's version.
  */
 export function createReflector<T>(options: Options<T>): Reflector<T> {
   const { collection, read, onChange, clock, log, random = Math.random } = options;

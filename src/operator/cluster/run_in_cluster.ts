@@ -144,10 +144,7 @@ function msOf(duration: string | undefined): number | undefined {
 
 const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
 
-/**
- * Returns the uid of `kube-system`, which exists as long as the cluster; `undefined` if `signal` aborts
- * first.
- */
+/** Returns the uid of `kube-system`, which lasts as long as the cluster; `undefined` if `signal` aborts. */
 async function readClusterId(
   client: Pick<ClusterClient, "core" | "until">,
   log: Logger,
@@ -175,9 +172,7 @@ export type Liveness = {
   stop(): void;
 };
 
-/**
- * In milliseconds: the silence of a watch, the time since the cluster's last answer, the event loop's lag.
- */
+/** In milliseconds: a watch's silence, the time since the cluster's last answer, the event loop's lag. */
 type Limits = { silentMs: number; answeredMs: number; lagMs: number };
 
 /** `mean` is in nanoseconds since the last reset, and `NaN` before the first measurement. */

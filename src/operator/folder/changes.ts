@@ -39,16 +39,12 @@ async function applyRefusals(
   }
 }
 
-/**
- * Only a folder sets this condition. It is False while the last accepted version replaces a refused manifest.
- */
+/** Only a folder sets this condition. It is False while the last accepted version of a manifest applies. */
 const ACCEPTED = "Accepted";
 
 type Change = (known: Known | undefined) => Known | undefined;
 
-/**
- * Creates an object, or gives it a new spec and generation. Does not change an object that is being deleted.
- */
+/** Creates an object, or gives it a new spec and generation, unless the object is being deleted. */
 function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return { manifest: file, object: created(manifest, clock.now()) };

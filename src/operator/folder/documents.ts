@@ -36,10 +36,7 @@ export const MAX_FILE_BYTES = 1024 * 1024;
 
 const MAX_NAME_LENGTH = 63;
 
-/**
- * Splits a file into its documents. One syntax error makes the whole file faulty: the file may be
- * half-written.
- */
+/** Splits a file into documents. A syntax error makes the whole file faulty: it may be half-written. */
 export function readDocuments(path: string, text: string): ManifestFile {
   const { values, fault } = readYaml(text);
   if (fault !== undefined) return { path, fault };
@@ -98,9 +95,7 @@ function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/**
- * The values of a file's documents, or the reason why kubectl would reject the file or read it differently.
- */
+/** The documents' values, or the reason why kubectl would reject the file or read it differently. */
 type YamlFile = { values: unknown[]; fault?: never } | { values?: never; fault: string };
 
 const MAX_ALIASES = 100;
@@ -195,9 +190,7 @@ function checkKey({ key }: Pair): void {
   }
 }
 
-/**
- * Throws `YamlFault` for a merge key after other keys. In kubectl, a merged member would override those keys.
- */
+/** Throws `YamlFault` for a merge key after other keys. kubectl would let it override these keys. */
 function checkNoMerge({ key }: Pair): void {
   if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {
     throw new YamlFault(offsetOf(key), "has the merge key << after other keys: begin the object with it");

@@ -43,7 +43,7 @@ export async function readManifests(folder: string, quietMs: number): Promise<Re
   }
 }
 
-/** Returns a string that changes with every manifest; `undefined` if the folder cannot be read. */
+/** Returns a string that every change of a manifest alters; `undefined` if the folder is unreadable. */
 export async function fingerprintOf(folder: string): Promise<string | undefined> {
   return list(folder).then(fingerprint, () => undefined);
 }
@@ -131,8 +131,8 @@ type FileText = { text: string; fault?: never } | { text?: never; fault: string 
 const NOT_REGULAR = "is not a regular file";
 
 /**
- * Protects the open if a special file replaced the regular file after the check. With these flags, the open
- * does not block, and a terminal does not become the controlling terminal.
+ * Makes `open` safe if a special file replaced the regular file after the check. `open` then does not block,
+ * and a terminal does not become the controlling terminal.
  */
 const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 

@@ -27,7 +27,7 @@ export type TenantsFound = { data: Record<string, string>; manifest: string };
 export type Plan = {
   accepted: { key: Key; manifest: Manifest; file: string }[];
   refused: { key: Key; message: string; file: string }[];
-  /** Their manifest is valid, but its file may have changed. */
+  /** Objects with an unchanged manifest, possibly in another file. */
   unchanged: { key: Key; file: string }[];
   removed: Key[];
   /** `undefined` if the namespace bindings cannot be read. The stored bindings then stay in effect. */
@@ -64,9 +64,7 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
   return plan;
 }
 
-/**
- * An unreadable document or file. It may declare the object `name`, or without `name` any object of the file.
- */
+/** An unreadable document or file. It may declare `name` or, without `name`, any object of the file. */
 type Doubt = { error: ManifestError; name?: string | undefined };
 
 function doubtsOf({ path, fault, documents = [] }: ManifestFile): Doubt[] {

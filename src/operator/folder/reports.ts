@@ -7,10 +7,7 @@ import type { ObjectEvent } from "../resources.ts";
 import { removeDurably, writeAtomically } from "./atomic_file.ts";
 import type { ManifestError } from "./plan.ts";
 
-/**
- * Writer of `errors.yaml`, which lists all current errors in manifests and exists only while there are
- * errors.
- */
+/** Writer of `errors.yaml`, which lists the current errors in manifests and exists only with errors. */
 export type ErrorFile = { show(errors: readonly ManifestError[]): Promise<void> };
 
 /** Opens the error file. The first call of `show` replaces or removes a file from an earlier run. */

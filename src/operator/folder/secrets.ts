@@ -65,10 +65,7 @@ export function openSecretFiles(folder: string): SecretFiles {
   };
 }
 
-/**
- * A file that does not contain a Secret becomes a Secret with an empty type, so that the operator never
- * treats it as its own.
- */
+/** A file without a Secret gets an empty type, so that the operator never treats it as its own. */
 function parseSecret(namespace: string, name: string, source: string): Secret {
   const version = hash("sha256", source, "hex");
   const result = secretFile.safeParse(parsed(source));

@@ -49,20 +49,14 @@ const tenantsFile = z.object({
   data: z.record(z.string(), z.string()),
 });
 
-/**
- * Returns the content of a state file. It has the form of `kubectl get -o yaml`, so it can serve as a
- * manifest.
- */
+/** Returns a state file in the form of `kubectl get -o yaml`, so that it can serve as a manifest. */
 export function stateText({ object, manifest }: Known): string {
   const annotations = { ...object.metadata.annotations, [MANIFEST]: manifest };
   const text = { lineWidth: 0, compat: "yaml-1.1" } as const;
   return stringify({ ...object, metadata: { ...object.metadata, annotations } }, text);
 }
 
-/**
- * Parses a state file. Returns `undefined` for the report of a manifest that was never accepted. Throws
- * `StateDamaged`.
- */
+/** Parses a state file. Returns `undefined` for a manifest never accepted. Throws `StateDamaged`. */
 export function parseState(file: string, text: string): Known | undefined {
   const document = parsed(file, text);
   if (isReport(document)) return undefined;

@@ -22,10 +22,7 @@ export type Store = {
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
   setTenants(tenants: TenantsFound | undefined): Promise<void>;
-  /**
-   * Writes, or with `undefined` removes, a report in place of the state file of an object that does not
-   * exist.
-   */
+  /** Replaces the report for an object that does not exist. `undefined` removes the report. */
   setReport(key: Key, report: Report | undefined): Promise<void>;
   reports(): { key: Key; report: Report }[];
   subscribe(listener: (change: Change) => void): void;

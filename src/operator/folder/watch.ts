@@ -65,10 +65,7 @@ type Options = {
 
 const FILE = /^([^/]+)\/([^/]+)\.yaml$/;
 
-/**
- * Creates a watch that compares `<namespace>/<name>.yaml` files with their earlier state, at every hint and
- * at regular intervals.
- */
+/** Creates a watch that checks the files `<namespace>/<name>.yaml` at every hint and at regular intervals. */
 export function createSecretWatch({ folder, log, tell, rescanMs }: Options): SecretWatch {
   let stamps = new Map<string, string>();
   let running: Promise<void> | undefined;

@@ -56,10 +56,7 @@ export function isKnownAgent({ object: { metadata, status }, state }: AgentInput
   );
 }
 
-/**
- * Registers an Agent once, which creates its key. Disables a deleted Agent if its deletion policy is
- * `Delete`.
- */
+/** Registers an Agent once, which creates its key. Disables a deleted Agent with deletion policy `Delete`. */
 export async function reconcileAgent(
   context: OperatorContext,
   object: Agent,

@@ -109,9 +109,7 @@ const AT_REST: ReadonlySet<string> = new Set<Reason>([
   "Expired",
 ]);
 
-/**
- * Returns whether an object's current spec needs no further work, so its status may remain during an outage.
- */
+/** Returns whether the current spec needs no further work, so the status may remain during an outage. */
 export function isAtRest({ metadata, status }: AnyObject): boolean {
   const reason = conditionOf(status, "Ready")?.reason;
   return reason !== undefined && AT_REST.has(reason) && status.observedGeneration === metadata.generation;
@@ -122,10 +120,7 @@ export function isOutage(failure: ApiFailure): boolean {
   return failure.kind !== "refused";
 }
 
-/**
- * Returns when to reconcile an object again. States that wait for something unwatched are rechecked
- * regularly.
- */
+/** Returns when to reconcile an object again. States that wait for something unwatched are rechecked. */
 export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   if (failure !== undefined && (isOutage(failure) || progressOf(verdict) === "waiting")) {
     const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
@@ -134,9 +129,7 @@ export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   return visitIn(recheckOf(verdict.reason));
 }
 
-/**
- * Returns a visit that repeats after `afterMs` milliseconds. Without `afterMs`, only a change triggers it.
- */
+/** Returns a visit that repeats after `afterMs` milliseconds, or without `afterMs` only after a change. */
 export function visitIn(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }

@@ -139,9 +139,7 @@ function msUntilNext(input: DelegationInput): number | undefined {
   return end > now ? end - now : undefined;
 }
 
-/**
- * Returns when the certificate expires. For a pending request: when a certificate can no longer be issued.
- */
+/** Returns when the certificate expires or, for a pending request, can no longer be issued. */
 function comingEnd({ object, state }: DelegationInput): string | undefined {
   if (state?.status === "pending") return object.spec.expiresAt;
   return state?.status === "approved" ? (state.expires_at ?? undefined) : undefined;

@@ -11,17 +11,12 @@ export const EXPIRES_SOON = "ExpiresSoon";
 const LAST_PART = 0.1;
 const MOST_SECONDS = 7 * 24 * 3600;
 
-/**
- * Returns whether a certificate has expired. A certificate is still valid during the second of `expiresAt`.
- */
+/** Returns whether a certificate has expired. It is still valid during the second of `expiresAt`. */
 export function hasEnded(expiresAt: string, now: Date): boolean {
   return unixSeconds(now) > unixSeconds(new Date(expiresAt));
 }
 
-/**
- * Returns from when a certificate counts as expiring soon; `undefined` if it is not in force or never
- * expires.
- */
+/** Returns when `ExpiresSoon` becomes True; `undefined` for a certificate not in force or without expiry. */
 export function soonFrom({ status, issued_at, expires_at }: DelegationState): Date | undefined {
   if (status !== "approved" || issued_at === null || expires_at === null) return undefined;
   const end = new Date(expires_at);

@@ -29,9 +29,7 @@ export type ReconcilePlatform = (
   failures: number,
 ) => Promise<Visit>;
 
-/**
- * Creates a reconciler that remembers what it last sent to the API, so an unchanged Platform needs no call.
- */
+/** Creates a reconciler that remembers what it sent to the API. An unchanged Platform needs no call. */
 export function createPlatformReconciler(): ReconcilePlatform {
   const lastSent = new Map<string, LastSent>();
   return async (context, object, failures) => {
@@ -105,10 +103,7 @@ async function register(
   return visitIn(msUntilRotation({ ...input, secrets: await readSecrets(context, object) }));
 }
 
-/**
- * Removes a callback URL that this object set before and no longer contains, but not one that was set
- * elsewhere.
- */
+/** Removes a callback URL that this object set before, but not one that was set elsewhere. */
 function desiredPlatform(object: Platform, accountEmail: string): DesiredPlatform {
   const { spec, status } = object;
   const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);

@@ -54,7 +54,7 @@ export async function readSecrets(
 }
 
 /**
- * Returns when the key in a Secret must be replaced: in the past after a request for a rotation, and
+ * Returns when the key in a Secret must be replaced: the Unix epoch if a rotation was requested, and
  * `undefined` for never.
  */
 export function rotationDue(platform: Platform, secret: Secret): Date | undefined {

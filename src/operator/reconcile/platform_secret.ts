@@ -33,18 +33,13 @@ export function secretName({ metadata, spec }: Platform): string {
   return spec.credentialsSecretName ?? `${metadata.name}-credentials`;
 }
 
-/**
- * Returns whether the operator wrote a Secret for this Platform, or for a former Platform of the same name,
- * whose Secret this Platform inherits.
- */
+/** Returns whether a Secret is this Platform's, also if a former Platform of the same name owned it. */
 export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platform): boolean {
   if (type !== SECRET_TYPE) return false;
   return annotations[OWNER] === metadata.uid || annotations[OWNER_NAME] === metadata.name;
 }
 
-/**
- * Returns whether a Secret is the Platform's own, with complete credentials and an API key of this prefix.
- */
+/** Returns whether a Secret is the Platform's own, and complete, with an API key of this prefix. */
 export function holdsKey(secret: Secret, platform: Platform, prefix: string): boolean {
   const isWhole = NAMES.every((name) => (secret.data[name] ?? "") !== "");
   return isOwnSecret(secret, platform) && isWhole && secret.data.api_key_prefix === prefix;
@@ -137,10 +132,7 @@ function wantedSecret(
   };
 }
 
-/**
- * Adds the labels and annotations that others put on the current Secret. Omits those that only a former
- * template had.
- */
+/** Adds the labels and annotations of other writers to a Secret, but not those of a former template. */
 export function withOthersMarks(wanted: WantedSecret, current: Secret | undefined): WantedSecret {
   if (current === undefined) return wanted;
   const ours = templateNames(current);
@@ -155,9 +147,7 @@ export function withOthersMarks(wanted: WantedSecret, current: Secret | undefine
 
 const templateNote = z.object({ labels: z.array(z.string()), annotations: z.array(z.string()) });
 
-/**
- * Returns the names of the template's labels and annotations. Returns none if the Secret's record is damaged.
- */
+/** Returns the template's label and annotation names, or none if the Secret's record of them is damaged. */
 function templateNames({ annotations }: Secret): { labels: Set<string>; annotations: Set<string> } {
   const note = templateNote.safeParse(jsonOf(annotations[TEMPLATE]));
   const { labels, annotations: noted } = note.success ? note.data : { labels: [], annotations: [] };

@@ -132,10 +132,7 @@ export function progressOf({ reason, asAsked }: Pick<StatusReason, "reason" | "a
   return asAsked === true ? "ended" : reasons[reason].progress;
 }
 
-/**
- * Returns after how many milliseconds to check an object again; `undefined` if only a change triggers a
- * check.
- */
+/** Returns the milliseconds until the next check; `undefined` if only a change triggers a check. */
 export function recheckOf(reason: Reason): number | undefined {
   const entry: Entry = reasons[reason];
   return entry.recheckMs;

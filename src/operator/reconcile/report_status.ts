@@ -20,9 +20,7 @@ import { progressOf, recheckOf, type StatusReason } from "./ready_reasons.ts";
 
 type Reporter = Pick<OperatorContext, "resources" | "log">;
 
-/**
- * Writes a status if it differs from the current one. Records a new reason also as an event and in the log.
- */
+/** Writes a changed status. If the reason is new, records it also as an event and in the log. */
 export async function report(
   { resources, log }: Reporter,
   object: AnyObject,

@@ -16,10 +16,7 @@ type Ending = {
   failures: number;
 };
 
-/**
- * Lets Kubernetes remove a deleted object after two conditions: no other object refers to it, and its
- * authority or registration has ended.
- */
+/** Lets Kubernetes remove a deleted object once no object refers to it and its release has succeeded. */
 export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};
   const { dependents } = ending;

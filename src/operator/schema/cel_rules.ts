@@ -42,9 +42,7 @@ function compile(environment: Environment, schema: StructuralSchema): CompiledNo
   };
 }
 
-/**
- * Replaces the library's `matches`, which, unlike RE2, supports neither `\p{…}` nor characters beyond U+FFFF.
- */
+/** Replaces the library's `matches`, which lacks RE2's `\p{…}` and characters beyond U+FFFF. */
 const MATCHES = "matchesUnicode";
 const patterns = new Map<string, RegExp>();
 

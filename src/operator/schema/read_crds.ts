@@ -3,9 +3,7 @@ import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 
-/**
- * A CEL rule of a schema node. `fieldPath` is the field below the node that the error names, such as `.ttl`.
- */
+/** A CEL rule of a schema node. `fieldPath` is the field below the node that an error names, like `.ttl`. */
 export type CelRule = { rule: string; message?: string; fieldPath?: string };
 
 /** The features of structural OpenAPI schemas that the definitions in `crds/` use. */
@@ -42,10 +40,7 @@ const file = z.object({
 /** The repository's folder with the CustomResourceDefinitions. */
 export const definitionsFolder = join(import.meta.dirname, "../../../crds");
 
-/**
- * Reads every version of every kind in a folder's CustomResourceDefinitions. Throws if the folder is
- * unreadable.
- */
+/** Reads every version of every kind in a folder's definitions. Throws if the folder is unreadable. */
 export async function readDefinitions(folder: string = definitionsFolder): Promise<Definition[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
   const documents = await Promise.all(

@@ -9,10 +9,7 @@ type Validation = { object: object; violations?: never } | { object?: never; vio
 
 /** The kinds in `crds/`, with all checks of the API server. */
 export type Schemas = {
-  /**
-   * Validates an object as the API server would. Without the stored object `previous`, the object counts as
-   * new.
-   */
+  /** Validates an object as the API server would. Without `previous`, the object counts as new. */
   validate(object: unknown, previous?: object): Validation;
 };
 

@@ -103,9 +103,7 @@ function chosenScopes({ spec }: Delegation, given: string | undefined): string[]
   return chosen;
 }
 
-/**
- * Writes the approval to exactly the shown object. Throws `Failure` if it was changed or recreated meanwhile.
- */
+/** Writes the approval to exactly the shown object. Throws `Failure` if it was changed or recreated. */
 async function write(
   kubectl: Kubectl,
   shown: Delegation,

@@ -24,9 +24,7 @@ const NAME = "deputize-orphans";
 const CONFIRMED = "deputize.io/confirmed";
 const OPERATOR_NAMESPACE = "deputize-system";
 
-/**
- * Shows delegations in force without an object. With `--confirm`, confirms that the operator may revoke them.
- */
+/** Shows delegations in force without an object. With `--confirm`, lets the operator revoke them. */
 export async function showOrphans(context: Context): Promise<void> {
   const { terminal, clock, options } = context;
   const record = await read(context);

@@ -3,7 +3,7 @@ import { type Command, shared, textOf } from "../command.ts";
 import { Failure, UsageFailure, whoAmI } from "../kubectl.ts";
 import { type Delegation, objectOf, resources } from "../objects.ts";
 
-/** Labels and annotations by which tools manage an object. Without them, no tool manages the copy. */
+/** Labels and annotations by which tools manage an object. `renew` does not copy them. */
 const NOT_COPIED =
   /^(kubectl\.kubernetes\.io|argocd\.argoproj\.io|([a-z]+\.)?toolkit\.fluxcd\.io|meta\.helm\.sh|([^/]*\.)?deputize\.io|config\.k8s\.io)\//;
 
