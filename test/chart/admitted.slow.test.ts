@@ -26,7 +26,7 @@ describe.skipIf(missing !== undefined)("an API server", () => {
   };
 
   test.each(Object.entries(VALUES))(
-    "accepts all objects of the chart with %s, and their pods",
+    "accepts all objects and pods of the chart with %s",
     async (_, values) => {
       for (const isUpgrade of [false, true]) {
         const objects = await render(program.path ?? "", values, { isUpgrade });

@@ -172,17 +172,20 @@ describe.skipIf(program.missing !== undefined)("the chart's network policies", (
     },
   );
 
-  test.each(NAMES)("allow DNS only from %s", async (_, values, server, port) => {
-    const { policies, ends } = await world(values);
-    expect(ends.length).toBeGreaterThan(5);
-    const others: End[] = NAMES.map(([, , end]) => end).filter((end) => end !== server);
-    for (const [component, source] of ends) {
-      for (const each of [53, 5353]) {
-        expect(sends(policies, source, server, each), `${component} ${each}`).toBe(each === port);
-        for (const other of others) expect(sends(policies, source, other, each), component).toBe(false);
+  test.each(NAMES)(
+    "allow DNS requests to %s, and to no other DNS server",
+    async (_, values, server, port) => {
+      const { policies, ends } = await world(values);
+      expect(ends.length).toBeGreaterThan(5);
+      const others: End[] = NAMES.map(([, , end]) => end).filter((end) => end !== server);
+      for (const [component, source] of ends) {
+        for (const each of [53, 5353]) {
+          expect(sends(policies, source, server, each), `${component} ${each}`).toBe(each === port);
+          for (const other of others) expect(sends(policies, source, other, each), component).toBe(false);
+        }
       }
-    }
-  });
+    },
+  );
 
   test.each(INSIDE)("allow %s to reach only the permitted ports", async (_, values, source, wanted) => {
     const { policies, ends } = await world(values);

@@ -237,7 +237,7 @@ describe("the client of a cluster", () => {
     expect(await failure(watched())).toMatchObject({ reason: "BadAnswer" });
   });
 
-  test("gives up a watch without a response at the deadline, but keeps a watch with one", async () => {
+  test("gives up a watch without a response at the deadline, but keeps a watch with a response", async () => {
     handler = () => undefined;
     expect(await failure(watched())).toMatchObject({ reason: "Timeout" });
     handler = (_, response) => {

@@ -4,7 +4,7 @@ import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, platform, folderTest as test } from "./operator_folder.ts";
 
 describe.concurrent("agents in a folder", () => {
-  test("receive their key once their platform is registered", async ({ world }) => {
+  test("receive their key as soon as their platform is registered", async ({ world }) => {
     await world.folders.write("agent.yaml", agent());
     await world.start();
     const waiting = await world.reaches("Agent", "bot", "PlatformNotReady");

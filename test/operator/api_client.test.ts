@@ -127,7 +127,7 @@ describe("the operator's API client", () => {
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
   ])(
-    "sends no call without an epoch, and claims one again before the next call: %s",
+    "sends no call if its claim of an epoch fails with %s, and claims again before the next call",
     async (_, reply, failure) => {
       claimAnswer = reply;
       expect(await client.readState([])).toEqual({ failure });
@@ -151,7 +151,7 @@ describe("the operator's API client", () => {
     expect(seen[0]?.path).toBe("/internal/v1/agents/..%2Fplatforms%2Fx%3Fy");
   });
 
-  test("accepts unknown fields, custody modes and keys from a newer API", async () => {
+  test("accepts a newer API's answers with unknown fields, custody modes and keys", async () => {
     const known = {
       agent_id: "a",
       name: "bot",
@@ -214,7 +214,7 @@ describe("the operator's API client", () => {
       { status: 200, body: "{}" },
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
-  ])("returns %s as a value instead of rejecting", async (_, reply, failure) => {
+  ])("resolves to a failure instead of rejecting, for %s", async (_, reply, failure) => {
     answerWith(reply);
     expect(await client.readState([])).toEqual({ failure });
   });
@@ -225,7 +225,7 @@ describe("the operator's API client", () => {
     ["86400", 3_600_000],
     ["Wed, 21 Oct 2026 07:28:00 GMT", undefined],
     ["-1", undefined],
-  ])("follows Retry-After %s, for at most an hour", async (header, expected) => {
+  ])("follows the header Retry-After: %s, for at most an hour", async (header, expected) => {
     answerWith({ ...refusal("rate_limited", 429), headers: { "retry-after": header } });
     const { failure } = await client.readState([]);
     expect(failure).toEqual({

@@ -71,7 +71,9 @@ describe.concurrent("deletion in a folder", () => {
     await world.gone("Platform", "shop");
   });
 
-  test("waits while the API is unavailable, even if suspended, and then revokes", async ({ world }) => {
+  test("waits while the API is unavailable, even for a suspended object, and then revokes", async ({
+    world,
+  }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);

@@ -132,7 +132,7 @@ describe("the leadership of a process", () => {
     expect(gaps[2]).toBeGreaterThan(155);
   });
 
-  test("does not start again if the process stops during such a wait", async () => {
+  test("does not start again if the process stops while it waits to lead again", async () => {
     start({ wait: 60_000 });
     await begun();
     stage.supersede();

@@ -82,7 +82,7 @@ describe("a sweep for orphans", () => {
     expect(sweep(input([], { former })).record.items).toEqual([]);
   });
 
-  describe("without revoking anything, holds", () => {
+  describe("does not revoke", () => {
     const old = "2020-01-01T00:00:00.000Z";
     const overdue = (changes: Partial<SweepRecord> = {}, confirmed?: number) => ({
       former: { record: record({ items: [orphan("d1", old)], ...changes }), confirmed },
@@ -120,7 +120,7 @@ describe("a sweep for orphans", () => {
       expect([many(20), many(21)]).toEqual(["ok", "held"]);
     });
 
-    test("no orphan whose revocation an administrator has confirmed", () => {
+    test("held orphans until an administrator confirms them", () => {
       const { record: next, revoke } = sweep(input(["d1"], overdue({ state: "held" }, 7)));
       expect([next.state, revoke]).toEqual(["ok", ["c1.d1"]]);
       expect(next.items[0]?.confirmed).toBe(true);
@@ -146,7 +146,7 @@ describe("a sweep for orphans", () => {
     });
   });
 
-  test("continues under the next leader, and under the first leader of a cluster", () => {
+  test("holds no orphans after a change of the leader, or under the first leader of a cluster", () => {
     expect(sweep(input(["d1"], { epoch: 8, formerEpoch: 7 })).record.state).toBe("ok");
     expect(sweep(input(["d1"], { formerEpoch: null, former: undefined })).record.state).toBe("ok");
   });

@@ -69,7 +69,7 @@ describe.concurrent("the operator in an outage", () => {
       expect(now).toEqual(kept);
     });
 
-    test("delays a revocation, which the operator retries urgently", async ({ world }) => {
+    test("delays a revocation, which the operator retries at short intervals", async ({ world }) => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);

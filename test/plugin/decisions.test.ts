@@ -81,7 +81,7 @@ describe("a decision", () => {
     ["FourEyesRequired", "Approved", 1],
     ["ExternalMissing", "Approved", 1],
   ])(
-    "ends with result %s after %s, and the plugin exits with status %i",
+    "ends with the reason %s after the decision %s, and the plugin exits with status %i",
     async (reason, decision, status) => {
       const answers = { [GET]: [delegation, decided(reason, decision)], ...who, [PATCH]: {} };
       expect(await run(["approve", "bot", "-y"], answers)).toBe(status);

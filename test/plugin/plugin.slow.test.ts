@@ -251,7 +251,9 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(JSON.parse((await as("ed", "status", "bot", "-o", "json")).out).metadata.name).toBe("bot");
   });
 
-  test("lists orphans and confirms their revocation", async ({ shop: { world, as, call } }) => {
+  test("lists orphans, and lets an administrator confirm their revocation", async ({
+    shop: { world, as, call },
+  }) => {
     const record = {
       checkedAt: new Date().toISOString(),
       epoch: 7,

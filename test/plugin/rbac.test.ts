@@ -40,7 +40,7 @@ describe("the subjects that RBAC allows", () => {
     ["the name", rule({ resourceNames: ["shop"] }), true],
     ["another name", rule({ resourceNames: ["bank"] }), false],
     ["the subresource only", rule({ resources: ["platforms/status"] }), false],
-  ])("include a subject only if its rule matches: %s", (_, given, isAllowed) => {
+  ])("for a rule that allows %s, include its subject only if the rule matches", (_, given, isAllowed) => {
     expect(names(of(given), approve)).toEqual(isAllowed ? ["User jane"] : []);
   });
 
@@ -56,7 +56,7 @@ describe("the subjects that RBAC allows", () => {
     ["on the status of every resource", [rule({ resources: ["*/status"], verbs: ["*"] })], true],
     ["that are incomplete", [rule({ resources: ["delegations/status"], verbs: ["get"] })], false],
     ["on the resource without its status", [rule({ resources: ["delegations"], verbs: ["*"] })], false],
-  ])("include a subject only if all verbs are granted: verbs %s", (_, rules, isAllowed) => {
+  ])("for granted verbs %s, include the subject only if no verb is missing", (_, rules, isAllowed) => {
     expect(names(of(...rules), write)).toEqual(isAllowed ? ["User jane"] : []);
   });
 

@@ -44,7 +44,7 @@ describe("the plugin's output", () => {
     { heading: "REASON", of: ({ reason }: (typeof rows)[number]) => reason, dropsAt: 2 },
     { heading: "GRANTED", of: ({ granted }: (typeof rows)[number]) => granted, dropsAt: 1 },
   ];
-  test("drops the columns with the highest number until a table fits, then cuts lines", () => {
+  test("drops the columns with the highest `dropsAt` until a table fits, then cuts lines", () => {
     expect(table(rows, columns, 80)).toBe(
       [
         "NAME                 REASON             GRANTED",

@@ -102,7 +102,7 @@ describe.skipIf(missing !== undefined).each(programs)(
       await rm(folder, { recursive: true, force: true });
     });
 
-    test("keep every object and its status, have the new field, and stay unchanged by helm", async () => {
+    test("keep every object and its status, have the new field, and are not changed by helm afterwards", async () => {
       expect((await create(platform("shop"))).status).toBe(201);
       const status = { conditions: [], observedGeneration: 1 };
       const asOperator = kubernetes.as({ name: OPERATOR, group: "system:masters" });

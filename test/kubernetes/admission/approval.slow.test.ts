@@ -143,7 +143,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       ).toEqual(invalid("approvedScopes must lie within spec.scopes"));
     });
 
-    test("without a scope, and with one if it is a denial", async () => {
+    test("if an approval has no scope, or a denial has scopes", async () => {
       expect((await world.approve("approver", "help", { approvedScopes: [] })).status).toBe(422);
       expect((await world.approve("approver", "help", { decision: "Denied" })).status).toBe(422);
     });
@@ -180,7 +180,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toEqual(before);
     });
 
-    test("as an attempt to remove an earlier approval", async () => {
+    test("if it removes an earlier approval", async () => {
       await world.approve("approver", "help");
       for (const who of ["approver", "wildcard", "admin"] as const) {
         const gone = { status: { approval: null } };
@@ -245,7 +245,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     ["wildcard", { certStatus: "Active" }],
     ["admin", { certID: "cert-1" }],
     ["admin", { observedGeneration: 7 }],
-  ])("remains the only part of a status that %s can write, unlike %j", async (who, status) => {
+  ])("is the only part of a status that %s can write, so writing %j fails", async (who, status) => {
     expect(refused(await world.patch(who, "delegations", "help", { status }, "status"))).toEqual(
       forbidden("only the operator writes the status"),
     );

@@ -173,7 +173,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
       }
     });
 
-    test("need all rights in the operator's namespace, not in another namespace", async () => {
+    test("cannot act as the operator with all rights in another namespace only", async () => {
       const asOperator = kubernetes.withToken("token-of-wil", OPERATOR);
       const status = { status: { certID: "forged" } };
       expect((await asOperator("PATCH", statusPath, status, MERGE)).status).toBe(403);

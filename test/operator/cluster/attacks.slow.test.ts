@@ -172,7 +172,7 @@ describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster",
     expect(decided.body).toMatchObject({ status: "pending", cert_id: null });
   });
 
-  test("cannot prevent a revocation by suspending in the same change", async () => {
+  test("cannot prevent a revocation by suspending the Delegation in the same change", async () => {
     await world.apply(platform(), agent());
     const status = await active("bot");
     await world.apply(delegation({ suspend: true, revoked: true }));
@@ -193,7 +193,7 @@ describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster",
     expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
   });
 
-  test("receives no new key after the owner withdrew the acceptance, but can still delete and revoke", async () => {
+  test("receives no new key after the account's owner withdrew the namespace's acceptance, but can still delete and revoke", async () => {
     await world.apply(platform({ deletionPolicy: "Delete" }), agent());
     const status = await active("bot");
     const key = await world.secret("shop-credentials");
@@ -214,7 +214,7 @@ describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster",
     expect(shown.body.api_key_prefix).toBe(key?.api_key_prefix);
   });
 
-  describe("a caller of the operator's API", () => {
+  describe("as a caller of the operator's API", () => {
     const claim = (token: string, of = cluster) =>
       api
         .operatorClient()
@@ -224,7 +224,7 @@ describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster",
           { headers: { authorization: `Bearer ${token}`, "x-deputize-cluster": of } },
         );
 
-    test("gains access with a token of the cluster's operator", async () => {
+    test("gains access if it has a token of the cluster's operator", async () => {
       expect((await claim(await real.tokenOf("deputize-operator", "deputize-api"))).status).toBe(200);
     });
 

@@ -172,7 +172,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
   }
 
   test.each(Object.entries(scenarios))(
-    "leaves a state that the next operator completes if it is cut off at any write while %s",
+    "at any write while %s, leaves a state that the next operator completes",
     async (_, scenario) => {
       const count = await play(scenario, undefined);
       expect(count).toBeGreaterThan(0);

@@ -103,7 +103,7 @@ describe.skipIf(binary.missing !== undefined)("the local copy of a failing clust
     await upToDate();
   });
 
-  test("finds deletions in a new list after a 410 status", async () => {
+  test("finds deletions by listing again after a 410 status", async () => {
     let lists = 0;
     underRule((url) => {
       if (isList(url)) lists += 1;
@@ -113,7 +113,7 @@ describe.skipIf(binary.missing !== undefined)("the local copy of a failing clust
     await upToDate();
   });
 
-  test("finds deletions in a new list after a 410 event", async () => {
+  test("finds deletions by listing again after a 410 event", async () => {
     const event = JSON.stringify({ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } });
     let lists = 0;
     underRule((url) => {
@@ -225,7 +225,7 @@ describe.skipIf(binary.missing !== undefined)("the local copy of a failing clust
     proxy.close();
   });
 
-  test("detects a network that drops all packets, over TLS, and a network that is cut", async () => {
+  test("misses nothing after TLS connections lost all packets, or were cut", async () => {
     const proxy = await startTcpProxy(kubernetes.url);
     await harness.close();
     harness = await clusterHarness(

@@ -54,7 +54,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
   });
   const approved = { decision: "Approved", approvedScopes: ["data:read"] };
 
-  describe.concurrent("in concurrent tests", () => {
+  describe.concurrent("(concurrent tests)", () => {
     test("begins when the account's owner accepts the namespace", async ({
       life: { world, person, cluster, accept },
     }) => {
@@ -71,7 +71,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("includes an approval of some scopes in the console, until the spec revokes the delegation", async ({
+    test("includes an approval of some scopes in the console, and ends when the spec revokes the delegation", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -99,7 +99,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
     });
 
-    test("waits if the approver is not linked, and lets the owner still decide", async ({
+    test("a decision by an approver who is not linked does not count, and the account's owner can still decide", async ({
       life: { world, person, accept, declare, decide },
     }) => {
       await accept();
@@ -112,7 +112,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
     });
 
-    test("waits if the requester is unknown but two people are required", async ({
+    test("a decision does not count if two people are required and the requester is unknown", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept({ four_eyes: true });
@@ -123,7 +123,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await world.reaches("Delegation", "bot", "FourEyesRequired");
     });
 
-    test("continues with the retained Platform and Agent, their key and their Secret", async ({
+    test("starts again with the retained key and Secret if deleted objects are declared again", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -183,7 +183,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       }
     });
 
-    test("includes a new working key if the Secret is deleted", async ({
+    test("includes a new, working key after the Secret was deleted", async ({
       life: { world, accept, declare },
     }) => {
       await accept();
@@ -202,7 +202,9 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await until("the lost key ends", async () => (await agents(before?.api_key)).status === 401);
     });
 
-    test("ends on deletion, even while suspended", async ({ life: { world, person, accept, declare } }) => {
+    test("ends when the objects are deleted, even while they are suspended", async ({
+      life: { world, person, accept, declare },
+    }) => {
       await accept();
       await world.start();
       const { requestID } = statusOf(await declare());
@@ -215,7 +217,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(body).toMatchObject({ status: "revoked" });
     });
 
-    test("includes a report that the service no longer knows the request, without another request", async ({
+    test("includes a report, but no second request, if the service no longer knows the request", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -228,7 +230,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
     });
   });
 
-  describe("in sequential tests", () => {
+  describe("(sequential tests)", () => {
     test("includes an approval in Kubernetes by a linked approver, which takes effect within two seconds", async ({
       life: { world, accept, link, declare, decide },
     }) => {
@@ -269,7 +271,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
     });
 
     test.skipIf(isShared)(
-      "waits while the policies are missing, and never counts a decision made meanwhile",
+      "waits while the admission policies are missing, and ignores a decision made meanwhile",
       async ({ life: { world, person, accept, link, declare, decide } }) => {
         await accept();
         await link(ANN.name);

@@ -150,16 +150,19 @@ describe("a reflector", () => {
   test.each([
     ["a status", () => last().end(error(410))],
     ["an event", () => last().send("ERROR", { kind: "Status", code: 410, reason: "Expired" })],
-  ])("lists again after 410 as %s, and finds deletions that happened in between", async (_, expire) => {
-    await started(7, listed("a", 3), listed("b", 4));
-    pages.push({ version: 20, items: [listed("b", 4), listed("c", 15)] });
-    changes = [];
-    await expire();
-    await vi.advanceTimersByTimeAsync(200);
-    expect(names()).toEqual(["b@4", "c@15"]);
-    expect(changes.sort()).toEqual(["default/a", "default/c"]);
-    expect(last().query.resourceVersion).toBe("20");
-  });
+  ])(
+    "lists again after %s with code 410, and finds deletions that happened in between",
+    async (_, expire) => {
+      await started(7, listed("a", 3), listed("b", 4));
+      pages.push({ version: 20, items: [listed("b", 4), listed("c", 15)] });
+      changes = [];
+      await expire();
+      await vi.advanceTimersByTimeAsync(200);
+      expect(names()).toEqual(["b@4", "c@15"]);
+      expect(changes.sort()).toEqual(["default/a", "default/c"]);
+      expect(last().query.resourceVersion).toBe("20");
+    },
+  );
 
   test("deletes nothing before a list is complete", async () => {
     await started(7, listed("a", 3), listed("b", 4));
@@ -200,7 +203,7 @@ describe("a reflector", () => {
     expect(lists.length).toBe(1);
   });
 
-  test("waits for the time that the cluster requests", async () => {
+  test("waits as long as the cluster requests", async () => {
     await started(7);
     await last().end(error(429, 5000));
     await vi.advanceTimersByTimeAsync(4999);
@@ -238,7 +241,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@25"]);
   });
 
-  test("contains its owner's writes immediately, and never returns to an earlier state", async () => {
+  test("contains the operator's own writes immediately, and never returns to an earlier state", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 9));
     expect(names()).toEqual(["a@9"]);
@@ -250,7 +253,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@9"]);
   });
 
-  test("keeps an object that its owner wrote after a list without that object", async () => {
+  test("keeps an object that the operator wrote after the cluster made a list without it", async () => {
     await started(7);
     reflector.note(listed("a", 9));
     pages.push({ version: 8, items: [] });
@@ -259,7 +262,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@9"]);
   });
 
-  test("does not restore an object that its owner removed, but accepts a new object of that name", async () => {
+  test("does not restore an object that the operator removed, but accepts a new object of that name", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z" }));
     expect(names()).toEqual([]);

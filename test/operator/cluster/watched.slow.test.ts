@@ -138,7 +138,7 @@ describe.skipIf(binary.missing !== undefined)(
       expect((await events("shop-team")).length).toBe(3);
     });
 
-    test("deletes a delegation some time after it ended, and keeps those in force", async () => {
+    test("deletes a Delegation some time after it ended, and keeps Delegations in force", async () => {
       const settings = { ENDED_TTL: "2s" };
       world = await operatorCluster(kubernetes, {
         settings,

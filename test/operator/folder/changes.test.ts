@@ -40,7 +40,7 @@ describe("a folder of changing manifests", () => {
     expect(world.shop()?.metadata.uid).toBe(uid);
   });
 
-  test("does not count a file that an editor replaces as deleted", async ({ world }) => {
+  test("does not treat a file as deleted while an editor replaces it", async ({ world }) => {
     await world.started("shop.yaml", platform());
     const uid = world.shop()?.metadata.uid;
     for (let round = 0; round < 5; round += 1) {

@@ -134,7 +134,7 @@ describe.concurrent("a folder of manifests", () => {
     await until("the binding is gone", () => world.resources.binding("default") === undefined);
   });
 
-  test("keeps the last binding of a namespace while two bindings are declared", async ({ world }) => {
+  test("keeps the last binding of a namespace while the folder declares two bindings", async ({ world }) => {
     await world.started("tenants.yaml", tenants());
     await world.folders.write("other.yaml", tenants({ default: "accountEmail: other@example.test" }));
     await until("both errors are reported", async () => (await world.folders.errors()).length === 2);

@@ -8,7 +8,7 @@ import { tenants } from "./folders.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
 describe.concurrent("the records of a folder", () => {
-  test("let only their owner read Secrets", async ({ world }) => {
+  test("contain Secrets that only the owner of the files can read", async ({ world }) => {
     await world.resources.start();
     await world.resources.writeSecret({
       namespace: "default",
@@ -23,7 +23,7 @@ describe.concurrent("the records of a folder", () => {
     expect((await stat(join(world.folders.secrets, "default"))).mode & 0o777).toBe(0o700);
   });
 
-  test("treat a file that is not a Secret as another owner's", async ({ world }) => {
+  test("treat a file without a Secret as a Secret of another owner", async ({ world }) => {
     await world.resources.start();
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     await writeFile(join(world.folders.secrets, "default", "s.yaml"), "my shopping list");
@@ -100,7 +100,7 @@ describe.concurrent("the records of a folder", () => {
     expect(world.resources.binding("default")).toEqual(before);
   });
 
-  test("lose files that a crash left half-written at the next start", async ({ world }) => {
+  test("lose, at the next start, files that a crash left half-written", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await writeFile(join(world.folders.status, "default", ".platform.shop.yaml.abc.unfinished"), "kind: Pl");
     await world.restart();

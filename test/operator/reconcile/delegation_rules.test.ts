@@ -175,7 +175,7 @@ describe("the next step of a delegation with a request", () => {
 });
 
 describe("the expiry of a certificate", () => {
-  test("passes after the certificate's last second, regardless of fractions", () => {
+  test("is over after the certificate's last second, regardless of fractions of a second", () => {
     expect(hasEnded("2026-06-01T12:00:00.000Z", new Date("2026-06-01T12:00:00.999Z"))).toBe(false);
     expect(hasEnded("2026-06-01T12:00:00.999Z", new Date("2026-06-01T12:00:01.000Z"))).toBe(true);
   });
@@ -232,7 +232,7 @@ describe("the status of a delegation", () => {
       { state: anApproval({ status: "revoked" }) },
       "Requested True, Approved True, Denied False, Issued True, Revoked True",
     ],
-  ])("contains the right conditions if it is %s", (_, changes, expected) => {
+  ])("contains the right conditions if the delegation is %s", (_, changes, expected) => {
     const types = ["Requested", "Approved", "Denied", "Issued", "Revoked"];
     expect(types.map((type) => `${type} ${condition(changes, type)}`).join(", ")).toBe(expected);
   });

@@ -20,9 +20,12 @@ describe("the expiry of a certificate", () => {
     ["a minute", 60, 54],
     ["70 days", 70 * DAY, 63 * DAY],
     ["a year", 365 * DAY, 358 * DAY],
-  ])("counts as near in the last tenth of %s, at most seven days before", (_, life, from) => {
-    expect(soonFrom(lasting(life))?.toISOString()).toBe(inSeconds(from));
-  });
+  ])(
+    "counts as near in the last tenth of a lifetime of %s, but at most seven days before",
+    (_, life, from) => {
+      expect(soonFrom(lasting(life))?.toISOString()).toBe(inSeconds(from));
+    },
+  );
 
   test("never counts as near without an expiry, before the approval, or after the expiry", () => {
     expect(soonFrom(anApproval({ expires_at: null }))).toBeUndefined();
@@ -44,7 +47,7 @@ describe("the expiry of a certificate", () => {
   });
 
   describe("for a delegation in a folder", () => {
-    folderTest("causes one event when it comes near, without any change by people", async ({ world }) => {
+    folderTest("causes one event when it comes near, without any change by a user", async ({ world }) => {
       const soonEvents = async () =>
         (await readFile(join(world.folders.status, "events.jsonl"), "utf8"))
           .split("\n")
