@@ -49,7 +49,7 @@ describe("a Delegation", () => {
     expect(isRemovable(marked({ labels: { team: "shop" } }))).toBe(true);
   });
 
-  test("is deleted when its retention time is over, not before, and only by the leader", async () => {
+  test("disappears when its retention time is over, not before, and only while the operator leads", async () => {
     const named = (name: string, at: string) => {
       const object = ended("Denied", [since("Denied", { lastTransitionTime: at })]);
       return { ...object, metadata: { ...object.metadata, name } };

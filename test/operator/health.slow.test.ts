@@ -73,7 +73,7 @@ describe.skipIf(program.missing !== undefined)("the health of an object in other
     expect(written).toEqual(lines);
   });
 
-  test("is no failure while a decision is pending, while the object is suspended, or after a requested end", async () => {
+  test("shows no failure while a decision is pending, while the object is suspended, or after a requested end", async () => {
     const wanted: StatusReason[] = [
       { reason: "AwaitingApproval", message: "" },
       { reason: "Suspended", message: "" },

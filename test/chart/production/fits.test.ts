@@ -174,7 +174,7 @@ describe("network peers in the production example", () => {
   test.each([
     ["deputize-db", ["api", "worker", "migrate"]],
     ["deputize-keyvault-db", ["keyvault", "keyvault-init"]],
-  ])("of the database %s accept its clients, its operator and Prometheus", (cluster, clients) => {
+  ])("accept the clients of the database %s, the database's operator and Prometheus", (cluster, clients) => {
     const policies = ofKind("NetworkPolicy").filter(({ spec }) =>
       matches(spec.podSelector, database(cluster).labels),
     );

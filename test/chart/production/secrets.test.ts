@@ -19,7 +19,7 @@ describe("Secrets in the production example", () => {
     expect(without([...READ_BY_VALUES, ...READ_BY_FILES], made)).toEqual([]);
   });
 
-  test("are each read by the chart or another file", () => {
+  test("each have a reader in the chart or in the example's files", () => {
     expect(without(MADE_BY_FILES, [...READ_BY_VALUES, ...READ_BY_FILES])).toEqual([]);
   });
 

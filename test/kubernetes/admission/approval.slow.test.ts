@@ -245,7 +245,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     ["wildcard", { certStatus: "Active" }],
     ["admin", { certID: "cert-1" }],
     ["admin", { observedGeneration: 7 }],
-  ])("is the only part of a status that %s can write, so writing %j fails", async (who, status) => {
+  ])("remains the only part of a status that %s can write, so writing %j fails", async (who, status) => {
     expect(refused(await world.patch(who, "delegations", "help", { status }, "status"))).toEqual(
       forbidden("only the operator writes the status"),
     );

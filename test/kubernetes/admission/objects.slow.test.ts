@@ -189,7 +189,7 @@ describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster",
       expect((await world.call("admin", "GET", `${folder}/f`)).status).toBe(200);
     });
 
-    test("is the only user whose use of Secrets the policies restrict", async () => {
+    test("has restrictions on Secrets that do not apply to other users", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       const answer = await world.call("wildcard", "POST", folder, {
         metadata: { name: "e" },

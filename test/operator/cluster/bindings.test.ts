@@ -7,7 +7,7 @@ const found = (name: string, ...faults: string[]): BindingFaults => ({
 });
 
 describe("faults of ConfigMaps", () => {
-  test("are each recorded in one Event, which is not repeated while the fault remains the same", () => {
+  test("appear in one Event each, which is not repeated while the fault remains the same", () => {
     const told: string[] = [];
     const { report } = createFaultReporter(({ metadata }, message) =>
       told.push(`${metadata.name}: ${message}`),

@@ -175,7 +175,7 @@ describe("the next step of a delegation with a request", () => {
 });
 
 describe("the expiry of a certificate", () => {
-  test("is over after the certificate's last second, regardless of fractions of a second", () => {
+  test("passes when the certificate's last second is over, regardless of fractions of a second", () => {
     expect(hasEnded("2026-06-01T12:00:00.000Z", new Date("2026-06-01T12:00:00.999Z"))).toBe(false);
     expect(hasEnded("2026-06-01T12:00:00.999Z", new Date("2026-06-01T12:00:01.000Z"))).toBe(true);
   });

@@ -102,7 +102,7 @@ describe("drift from the API's state", () => {
       delegation("Denied"),
       { delegation: aState({ status: "denied" }) },
     ],
-  ])("is detected for %s: %s", (_, expected, object, state) => {
+  ])("exists for %s: %s", (_, expected, object, state) => {
     expect(hasDrifted(object, state, NOW)).toBe(expected);
   });
 });
