@@ -85,7 +85,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
       const part = objects.slice(start, start + MAX_STATE_IDS);
       const { value, failure } = await context.api.readState(part.map(context.externalIdOf));
       if (failure !== undefined) {
-        context.log.debug({ failure }, "the API could not be asked");
+        context.log.debug({ failure }, "the states of objects could not be read from the API");
         return failure;
       }
       for (const object of part) {

@@ -64,7 +64,7 @@ export function startSweeper(
     const [leadership, live] = [await api.leadership(), await listLive()];
     const failure = leadership.failure ?? live.failure;
     if (leadership.value === undefined || live.value === undefined) {
-      log.info({ failure }, "delegations without an object were not looked for");
+      log.info({ failure }, "the search for delegations without an object failed");
       return;
     }
     const objects = allObjects(resources);
@@ -95,7 +95,7 @@ export function startSweeper(
   const sweeps = repeat(once, {
     firstMs,
     everyMs,
-    onError: (error) => log.warn({ err: error }, "delegations without an object were not looked for"),
+    onError: (error) => log.warn({ err: error }, "the search for delegations without an object failed"),
   });
   return {
     async stop() {
@@ -208,6 +208,6 @@ export function startEndedRemoval(
   return repeat(once, {
     firstMs: everyMs,
     everyMs,
-    onError: (error) => log.warn({ err: error }, "delegations that have ended were not all deleted"),
+    onError: (error) => log.warn({ err: error }, "the deletion of ended delegations failed"),
   });
 }

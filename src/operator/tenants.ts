@@ -29,7 +29,7 @@ export type TenantsMap = { name: string; data: Readonly<Record<string, string>> 
 /** Accepts only scopes that a Platform can have. Any other scope in a ceiling would limit nothing. */
 const scope = z
   .string()
-  .refine(isRegistrableScope, `neither in the vocabulary nor ${CUSTOM_FORM} of two to four parts`);
+  .refine(isRegistrableScope, `is neither in the vocabulary nor ${CUSTOM_FORM} of two to four parts`);
 
 const entry = z.strictObject({
   /** Addresses may contain letters of any script. The API decides which addresses are valid. */

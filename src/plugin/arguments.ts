@@ -65,6 +65,6 @@ function handOn(name: string, value: string | boolean | string[] | undefined): s
 export function onlyName(names: readonly string[], what: string): string {
   const [name, ...others] = names;
   if (name === undefined) throw new UsageFailure(`Name ${what}`);
-  if (others.length > 0) throw new UsageFailure(`Name one only, not also ${others.join(", ")}`);
+  if (others.length > 0) throw new UsageFailure(`Name only one object, not also ${others.join(", ")}`);
   return name;
 }

@@ -17,7 +17,7 @@ export function overview(width: number): string {
       width,
     ),
     wrapped(
-      `${NAME} <command> --help shows its options. Exit status: 0 done, 1 refused or failed, 2 not understood.`,
+      `${NAME} <command> --help shows its options. Exit status: 0 done, 1 refused or failed, 2 invalid command line.`,
       width,
     ),
     "",

@@ -21,7 +21,7 @@ const REFUSED: [string, Values, string][] = [
   [
     "a missing value",
     production({ network: { listen: null } }),
-    "network.listen is empty. Give 0.0.0.0, or :: where pods have addresses of IPv6.",
+    "network.listen is empty. Give 0.0.0.0, or :: if the pods have IPv6 addresses.",
   ],
   [
     "no namespaces",

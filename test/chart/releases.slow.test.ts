@@ -108,7 +108,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
   test("refuse a second release in the same cluster", async () => {
     const { isGood, err } = await run("install", { release: "second", namespace: "desk" });
     expect(err).toContain(
-      "A cluster has one release of this chart: ValidatingAdmissionPolicy deputize-status is there",
+      "A cluster can have only one release of this chart: ValidatingAdmissionPolicy deputize-status exists",
     );
     expect(err).toContain("belong to the release deputize in namespace deputize-system");
     expect(isGood).toBe(false);
@@ -141,7 +141,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
       await cluster.call("DELETE", `${SECRETS}/${name}`);
       const { isGood, err } = await run("install");
       expect(err).toContain(
-        `The trial's data is there (PersistentVolumeClaim data-deputize-postgres-0), and the Secret ${name}`,
+        `The trial's data exists (PersistentVolumeClaim data-deputize-postgres-0), but the Secret ${name}`,
       );
       expect(isGood).toBe(false);
       const { metadata, ...rest } = body as Rendered;

@@ -39,7 +39,7 @@ describe("namespace bindings", () => {
       (scope) => [
         `the ceiling ${JSON.stringify(scope)}`,
         `accountEmail: a@example.test\nceiling: [data:read, "${scope}"]`,
-        "ceiling.1: neither in the vocabulary nor custom:<area>:<action>",
+        "ceiling.1: is neither in the vocabulary nor custom:<area>:<action>",
       ],
     ),
   ])("ignore an entry with %s, and keep the others", (_, text, fault) => {

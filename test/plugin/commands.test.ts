@@ -30,7 +30,7 @@ describe("the plugin", () => {
     [["aprove", "bot"], "There is no command aprove"],
     [["__proto__"], "There is no command __proto__"],
     [["approve"], "Name the delegation"],
-    [["approve", "a", "b"], "Name one only, not also b"],
+    [["approve", "a", "b"], "Name only one object, not also b"],
     [["approve", "bot", "--scope", "x"], "Unknown option '--scope'"],
     [["status", "-o", "yaml"], "--output must be json"],
     [["status", "--confirm"], "--confirm needs --orphans"],
@@ -97,13 +97,13 @@ describe("the plugin", () => {
   test.each<
     [string, Partial<Delegation["spec"]> | undefined, Partial<Delegation["metadata"]> | undefined, string]
   >([
-    ["the user's own request", { requestedBy: "jane" }, undefined, "You requested it yourself"],
-    ["a revoked delegation", { revoked: true }, undefined, "It is revoked"],
+    ["the user's own request", { requestedBy: "jane" }, undefined, "You requested this delegation yourself"],
+    ["a revoked delegation", { revoked: true }, undefined, "The delegation is revoked"],
     [
       "a delegation under deletion",
       undefined,
       { deletionTimestamp: NOW.toISOString() },
-      "It is being deleted",
+      "The delegation is being deleted",
     ],
   ])("refuses to decide %s", async (_, spec, metadata, message) => {
     const object = {

@@ -44,7 +44,7 @@ describe("a decision", () => {
     const [patch] = await patches();
     expect(written(patch).status.approval.approvedScopes).toEqual(["data:read"]);
     expect(await run(["approve", "bot", "-y", "--scopes", "data:read,payments:send"], answers)).toBe(2);
-    expect(kubectl.notes).toContain("Not requested: payments:send");
+    expect(kubectl.notes).toContain("These scopes were not requested: payments:send");
     expect(await patches()).toHaveLength(1);
   });
 
@@ -69,7 +69,7 @@ describe("a decision", () => {
   ])("fails if the object was %s after the user saw it", async (_, metadata) => {
     const answers = { [GET]: [delegation, changed(metadata)], ...who, [PATCH]: [CONFLICT, {}] };
     expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(1);
-    expect(kubectl.notes).toContain("It has changed since it was read");
+    expect(kubectl.notes).toContain("The delegation has changed since it was shown");
     expect(await patches()).toHaveLength(1);
   });
 

@@ -101,13 +101,16 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     await declare();
     const nobody = await as("jane", "approve", "bot");
     expect(nobody).toMatchObject({ status: 1, out: "" });
-    expect(nobody.err).toContain("Nobody can be asked without a terminal: add --yes to confirm");
+    expect(nobody.err).toContain("There is no terminal to ask for confirmation: add --yes to confirm");
     expect(nobody.err).toMatch(/Requested +data:read, payments:send/);
     const dry = await as("jane", "approve", "bot", "--dry-run");
     expect(dry).toMatchObject({ status: 0, out: "delegation/bot would be approved (dry run)\n" });
     expect(statusOf(await world.find("Delegation", "bot")).approval).toBeUndefined();
     const other = await as("jane", "approve", "bot", "--scopes", "data:share", "--yes");
-    expect(other).toMatchObject({ status: 2, err: expect.stringContaining("Not requested: data:share") });
+    expect(other).toMatchObject({
+      status: 2,
+      err: expect.stringContaining("These scopes were not requested: data:share"),
+    });
     const done = await as("jane", "approve", "bot", "--scopes", "data:read", "-m", "for March", "--yes");
     expect(done).toMatchObject({ status: 0, err: "" });
     expect(done.out).toMatch(/^delegation\/bot is Active: bot may data:read until /);
@@ -119,7 +122,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     const again = await as("jane", "deny", "bot", "--yes");
     expect(again).toMatchObject({
       status: 1,
-      err: `It was approved by ${JANE}; a decision cannot be changed\n`,
+      err: `The delegation was already approved by ${JANE}; a decision cannot be changed\n`,
     });
     const shown = await as("jane", "status", "bot");
     expect(shown.out).toMatch(/State +Active\nGranted +data:read\n/);
@@ -225,7 +228,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     const done = await as("ed", "rotate-key", "shop", "--yes");
     expect(done).toMatchObject({
       status: 0,
-      out: "platform/shop has key number 2 in secret/shop-credentials; the old one ends immediately\n",
+      out: "platform/shop has key number 2 in secret/shop-credentials; the old key ends immediately\n",
     });
     expect((await world.secret("shop-credentials"))?.api_key).not.toBe(before?.api_key);
   });

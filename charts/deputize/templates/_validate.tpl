@@ -34,7 +34,7 @@
 {{- end -}}
 {{- range $.Values.api.clusters -}}
 {{- if eq .id $id -}}
-{{- fail (printf "api.clusters has the id %s, which is operator.clusterId. Each cluster has an id of its own." .id) -}}
+{{- fail (printf "api.clusters has the id %s, which is operator.clusterId. Each cluster needs its own id." .id) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -44,7 +44,7 @@
 {{- define "deputize.validateTrial" -}}
 {{- range $section := list "database" "sealingKey" -}}
 {{- if (index $.Values $section).existingSecret.name -}}
-{{- fail (printf "trial.enabled=true and %s.existingSecret.name are both given. A trial has its own; for production set trial.enabled=false." $section) -}}
+{{- fail (printf "trial.enabled=true and %s.existingSecret.name are both given. A trial creates this Secret itself; for production set trial.enabled=false." $section) -}}
 {{- end -}}
 {{- end -}}
 {{- if or .Values.ingress.enabled .Values.gateway.enabled -}}
@@ -55,7 +55,7 @@
 {{- if lookup "v1" "PersistentVolumeClaim" .Release.Namespace $claim -}}
 {{- range $secret := list (printf "%s-trial-postgres" $name) (printf "%s-trial-sealing-key" $name) -}}
 {{- if not (lookup "v1" "Secret" $.Release.Namespace $secret) -}}
-{{- fail (printf "The trial's data is there (PersistentVolumeClaim %s), and the Secret %s is not, without which it cannot be read. Restore the Secret, or delete the claim and all data with it." $claim $secret) -}}
+{{- fail (printf "The trial's data exists (PersistentVolumeClaim %s), but the Secret %s, which is needed to read it, does not. Restore the Secret, or delete the claim and all data with it." $claim $secret) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -65,7 +65,7 @@
 {{- $wanted := dict "database" "the URL of a Postgres database" "sealingKey" "32 random bytes in base64" "smtp" "the URL of a mail server" -}}
 {{- range $section := list "database" "sealingKey" "smtp" -}}
 {{- if not (index $.Values $section).existingSecret.name -}}
-{{- fail (printf "%s.existingSecret.name is empty. Create a Secret that has %s under the key %s and name it here, or set trial.enabled=true to look around." $section (get $wanted $section) (index $.Values $section).existingSecret.key) -}}
+{{- fail (printf "%s.existingSecret.name is empty. Create a Secret that has %s under the key %s and name it here, or set trial.enabled=true for an evaluation." $section (get $wanted $section) (index $.Values $section).existingSecret.key) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -73,7 +73,7 @@
 {{/* Without an address, a role would listen on localhost only and never become ready. */}}
 {{- define "deputize.validateListen" -}}
 {{- if not .Values.network.listen -}}
-{{- fail "network.listen is empty. Give 0.0.0.0, or :: where pods have addresses of IPv6. After `helm upgrade --reuse-values` it is empty because that option omits values that a version adds: use --reset-then-reuse-values." -}}
+{{- fail "network.listen is empty. Give 0.0.0.0, or :: if the pods have IPv6 addresses. After `helm upgrade --reuse-values` it is empty because that option omits values that a version adds: use --reset-then-reuse-values." -}}
 {{- end -}}
 {{- end -}}
 
@@ -137,7 +137,7 @@
 {{- fail "api.autoscaling.minReplicas is greater than maxReplicas." -}}
 {{- end -}}
 {{- if lt (int .terminationGracePeriodSeconds) (add (int .drainSeconds) 15) -}}
-{{- fail "api.terminationGracePeriodSeconds must be at least 15 more than api.drainSeconds: calls under way need their time." -}}
+{{- fail "api.terminationGracePeriodSeconds must be at least 15 more than api.drainSeconds: calls in progress need time to finish." -}}
 {{- end -}}
 {{- if and .clusters (not .clustersKubeconfigs.existingSecret.name) -}}
 {{- fail "api.clusters is given and api.clustersKubeconfigs.existingSecret.name is empty. Name the Secret that has their kubeconfigs." -}}
@@ -185,7 +185,7 @@
 {{- if $release -}}
 {{- $who = printf "belong to the release %s in namespace %s" $release $namespace -}}
 {{- end -}}
-{{- fail (printf "A cluster has one release of this chart: %s %s is there, and the cluster's objects %s. Upgrade that release, or see docs/upgrade.md to take them over." .kind .metadata.name $who) -}}
+{{- fail (printf "A cluster can have only one release of this chart: %s %s exists, and the cluster's objects %s. Upgrade that release, or see docs/upgrade.md to take them over." .kind .metadata.name $who) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -181,7 +181,7 @@ export function createLeaseElector({ lease, log, times = TIMES }: Options): Elec
           const asked = performance.now();
           if ((await lease.hold()) === "held") return lead(asked);
         } catch (error) {
-          log.warn({ err: error }, "the lease could not be asked for");
+          log.warn({ err: error }, "the lease could not be acquired");
         }
         await pause(retryMs, signal);
       }

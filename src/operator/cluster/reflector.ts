@@ -224,7 +224,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     async stop() {
       stopping.abort();
       await running;
-      started.reject(new Error("it was stopped before everything was read"));
+      started.reject(new Error("the copy of the cluster was stopped before it was complete"));
     },
   };
 }

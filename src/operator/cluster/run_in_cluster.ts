@@ -115,7 +115,7 @@ export async function runInCluster(options: Options): Promise<Operator> {
   }
 
   const starting = start().catch((error: unknown) => {
-    if (!stopping.signal.aborted) log.error({ err: error }, "the operator could not begin");
+    if (!stopping.signal.aborted) log.error({ err: error }, "the operator could not start");
   });
   return {
     clusterId: () => clusterId,

@@ -82,13 +82,13 @@ const scopesValid: Rule = ({ object: { spec } }) => {
   const invalid = unregistrableScopes(spec.scopes);
   return invalid.length === 0
     ? undefined
-    : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
+    : { reason: "InvalidScopes", message: `Unknown scopes: ${invalid.join(", ")}` };
 };
 
 const scopesWithinCeiling: Rule = (input) => {
   const over = beyondCeiling(input);
   if (over === undefined || over.length === 0) return undefined;
-  return { reason: "CeilingExceeded", message: `Beyond the Platform's ceiling: ${over.join(", ")}` };
+  return { reason: "CeilingExceeded", message: `Scopes beyond the Platform's ceiling: ${over.join(", ")}` };
 };
 
 const beforeRequest: readonly Rule[] = [

@@ -71,7 +71,7 @@ function ceiling(input: DelegationInput): Fact {
     type: "WithinCeiling",
     status: "False",
     reason: "CeilingExceeded",
-    message: `Beyond the Platform's ceiling: ${over.join(", ")}`,
+    message: `Scopes beyond the Platform's ceiling: ${over.join(", ")}`,
   };
 }
 

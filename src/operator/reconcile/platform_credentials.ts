@@ -114,7 +114,7 @@ async function store(
 ): Promise<Publication> {
   const { credentials, api_key_prefix } = answer;
   if (credentials === null) {
-    return { kind: "failed", failure: { kind: "unavailable", message: "it gave no credentials" } };
+    return { kind: "failed", failure: { kind: "unavailable", message: "it returned no credentials" } };
   }
   const { apiUrl, clock } = context;
   const { current } = secrets;

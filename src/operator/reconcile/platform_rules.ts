@@ -59,14 +59,14 @@ const scopesValid: Rule = ({ object }) => {
   const invalid = unregistrableScopes(scopesOf(object));
   return invalid.length === 0
     ? undefined
-    : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
+    : { reason: "InvalidScopes", message: `Unknown scopes: ${invalid.join(", ")}` };
 };
 
 const withinTenant: Rule = ({ object, binding }) => {
   const ceiling = binding?.tenant?.ceiling;
   const over = ceiling === undefined ? [] : coversScopes(ceiling, scopesOf(object));
   if (over.length === 0) return undefined;
-  return { reason: "CeilingExceeded", message: `Beyond what the namespace may have: ${over.join(", ")}` };
+  return { reason: "CeilingExceeded", message: `Scopes beyond the namespace's ceiling: ${over.join(", ")}` };
 };
 
 const secretFree: Rule = ({ object, secrets: { current } }) =>

@@ -32,7 +32,7 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
   }
   if (failure.kind !== "superseded") {
     const stalled = ending.failures + 1 >= STALLED_AFTER_FAILURES;
-    const message = `Not yet let go: ${failure.message}`;
+    const message = `Not revoked or released yet: ${failure.message}`;
     await reportEnding(context, object, { reason: "Terminating", message }, stalled);
   }
   const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
@@ -65,5 +65,5 @@ const NAMED_DEPENDENTS = 5;
 function waitsFor(dependents: AnyObject[]): string {
   const named = dependents.slice(0, NAMED_DEPENDENTS).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
   const more = dependents.length - named.length;
-  return `Waits until these are gone: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  return `Waits until these objects are gone: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }

@@ -24,7 +24,7 @@ const keptKeywords = [
 /** Human-readable messages for some patterns of the definitions. `part` is a substring of the pattern. */
 const meanings: readonly [part: string, meaning: string][] = [
   [":[A-Za-z0-9_.:/*-]+", "a scope is domain:action or custom:…"],
-  ["T([01][0-9]|2[0-3])", "must be a moment as in 2030-01-31T12:00:00Z"],
+  ["T([01][0-9]|2[0-3])", "must be a time such as 2030-01-31T12:00:00Z"],
 ];
 
 /** Checks an object against a structural schema, as the API server does with strict field validation. */

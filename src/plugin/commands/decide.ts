@@ -6,7 +6,7 @@ import { visible } from "../text.ts";
 import { linesText, nextOf, requestLines } from "./describe.ts";
 
 const options = {
-  message: { short: "m", takes: "text", help: "the reason, for people" },
+  message: { short: "m", takes: "text", help: "the reason, as a text for people" },
   yes: shared.yes,
   "dry-run": shared.dryRun,
   "no-wait": shared.noWait,
@@ -20,7 +20,7 @@ export const approve: Command = {
   usage: "<delegation>",
   named: "delegation",
   options: {
-    scopes: { takes: "a,b", help: "grant only these; default: all requested scopes" },
+    scopes: { takes: "a,b", help: "grant only these scopes; default: all requested scopes" },
     ...options,
   },
   run: (context) => decide(context, "Approved"),
@@ -86,11 +86,13 @@ function obstacleTo({ metadata, spec, status }: Delegation, username: string): s
   const { approval } = status ?? {};
   if (approval !== undefined) {
     const { decision, approver } = approval;
-    return `It was ${decision.toLowerCase()} by ${visible(approver.username)}; a decision cannot be changed`;
+    return `The delegation was already ${decision.toLowerCase()} by ${visible(approver.username)}; a decision cannot be changed`;
   }
-  if (metadata.deletionTimestamp !== undefined) return "It is being deleted; it can no longer be decided";
-  if (spec.revoked === true) return "It is revoked; it can no longer be decided";
-  if (spec.requestedBy === username) return "You requested it yourself; somebody else must decide";
+  if (metadata.deletionTimestamp !== undefined)
+    return "The delegation is being deleted; it can no longer be decided";
+  if (spec.revoked === true) return "The delegation is revoked; it can no longer be decided";
+  if (spec.requestedBy === username)
+    return "You requested this delegation yourself; somebody else must decide";
   return undefined;
 }
 
@@ -98,7 +100,8 @@ function chosenScopes({ spec }: Delegation, given: string | undefined): string[]
   if (given === undefined) return spec.scopes;
   const chosen = [...new Set(given.split(",").map((scope) => scope.trim()))].filter((scope) => scope !== "");
   const others = chosen.filter((scope) => !spec.scopes.includes(scope));
-  if (others.length > 0) throw new UsageFailure(`Not requested: ${visible(others.join(", "))}`);
+  if (others.length > 0)
+    throw new UsageFailure(`These scopes were not requested: ${visible(others.join(", "))}`);
   if (chosen.length === 0) throw new UsageFailure("--scopes names no scope; to grant nothing, use deny");
   return chosen;
 }
@@ -127,7 +130,7 @@ async function write(
     const isSame = (["uid", "generation"] as const).every(
       (key) => current.metadata[key] === shown.metadata[key],
     );
-    if (!isSame) throw new Failure("It has changed since it was read; check it again");
+    if (!isSame) throw new Failure("The delegation has changed since it was shown; check it again");
   }
 }
 

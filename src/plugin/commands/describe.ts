@@ -66,16 +66,17 @@ const NEXT: Readonly<Record<string, string>> = {
   ApproverNotLinked:
     "The approver is not linked to the account: kubectl deputize link shows what its owner has to confirm.",
   FourEyesRequired:
-    "Two people are required: create it again with spec.requestedBy, and have somebody else approve it.",
+    "Two people are required: create the delegation again with spec.requestedBy, and let somebody else approve it.",
   ApprovalPolicyMissing:
-    "An administrator applies crds/policies.yaml; then create it again, or decide in the console.",
-  NamespaceNotBound: "An administrator binds the namespace, and the account's owner accepts it.",
+    "Ask an administrator to apply crds/policies.yaml; then create the delegation again, or decide in the console.",
+  NamespaceNotBound:
+    "Ask an administrator to bind the namespace, and the account's owner to accept the namespace.",
   CeilingExceeded: "Request fewer scopes, or have the ceiling widened where it is set.",
-  ExternalMissing: "Delete it and create it again.",
+  ExternalMissing: "Delete the object and create it again.",
   Denied: "A decision is final: create another Delegation to request it again.",
-  Revoked: "kubectl deputize renew <name> requests it again.",
-  Expired: "kubectl deputize renew <name> requests it again.",
-  SecretNotOwned: "Rename or delete that Secret, or choose another with spec.credentialsSecretName.",
+  Revoked: "kubectl deputize renew <name> requests the same authority again.",
+  Expired: "kubectl deputize renew <name> requests the same authority again.",
+  SecretNotOwned: "Rename or delete that Secret, or choose another name with spec.credentialsSecretName.",
 };
 
 /** Returns advice on the next step; `undefined` if there is nothing to do. */

@@ -13,8 +13,8 @@ export const renew: Command = {
   usage: "<delegation>",
   named: "delegation",
   options: {
-    name: { takes: "name", help: "name of the new one; default: the old name with the next number" },
-    ttl: { takes: "24h", help: "another lifetime than the old one's" },
+    name: { takes: "name", help: "name of the new delegation; default: the old name with the next number" },
+    ttl: { takes: "24h", help: "lifetime of the new delegation; default: that of the old one" },
     "dry-run": shared.dryRun,
     output: shared.output,
   },
@@ -53,7 +53,9 @@ export function renewed(
   const { revoked: _, expiresAt, requestedBy, ...asked } = spec;
   const { revokeReason: __, suspend: ___, ...same } = asked as Record<string, unknown>;
   if (expiresAt !== undefined && ttl === undefined) {
-    throw new UsageFailure(`It was requested until ${expiresAt}; set the lifetime of the new one with --ttl`);
+    throw new UsageFailure(
+      `The old delegation was requested until ${expiresAt}; set the lifetime of the new one with --ttl`,
+    );
   }
   return {
     apiVersion: "deputize.io/v1alpha1",

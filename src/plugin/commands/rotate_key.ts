@@ -23,7 +23,7 @@ export const rotateKey: Command = {
     const { metadata, spec, status } = await read();
     const isDryRun = options["dry-run"] === true;
     const grace = (spec as { keyRotation?: { grace?: string } }).keyRotation?.grace;
-    const end = grace === undefined ? "the old one ends immediately" : `the old one ends after ${grace}`;
+    const end = grace === undefined ? "the old key ends immediately" : `the old key ends after ${grace}`;
     if (
       options.yes !== true &&
       !isDryRun &&

@@ -84,7 +84,7 @@ function grantedOf(object: AnyObject): string {
 
 async function showOne({ kubectl, terminal, clock, options, names }: Context): Promise<void> {
   const [named = "", ...others] = names;
-  if (others.length > 0) throw new UsageFailure(`Name one only, not also ${others.join(", ")}`);
+  if (others.length > 0) throw new UsageFailure(`Name only one object, not also ${others.join(", ")}`);
   const [kind, name] = kindAndName(named);
   const object = await objectOf<AnyObject>(kubectl, kind, name);
   if (options.output === "json") {

@@ -57,7 +57,7 @@ describe.skipIf(missing !== undefined)("a release's key vault, on a real API ser
     await cluster.call("DELETE", `${SECRETS}/${PIN}`);
     const { isGood, err } = await run("upgrade");
     expect(err).toContain(
-      `The vault's token is there (PersistentVolumeClaim data-deputize-keyvault-0), and the Secret ${PIN}`,
+      `The vault's token exists (PersistentVolumeClaim data-deputize-keyvault-0), but the Secret ${PIN}`,
     );
     expect(isGood).toBe(false);
     const { labels, annotations } = made.metadata;

@@ -83,7 +83,10 @@ const scenarios: Record<string, Scenario> = {
     given: active,
     when: (world) => world.apply(platform({ ...RETIRING, credentialsSecretName: "moved" })),
     async ends(world) {
-      await until("the new one is there", async () => (await world.secret("moved")) !== undefined);
+      await until(
+        "the Secret with the new name exists",
+        async () => (await world.secret("moved")) !== undefined,
+      );
       await until("the old one is gone", async () => (await world.secret("shop-credentials")) === undefined);
       expect((await world.secret("moved"))?.api_key).toBe(only(world.api.platforms).api_key);
     },

@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)(
       const ready = (await world.find("Delegation", "bot"))?.status.conditions?.find(
         ({ type }) => type === "Ready",
       );
-      expect(ready?.message).toContain("Not yet let go");
+      expect(ready?.message).toContain("Not revoked or released yet");
       await world.api.comeBack();
       await until("it is gone", isGone, 60_000);
       expect(only(world.api.delegations).status).toBe("revoked");

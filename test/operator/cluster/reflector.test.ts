@@ -299,7 +299,7 @@ describe("a reflector", () => {
     await vi.advanceTimersByTimeAsync(60_000);
     expect(lists.length).toBeGreaterThan(5);
     await reflector.stop();
-    expect(await result).toBe("it was stopped before everything was read");
+    expect(await result).toBe("the copy of the cluster was stopped before it was complete");
     const count = lists.length;
     await vi.advanceTimersByTimeAsync(60_000);
     expect(lists.length).toBe(count);

@@ -85,7 +85,7 @@ describe("stopping the resources of a cluster", () => {
     const start = failure(resources.start());
     await calls;
     expect(await stopMs()).toBeLessThan(STOP_MS);
-    expect((await start).message).toBe("it was stopped before everything was read");
+    expect((await start).message).toBe("the copy of the cluster was stopped before it was complete");
   });
 
   test("aborts startup while the credentials do not arrive or cannot be read", async () => {
@@ -94,7 +94,7 @@ describe("stopping the resources of a cluster", () => {
       credentials = () => given;
       const start = failure(resources.start());
       expect(await stopMs()).toBeLessThan(STOP_MS);
-      expect((await start).message).toBe("it was stopped before everything was read");
+      expect((await start).message).toBe("the copy of the cluster was stopped before it was complete");
     }
   });
 

@@ -6,7 +6,7 @@
 {{- fail "keyvault.database.existingSecret.name is empty. Create a Secret that has the URLs of the vault's own Postgres database, of its running role under the key url and of its owner under migrationUrl, and name it here." -}}
 {{- end -}}
 {{- if and .Values.trial.enabled $values.database.existingSecret.name -}}
-{{- fail "trial.enabled=true and keyvault.database.existingSecret.name are both given. A trial has its own; for production set trial.enabled=false." -}}
+{{- fail "trial.enabled=true and keyvault.database.existingSecret.name are both given. A trial has its own database; for production set trial.enabled=false." -}}
 {{- end -}}
 {{- if eq $values.tls.mode "existingSecret" -}}
 {{- $wanted := list "serverSecret" "apiSecret" -}}
@@ -48,7 +48,7 @@
 {{- $claim := printf "data-%s-0" (include "deputize.keyvaultName" .) -}}
 {{- if lookup "v1" "PersistentVolumeClaim" .Release.Namespace $claim -}}
 {{- if not (lookup "v1" "Secret" .Release.Namespace $pin) -}}
-{{- fail (printf "The vault's token is there (PersistentVolumeClaim %s), and the Secret %s with its PIN is not. Restore the Secret from where you noted the PIN, or delete the claim, the database and all keys with them." $claim $pin) -}}
+{{- fail (printf "The vault's token exists (PersistentVolumeClaim %s), but the Secret %s with its PIN does not. Restore the Secret from where you noted the PIN, or delete the claim, the database and all keys with them." $claim $pin) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
