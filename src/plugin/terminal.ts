@@ -14,8 +14,7 @@ export function processTerminal(): Terminal {
     input: () => text(stdin),
     width: stdout.columns ?? NARROW,
     async confirm(question) {
-      if (!stdin.isTTY)
-        throw new Failure("There is no terminal to ask for confirmation: add --yes to confirm");
+      if (!stdin.isTTY) throw new Failure("There is no terminal for a confirmation: add --yes");
       const lines = createInterface({ input: stdin, output: stderr });
       try {
         return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `)).trim());

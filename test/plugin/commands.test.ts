@@ -97,7 +97,7 @@ describe("the plugin", () => {
   test.each<
     [string, Partial<Delegation["spec"]> | undefined, Partial<Delegation["metadata"]> | undefined, string]
   >([
-    ["the user's own request", { requestedBy: "jane" }, undefined, "You requested this delegation yourself"],
+    ["the user's own request", { requestedBy: "jane" }, undefined, "You requested this delegation"],
     ["a revoked delegation", { revoked: true }, undefined, "The delegation is revoked"],
     [
       "a delegation under deletion",

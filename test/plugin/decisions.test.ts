@@ -44,7 +44,7 @@ describe("a decision", () => {
     const [patch] = await patches();
     expect(written(patch).status.approval.approvedScopes).toEqual(["data:read"]);
     expect(await run(["approve", "bot", "-y", "--scopes", "data:read,payments:send"], answers)).toBe(2);
-    expect(kubectl.notes).toContain("These scopes were not requested: payments:send");
+    expect(kubectl.notes).toContain("Scopes not requested: payments:send");
     expect(await patches()).toHaveLength(1);
   });
 

@@ -101,7 +101,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     await declare();
     const nobody = await as("jane", "approve", "bot");
     expect(nobody).toMatchObject({ status: 1, out: "" });
-    expect(nobody.err).toContain("There is no terminal to ask for confirmation: add --yes to confirm");
+    expect(nobody.err).toContain("There is no terminal for a confirmation: add --yes");
     expect(nobody.err).toMatch(/Requested +data:read, payments:send/);
     const dry = await as("jane", "approve", "bot", "--dry-run");
     expect(dry).toMatchObject({ status: 0, out: "delegation/bot would be approved (dry run)\n" });
@@ -109,7 +109,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     const other = await as("jane", "approve", "bot", "--scopes", "data:share", "--yes");
     expect(other).toMatchObject({
       status: 2,
-      err: expect.stringContaining("These scopes were not requested: data:share"),
+      err: expect.stringContaining("Scopes not requested: data:share"),
     });
     const done = await as("jane", "approve", "bot", "--scopes", "data:read", "-m", "for March", "--yes");
     expect(done).toMatchObject({ status: 0, err: "" });

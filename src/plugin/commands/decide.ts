@@ -88,11 +88,9 @@ function obstacleTo({ metadata, spec, status }: Delegation, username: string): s
     const { decision, approver } = approval;
     return `The delegation was already ${decision.toLowerCase()} by ${visible(approver.username)}; a decision cannot be changed`;
   }
-  if (metadata.deletionTimestamp !== undefined)
-    return "The delegation is being deleted; it can no longer be decided";
+  if (metadata.deletionTimestamp !== undefined) return "The delegation is being deleted";
   if (spec.revoked === true) return "The delegation is revoked; it can no longer be decided";
-  if (spec.requestedBy === username)
-    return "You requested this delegation yourself; somebody else must decide";
+  if (spec.requestedBy === username) return "You requested this delegation; somebody else must decide";
   return undefined;
 }
 
@@ -100,8 +98,7 @@ function chosenScopes({ spec }: Delegation, given: string | undefined): string[]
   if (given === undefined) return spec.scopes;
   const chosen = [...new Set(given.split(",").map((scope) => scope.trim()))].filter((scope) => scope !== "");
   const others = chosen.filter((scope) => !spec.scopes.includes(scope));
-  if (others.length > 0)
-    throw new UsageFailure(`These scopes were not requested: ${visible(others.join(", "))}`);
+  if (others.length > 0) throw new UsageFailure(`Scopes not requested: ${visible(others.join(", "))}`);
   if (chosen.length === 0) throw new UsageFailure("--scopes names no scope; to grant nothing, use deny");
   return chosen;
 }
