@@ -71,7 +71,7 @@ const schema = z.object({
   KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
 });
 
-/** Maximum of concurrent connections, and of handshakes per second from one address. 0 means no limit. */
+/** Maximum of concurrent connections, and maximum of handshakes per second from one address. 0: no limit. */
 export type ConnectionLimits = { most: number; handshakeRate: number };
 
 /** Limits that the vault's operator sets. Callers cannot change them. */
@@ -109,7 +109,7 @@ export type Config = {
   dataDir: string;
   databaseUrl: string;
   /**
-   * URL of the same database for the role that owns the tables. Equals `databaseUrl` if only one role exists.
+   * URL of the same database as `databaseUrl`, but for the role that owns the tables. The URLs may be equal.
    */
   migrationDatabaseUrl: string;
   token: TokenConfig;
@@ -119,7 +119,7 @@ export type Config = {
   listen: { host: string; port: number };
   /** Plain HTTP listener for probes. `undefined` unless a port is set. */
   health: { host: string; port: number } | undefined;
-  /** Public key that backups are encrypted to. */
+  /** File with the public key that backups are encrypted to. */
   recoveryKeyFile: string;
   /** File that receives heads of the audit chain in addition to the log. */
   auditHeadsFile: string | undefined;

@@ -25,7 +25,7 @@ export const errorCodes = {
 /** A stable error code of the vault. */
 export type ErrorCode = keyof typeof errorCodes;
 
-/** Codes of refusals. In a refusal, a rule decided against the call. Nothing failed. */
+/** Codes of refusals: a rule of the vault decided against the call, and nothing failed. */
 export type RefusalCode = Extract<
   ErrorCode,
   | "invalid_request"
@@ -40,9 +40,7 @@ export type RefusalCode = Extract<
   | "rate_limited"
 >;
 
-/**
- * A refused call. It is no exception, because the vault works correctly. `message` never contains a secret.
- */
+/** A refused call, not an exception, because the vault works correctly. `message` never contains a secret. */
 export type Refusal = { refused: RefusalCode; message: string; retryAfterSeconds?: number };
 
 /** Returns a refusal. `message` defaults to the code's default message. */

@@ -3,8 +3,9 @@ import { basename, dirname, join } from "node:path";
 
 /**
  * Writes a file completely or not at all, and waits until it is on disk. Only its owner can read it unless
- * `mode` allows more. Removes a file at the temporary path and never writes to it, because in a shared folder
- * it may belong to another user. Rejects with the file system's error, whose `path` names the file.
+ * `mode` allows more. Removes an existing file at the temporary path and never writes to that file, because
+ * in a shared folder it may belong to another user. Rejects with the file system's error, whose `path` names
+ * the file.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;

@@ -17,8 +17,8 @@ export type InitStep = {
   step: "database" | "token" | "service key" | "certificates";
   created: string[];
   /**
-   * Things that an admin removed, or that cannot be created without a removed thing. For the token, this is
-   * its `pin`. For certificates, it is the authority's key, which belongs elsewhere.
+   * Things that an admin removed, or that cannot be created without a removed thing. Examples are the token's
+   * `pin`, and certificates if the authority's key is not in its folder.
    */
   absent?: string[];
 };

@@ -31,7 +31,7 @@ type Opened = {
   retirement: Pick<Retirement, "progress">;
 };
 
-/** Opens the vault when its token is first opened. The open vault remains when the token is sealed. */
+/** Opens the vault when its token is first opened. If the token is sealed later, the vault remains open. */
 export type Opening = {
   /** Opens the vault unless it is open. Rejects with a `UserError` if its parts do not belong together. */
   open(): Promise<Opened>;

@@ -17,7 +17,7 @@ export type Status = {
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
   /** Id of the key that attests all other keys and signs backups. Null until the vault is first opened. */
   service_key: string | null;
-  /** `head` is null until the vault is first opened, because no earlier head is verified. */
+  /** `head` is null until the vault is first opened, because the chain was not verified before. */
   audit: { records: number; head: string | null };
 };
 

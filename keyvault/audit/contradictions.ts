@@ -3,7 +3,7 @@ import type { AuditRow } from "../db/rows.ts";
 /** A record that the vault would never have written after the earlier records. `seq` is its number. */
 export type Contradiction = { seq: number; what: string };
 
-/** Checks the meaning of records whose codes are already verified. Records must arrive in order. */
+/** Finds contradictions between records. Their codes must be verified, and they must arrive in order. */
 export type Replay = {
   take(records: readonly AuditRow[]): void;
   /** Returns the first 100 contradictions. */

@@ -20,8 +20,9 @@ const headLine = z.object({
 });
 
 /**
- * Appends the line `<time> <number>:<code>` to a head file and waits until it is on disk. First marks a last
- * line that an interrupted write left incomplete with ` # unfinished`. Rejects with the file system's error.
+ * Appends the line `<time> <number>:<code>` to a head file and waits until it is on disk. If an interrupted
+ * write left the last line incomplete, first marks that line with ` # unfinished`. Rejects with the file
+ * system's error.
  */
 export async function appendHead(file: string, { seq, mac }: Head, now: Date): Promise<void> {
   const handle = await open(file, "a+", 0o600);
@@ -96,8 +97,7 @@ async function readTail(handle: FileHandle): Promise<string> {
 }
 
 /**
- * Returns the text that completes the file's last line: a newline, after ` # unfinished` for an incomplete
- * line.
+ * Returns the text that ends the file's last line. This text marks an incomplete line with ` # unfinished`.
  */
 function missingEndOf(tail: string): string {
   const last = tail.slice(tail.lastIndexOf("\n") + 1);

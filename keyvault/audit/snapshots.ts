@@ -114,7 +114,7 @@ export function createSnapshots(parts: {
   };
 }
 
-/** Returns `undefined` if a part has another format. Parts of another vault version have valid codes. */
+/** Returns `undefined` if a part has another format. Parts of another vault version have valid codes too. */
 function readContents(
   parts: readonly StoredPart[],
   rest: StoredPart,

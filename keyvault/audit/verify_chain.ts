@@ -119,9 +119,10 @@ function headBreak(
 }
 
 /**
- * Verifies and adds to the register all records after its head, even if another process wrote them. `taken`
- * contains the heads at which the snapshot's parts were saved. Throws `LedgerMismatch` if a later record is
- * not valid, or if the chain lacks the register's head, the head that the token has noted, or one of `taken`.
+ * Verifies all records after the register's head and adds them to the register, even if another process wrote
+ * them. `taken` contains the heads at which the snapshot's parts were saved. Throws `LedgerMismatch` if a
+ * later record is not valid, or if the chain lacks the register's head, the head that the token has noted, or
+ * one of `taken`.
  */
 export async function catchUp(
   client: pg.Client,

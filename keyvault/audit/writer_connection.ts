@@ -113,8 +113,8 @@ type HeadNoting = {
 const EVERY_MS = 1_000;
 
 /**
- * Notes the head in the token every `everyMs` if it changed, and on request. The next startup then detects
- * that somebody removed records from the database or reset it to an earlier state.
+ * Notes the head in the token every `everyMs` if it changed, and on request. The next startup then detects if
+ * somebody has removed records from the database or reset it to an earlier state.
  */
 export function createHeadNoting(
   head: () => Head,

@@ -102,7 +102,7 @@ function read(): { cert: Buffer; key: Buffer } {
   throw new UserError("Standard input does not begin with a certificate and its key, both PEM");
 }
 
-/** Returns the next byte of standard input, or `undefined` at the end. Consumes nothing after it. */
+/** Returns the next byte of standard input, or `undefined` at the end. Reads nothing after that byte. */
 function readByte(): string | undefined {
   const byte = Buffer.alloc(1);
   for (;;) {

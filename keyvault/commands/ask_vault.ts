@@ -53,9 +53,9 @@ export async function ask(
 }
 
 /**
- * Sends a POST to a running vault and writes the answer to a new file, for the owner only. Returns its bytes.
- * Removes the file unless the answer arrives completely. Throws like {@link ask}, or an error that names the
- * file.
+ * Sends a POST to a running vault and writes the answer to a new file, for the owner only. Returns the number
+ * of bytes in the file. Removes the file unless the answer arrives completely. Throws like {@link ask}, or an
+ * error that names the file.
  */
 export async function download(options: RemoteOptions, path: string, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);

@@ -104,7 +104,7 @@ const LOCAL: Caller = { role: "local", name: "recovery" };
 /**
  * Records the current end of the chain in the token, even if the token has noted a different head. Use it for
  * a database that lost its newest records for a known reason. The chain must be intact from its first record,
- * and its last record must be `end`. Writes the head that the token had noted before to the audit. Throws
+ * and its last record must be `end`. An audit record names the head that the token had noted before. Throws
  * `LedgerHeld` while a vault runs. Throws `UserError` if the chain is broken or has another last record.
  */
 export async function acceptHead(

@@ -41,7 +41,9 @@ async function run(config: Config, log: Logger): Promise<void> {
   process.stdin.unref?.();
 }
 
-/** Resolves with the reason. Installs its handlers immediately, so that it misses no signal. */
+/**
+ * Resolves with the reason to stop the vault. Installs its handlers immediately, so that it misses no signal.
+ */
 function waitForStop(whenStdinCloses: boolean): Promise<string> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => resolve(signal));

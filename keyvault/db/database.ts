@@ -15,7 +15,7 @@ const LAST_DATE = 8_640_000_000_000_000;
 /**
  * Postgres' 64-bit integers become numbers, because this database has them only for numbers of audit records.
  * A time outside the range of `Date`, which only an altered row contains, becomes the last possible `Date`.
- * Then only the row's code does not match, and no query fails.
+ * The row's code then does not match, but no query fails.
  */
 const types = {
   getTypeParser(oid: number, format?: "text" | "binary") {
@@ -73,8 +73,7 @@ export function openDatabase(
 }
 
 /**
- * Returns a client without a connection. Its queries fail after 5 s. Listen for `error`, and close the
- * client.
+ * Returns a client that has not connected yet. Its queries fail after 5 s. Listen for `error`, and close it.
  */
 export function createClient(url: string): pg.Client {
   return new pg.Client({

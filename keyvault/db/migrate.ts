@@ -33,9 +33,7 @@ export function migrationAhead(applied: readonly string[]): string | undefined {
   return unknown[0];
 }
 
-/**
- * URLs of the vault's database for the role that runs the vault and for the owner of the tables, maybe equal.
- */
+/** URLs for the role that runs the vault and for the role that owns the tables. The two URLs may be equal. */
 export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
 
 /**
@@ -145,7 +143,7 @@ const settings: Knex.MigratorConfig = {
   },
 };
 
-/** Rights of the role that runs the vault. It can neither alter nor remove audit records. */
+/** Rights of the role that runs the vault. This role can neither alter nor remove audit records. */
 const PRIVILEGES: Readonly<Record<string, string>> = {
   audit: "select, insert",
   tenants: "select, insert, update",

@@ -2,8 +2,8 @@
 export type Migration = { name: string; sql: string };
 
 /**
- * The migrations in order, forward only. Never edit a migration of a released version: add a new one at the
- * end. Each migration keeps what the previous version needs.
+ * The migrations in order, forward only. Never edit a migration that has landed: add a new one at the end.
+ * Each migration keeps what the previous version needs.
  */
 export const migrations: readonly Migration[] = [
   // Data keys of tenants, and the keys that they wrap. These rows are useless without the token.
@@ -136,7 +136,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   // A cache of the verified audit, in parts, so that a startup does not verify the chain from its first
-  // record. The vault trusts a part only by its code. Decisions read from memory, so their indexes are
+  // record. The vault trusts a part only by its code. Decisions read from memory, so the indexes for them are
   // dropped.
   {
     name: "0008_audit_register",

@@ -4,7 +4,7 @@ import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/h
 export type Purpose = "account_root" | "agent" | "service";
 
 /**
- * The vault's statement that it created and stores a key for a tenant and purpose. Its service key signs it.
+ * The vault's statement that it created and stores a key for a tenant and purpose, signed by the service key.
  */
 export type Attestation = {
   type: "key_attestation";
@@ -33,7 +33,8 @@ export type Wish = {
 };
 
 /**
- * A stored wish, with the requesting admin's certificate, base64 of its DER. Earlier versions stored none.
+ * A stored wish, with the requesting admin's certificate, base64 of its DER. Earlier versions stored no
+ * certificate.
  */
 export type Pending = Wish & { certificate?: string };
 

@@ -96,7 +96,9 @@ export function limitHandshakeRate(server: Server, rate: number, log: Logger): v
   });
 }
 
-/** Returns a client's IPv4 address, or the /64 of its IPv6 address, all of which one client may own. */
+/**
+ * Returns a client's IPv4 address, or the /64 of its IPv6 address, because one client may own the whole /64.
+ */
 function networkOf(address = ""): string {
   if (!isIPv6(address)) return address;
   const read = ipaddr.process(address.replace(/%.*$/, ""));

@@ -111,8 +111,8 @@ function limitWaitingRequests(
 }
 
 /**
- * Responds to bytes that are not HTTP, or that arrive too late, as to any malformed call, and closes the
- * connection. If another call on the connection still waits for its response, sends nothing, because the
+ * Responds to bytes that are not HTTP, or that arrive too late, as if they were a malformed call, and closes
+ * the connection. If another call on the connection still waits for its response, sends nothing, because the
  * client would take it for the response to that call.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {

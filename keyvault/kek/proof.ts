@@ -26,7 +26,7 @@ export type RetirementProof = {
   prove(rows: readonly WrappedDataKey[]): Promise<Unproven>;
 };
 
-/** Data keys in one message to the token. Other calls wait for it for a few milliseconds. */
+/** Number of data keys in one message to the token. A message delays other calls by a few milliseconds. */
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;

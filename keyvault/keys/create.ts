@@ -30,9 +30,10 @@ import { attestationSignBytes, verifyAttestation } from "./store.ts";
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
 
 /**
- * Creates a key, only once for each `requestKey`. The same request again returns the same key. Refuses a
- * different request with the same `requestKey`: `idempotency_conflict`. Rejects with `VaultError key_damaged`
- * if the existing key was altered. Stores key, tenant's data key and audit record in one transaction.
+ * Creates a key, only once for each `requestKey`. The same request again returns the same key. If a different
+ * request has the same `requestKey`, refuses with `idempotency_conflict`. Rejects with
+ * `VaultError key_damaged` if the existing key was altered. Stores key, tenant's data key and audit record in
+ * one transaction.
  */
 export type CreateKey = (
   caller: Caller,
@@ -41,8 +42,8 @@ export type CreateKey = (
 ) => Promise<CreatedKey | Refusal>;
 
 /**
- * Dependencies of key creation. `service` returns the key that attests every new key. While the service key
- * itself is created, it is undefined.
+ * Dependencies of key creation. `service` returns the key that attests every new key. `service` is undefined
+ * only while the service key itself is created.
  */
 export type CreateKeyParts = {
   database: Database;

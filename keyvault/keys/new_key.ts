@@ -37,7 +37,10 @@ export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
   );
 }
 
-/** Refuses a new key at its tenant's quota (0: no limit). Call it in the transaction that stores the key. */
+/**
+ * Refuses a new key if its tenant has reached the quota (0: no limit). Destroyed keys do not count. Call it
+ * in the transaction that stores the key.
+ */
 export async function exceedsQuota(
   client: pg.Client,
   tenant: string,
@@ -92,10 +95,10 @@ export async function placeTenant(
 }
 
 /**
- * Refuses a root key that exceeds the ceilings of all the tenant's existing root keys, even disabled ones.
- * Otherwise a caller could widen a tenant's rights with another root key. `known` contains the ids of these
- * keys from the audit, because the rows are not trusted. Returns `damaged` if one of the rows is missing or
- * altered. Call it in the transaction that stores the key.
+ * Refuses a root key whose ceiling is not within that of one of the tenant's existing root keys, even
+ * disabled ones. Otherwise a caller could widen a tenant's rights with another root key. `known` contains the
+ * ids of the existing root keys from the audit, because the rows are not trusted. Returns `damaged` if one of
+ * the rows is missing or altered. Call it in the transaction that stores the key.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,

@@ -92,7 +92,7 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
   };
 }
 
-/** Accepts the last list's time if the list is identical to the last one. */
+/** Refuses a time that is not later than the last list's, unless the list is identical to the last list. */
 function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer): Refusal | undefined {
   if (last === undefined || updatedAt > last.updatedAt) return undefined;
   if (updatedAt === last.updatedAt && digest.equals(last.digest)) return undefined;

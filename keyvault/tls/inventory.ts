@@ -56,9 +56,7 @@ export async function readAuthority(dir: string): Promise<Identity> {
   return authorityOf(authorities, privateKey, join(dir, "ca.pem"));
 }
 
-/**
- * Returns the authority whose certificate matches this key. Throws a `UserError` with `place` if none does.
- */
+/** Returns the authority whose certificate matches this key, or throws a `UserError` that names `place`. */
 export function authorityOf(
   authorities: readonly X509Certificate[],
   privateKey: string,

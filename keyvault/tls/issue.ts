@@ -76,7 +76,7 @@ export function validity(now: Date, days: number): Validity {
 /** An order for a certificate. The files are `<stem>.pem` and `<stem>.key`. */
 export type CertificateOrder = { subject: Subject; days: number; stem: string; replace: boolean };
 
-/** An issued certificate. To revoke the certificate, pass its `serial`. */
+/** An issued certificate. The revocation list identifies it by its `serial`. */
 export type IssuedCertificate = { certificate: string; key: string; serial: string; not_after: string };
 
 /**

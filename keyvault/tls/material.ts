@@ -65,7 +65,7 @@ export function normalizeSerial(serial: string): string {
 }
 
 /**
- * Returns whether an authority issued a client's certificate and it is not revoked. Ignores dates and role.
+ * Returns whether an authority issued this client certificate and no list revokes it. Ignores dates and role.
  */
 export function isTrusted({ authorities, revoked }: TlsMaterial, certificate: X509Certificate): boolean {
   if (revoked.has(normalizeSerial(certificate.serialNumber))) return false;

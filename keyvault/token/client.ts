@@ -53,7 +53,9 @@ export type Token = {
    * Null means that no version opens the box. The plaintext never leaves the child.
    */
   findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
-  /** Generates the next version of the key-encryption key. It wraps new data. Returns all versions. */
+  /**
+   * Generates the next version of the key-encryption key, which then wraps new data. Returns all versions.
+   */
   rotate(): Promise<{ keks: string[] }>;
   /**
    * Permanently destroys an older version of the key-encryption key in the token. Returns the remaining
@@ -66,7 +68,7 @@ export type Token = {
   noteHead(head: NotedHead, anew?: boolean): Promise<unknown>;
   /** Checks the token by encrypting and decrypting under its newest key-encryption key. */
   health(): Promise<{ keks: string[] }>;
-  /** Returns the token's description as of its last opening. Throws `VaultError sealed` before the first. */
+  /** Returns the token's description as of its last opening. Throws `VaultError sealed` if there was none. */
   info(): TokenInfo;
   /** Returns why the token is sealed, or `undefined` while it is open. */
   sealed(): SealReason | undefined;
@@ -74,7 +76,9 @@ export type Token = {
   seal(reason: SealReason): void;
   /** Calls `listener` immediately each time the token is sealed, for any reason. */
   whenSealed(listener: (reason: SealReason) => void): void;
-  /** Returns the one-time key of the child that waits for the PIN. Throws `token_unavailable` without one. */
+  /**
+   * Returns the one-time key of the child that waits for the PIN. Throws `token_unavailable` if none waits.
+   */
   offer(): Uint8Array;
   /**
    * Opens a sealed token with a PIN encrypted to the offer. This process passes the PIN on and cannot read

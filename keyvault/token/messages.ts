@@ -75,9 +75,7 @@ export type ReplyFrame = { id: number } & (
   | { failure: TokenRefusal }
 );
 
-/**
- * The token or its module cannot be used. The child reports this error and exits. The parent starts another.
- */
+/** The token or its module cannot be used. The child reports this error and exits, and is then restarted. */
 export class TokenError extends UserError {
   override readonly name = "TokenError";
 }

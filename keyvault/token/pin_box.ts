@@ -21,7 +21,7 @@ const NONCE = Buffer.alloc(12);
 /** Maximum bytes of a PIN. */
 export const MAX_PIN_BYTES = PADDED_BYTES - 1;
 
-/** A child's one-time X25519 key, for one PIN. The private half never leaves the child and ends with it. */
+/** A child's one-time X25519 key, for one PIN. The private half never leaves the child. */
 export type PinOffer = { publicKey: Buffer; privateKey: KeyObject };
 
 /** Creates a fresh offer. */

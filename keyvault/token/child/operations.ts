@@ -9,9 +9,7 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const MAC_BYTES = 32;
 const MAX_PLAIN_BYTES = 4096;
-/**
- * Replaces the previous record's code in the code of a state, so a state's code never equals a record's code.
- */
+/** Takes the previous record's place in a state's code, which therefore never equals a record's code. */
 const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
 const PROBE = Buffer.from("deputize keyvault probe");
 

@@ -49,7 +49,10 @@ export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "
   return library;
 }
 
-/** Returns the initialized slot whose token has this label, or `undefined`. Throws if two tokens have it. */
+/**
+ * Returns the initialized slot whose token has this label, or `undefined`. Throws if two tokens have this
+ * label.
+ */
 export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle | undefined {
   const found = library.C_GetSlotList(true).filter((slot) => {
     const info = library.C_GetTokenInfo(slot);
