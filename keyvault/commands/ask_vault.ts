@@ -29,13 +29,13 @@ export function withRemoteOptions(command: Command): Command {
     .option("--url <url>", "the vault's address (default: this machine, KEYVAULT_PORT)")
     .option(
       "--ca <file>",
-      "the authority that signed the vault's certificate (default: that of the settings)",
+      "the authority that signed the vault's certificate (default: the one in the settings)",
     )
     .option(
       "--cert <file>",
-      "your certificate (default: <data>/tls/admin.pem); -: it and its key, from standard input",
+      "your certificate (default: <data>/tls/admin.pem). With -, standard input has certificate and key",
     )
-    .option("--key <file>", "its private key (default: beside the certificate, .key for .pem)")
+    .option("--key <file>", "the certificate's private key (default: <name>.key beside <name>.pem)")
     .option("--json", "print JSON");
 }
 

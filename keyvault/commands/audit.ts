@@ -13,13 +13,13 @@ const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-Names the first record that was altered, removed or inserted. If the chain is intact, the command also compares the records with each other (a key used after it was disabled, two statements for one place) and the rows of keys and tenants with the records, and names each contradiction. To detect that the newest records were cut off, it compares the chain with the head that the token has noted and with heads noted elsewhere, for example by "keyvault status". Pass one as --head, or a file of them as --heads. It reports and skips a line of the file that was cut off while it was written. Any other line that is not a head is an error. The vault may run meanwhile. Without a PIN file, the command asks for the PIN like "keyvault unseal".
+Names the first record that was altered, removed or inserted. If the chain is intact, the command also compares the records with each other (a key used after it was disabled, two statements for one place) and the rows of keys and tenants with the records, and names each contradiction. To detect that the newest records were cut off, the command compares the chain with the head that the token has noted and with heads noted elsewhere, for example by "keyvault status". Pass one head as --head, or a file of heads as --heads. If a line of the file was cut off while it was written, the command reports and skips that line. Any other line that is not a head is an error. The vault may run meanwhile. Without a PIN file, the command asks for the PIN like "keyvault unseal".
 
-Exit code: 0 if everything is intact, 2 if not, 1 if it could not be checked.`;
+Exit code: 0 if everything is intact, 2 if not, 1 if the command could not check the audit.`;
 
-const ABOUT_ACCEPT = `A vault is sealed (chain_broken) if its chain ends before the head that its token has noted, because records were cut off. If you know the reason, for example a database that lost its last second in a failover, this command makes the token note the current end of the chain.
+const ABOUT_ACCEPT = `A vault is sealed (chain_broken) if its chain ends before the head that its token has noted, because records were cut off. If you know the reason, for example a database that lost its last second in a failover, this command records the current end of the chain in the token.
 
-Changes in the lost records are undone: a key that was disabled in them signs again. Give the end that you expect. If the chain has another end, the command shows it. Run it while the vault is stopped or sealed. It leaves a record.`;
+The changes in the lost records are undone: a key that one of them disabled signs again. Give the end that you expect. If the chain has another end, the command shows that end. Run the command while the vault is stopped or sealed. The audit records that you accepted the end.`;
 
 /** `keyvault audit …` */
 export function auditCommand(): Command {
@@ -48,7 +48,7 @@ export function auditCommand(): Command {
       if (!verdict.chain.intact || wrong !== "") process.exitCode = BROKEN_EXIT_CODE;
     });
   const accept = new Command("accept")
-    .summary("make the token note the current end of the chain, after a known loss of records")
+    .summary("record the chain's current end in the token, after a known loss of records")
     .description(ABOUT_ACCEPT)
     .argument("<seq:code>", "the chain's end", parseHead)
     .action(async (end: Head) => {
@@ -104,7 +104,9 @@ function describe(verdict: ChainVerdict, noted: number): string {
 }
 
 function describeWaiting({ waiting }: DamagedRows): string {
-  return waiting === 0 ? "" : `${waiting} rows of a version without codes wait for "keyvault adopt".\n`;
+  return waiting === 0
+    ? ""
+    : `${waiting} rows that an earlier version stored without codes wait for "keyvault adopt".\n`;
 }
 
 function describeHead({ seq, mac }: Head): string {

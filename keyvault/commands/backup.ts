@@ -127,7 +127,7 @@ The backup is read twice, and nothing is written before its signature was checke
 
 A backup contains SoftHSM's token. Restore the token of another module with its vendor's tools.
 
-A backup of an earlier version is upgraded during the restore, like that vault in an upgrade. A backup of a newer version is refused.
+A backup of an earlier version is upgraded during the restore, like an upgrade of that vault. A backup of a newer version is refused.
 
 Afterwards "keyvault audit verify" checks that token, database and chain belong together.`;
 
@@ -141,7 +141,7 @@ function withReadOptions(command: Command): Command {
   return command
     .argument("<file>", "the backup")
     .requiredOption("--recovery-key <file>", "the private half of the recovery key")
-    .option("--service-key <id>", "the service key that must have signed it")
+    .option("--service-key <id>", "the service key that must have signed the backup")
     .addOption(
       new Option(
         "--unsigned",

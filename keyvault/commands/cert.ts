@@ -12,11 +12,11 @@ import { wholeNumber } from "./read_input.ts";
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const parseDays = wholeNumber(1, 3650, "Give 1 to 3650 days.");
 
-const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls or the folder of --ca. Run it where ca.key is. It needs no token and no database, and with --ca no setting. A running vault accepts the new certificate without a restart.
+const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls or the folder of --ca. Run the command where ca.key is. It needs no token and no database, and with --ca no setting. A running vault accepts the new certificate without a restart.
 
 The roles api, admin, auditor and backup make a client's certificate with that role. "server" makes the vault's own certificate, which a running vault loads within seconds.`;
 
-const REVOKE = `Add a certificate to the revocation list. A running vault refuses it within seconds, also on open connections.
+const REVOKE = `Add a certificate to the revocation list. A running vault refuses the certificate within seconds, also on open connections.
 
 To revoke a certificate whose file you no longer have, add a line with its serial number, in hexadecimal, to <data>/tls/revoked.`;
 
@@ -41,7 +41,7 @@ export function certCommand(): Command {
         .makeOptionMandatory(),
     )
     .option("--name <name>", "the name of its holder, which appears in every audit record", parseName)
-    .option("--days <days>", "how long it is valid", parseDays, 397)
+    .option("--days <days>", "how many days the certificate is valid", parseDays, 397)
     .option("--ca <folder>", "where ca.pem and ca.key are (default: <data>/tls)")
     .option(
       "--out <stem>",
@@ -153,7 +153,7 @@ function certSecretsCommand(): Command {
       [],
     )
     .option("--label <name=value>", "a label of all Secrets; may be repeated", addLabel, {})
-    .option("--days <days>", "how long certificates are valid", parseDays, 90)
+    .option("--days <days>", "how many days certificates are valid", parseDays, 90)
     .option("--renew-days <days>", "how many days before its expiry a certificate is renewed", parseDays, 30)
     .option("--kubernetes <url>", "the API server", "https://kubernetes.default.svc")
     .option("--account <folder>", "the folder with the pod's token, ca.crt and namespace", ACCOUNT)

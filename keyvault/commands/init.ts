@@ -9,7 +9,7 @@ import { settingsHelp } from "./serve.ts";
 
 const ABOUT = `Make everything that a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority, and the certificates of the server, the API and one admin.
 
-You can run it again whenever the vault is stopped. It completes an interrupted run and changes nothing that exists. Without ca.key it makes no certificates. Without the PIN file it does not open the token.`;
+You can run the command again whenever the vault is stopped. It completes an interrupted run and changes nothing that exists. Without ca.key it makes no certificates. Without the PIN file it does not open the token.`;
 
 type Options = { json?: true; pin: boolean; certificates: boolean };
 
@@ -53,7 +53,7 @@ export function migrateCommand(): Command {
   return new Command("migrate")
     .summary("bring the tables up to date")
     .description(
-      "Migrate the vault's tables to this version, as the role that owns them (KEYVAULT_MIGRATION_DATABASE_URL), and give the role that runs the vault (KEYVAULT_DATABASE_URL) its rights. `init` does this too. `serve` does it only if one role does both.",
+      "Migrate the vault's tables to this version, as the role that owns them (KEYVAULT_MIGRATION_DATABASE_URL), and give the role that runs the vault (KEYVAULT_DATABASE_URL) its rights. `init` does this too. `serve` does this only if one role owns the tables and runs the vault.",
     )
     .option("--json", "print JSON")
     .action(async ({ json }: { json?: true }) => {

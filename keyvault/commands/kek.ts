@@ -17,9 +17,9 @@ Take a backup before you do anything else, because earlier backups do not contai
 
 const ABOUT_REWRAP = `Wrap every tenant's data key again under the newest version. The vault continues to sign. After an interruption, run the command again to continue. Ctrl-C ends the display but not the work.
 
-Exit code: 0 if everything is under the newest version, 2 if some data keys are damaged, which are named, 1 if it did not finish.`;
+Exit code: 0 if everything is under the newest version, 2 if some data keys are damaged (the command names their tenants), 1 if the command did not finish.`;
 
-const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, permanently. Refused for the newest version and for a version that a data key needs. To check this, the vault first opens every data key under a version that remains. It continues to sign.
+const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, permanently. Refused for the newest version and for a version that a data key needs. To check this, the vault first opens every data key under a version that remains. The vault continues to sign meanwhile.
 
 Backups taken before the rewrap are then useless, except together with a backup of the token. That is the purpose of retiring. Take a backup first.
 
@@ -27,14 +27,16 @@ Exit code: 0 if the version is destroyed, 1 if not.`;
 
 /** `keyvault kek …` */
 export function kekCommand(): Command {
-  const rotate = new Command("rotate").summary("make a new key-encryption key").description(ABOUT_ROTATE);
+  const rotate = new Command("rotate")
+    .summary("make a new version of the key-encryption key")
+    .description(ABOUT_ROTATE);
   withRemoteOptions(rotate).action(async (options: RemoteOptions) => {
     const made = (await ask(options, "/v1/kek/rotate", {})) as { kek: string; keks: string[] };
     const next = 'Next: "keyvault backup create", then "keyvault kek rewrap".';
     print(options, made, `${made.kek} wraps new data keys from now on.\n${next}\n`);
   });
   const rewrap = new Command("rewrap")
-    .summary("wrap all data keys under the newest")
+    .summary("wrap all data keys under the newest version")
     .description(ABOUT_REWRAP);
   withRemoteOptions(rewrap).action(runRewrap);
   const retire = new Command("retire")

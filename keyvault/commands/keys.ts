@@ -11,15 +11,15 @@ const DAMAGED_EXIT_CODE = 2;
 /** Minimum number of terminal columns for a list that shows dates. */
 const WITH_DATES = 92;
 
-const ABOUT_KEYS = `Show a running vault's keys, and disable, enable or destroy them, with an admin's certificate. An auditor's is enough to show them.
+const ABOUT_KEYS = `Show a running vault's keys, and disable, enable or destroy them, with an admin's certificate. An auditor's certificate is enough to show them.
 
-A key is active, disabled (it does not sign), destroying (it does not sign, and its seeds will be erased on a known day) or destroyed. One admin can disable a key, with immediate effect. Enabling and destroying need two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name.`;
+A key is active, disabled (it does not sign), destroying (it does not sign, and its seeds will be erased on a known day) or destroyed. One admin can disable a key, with immediate effect. Enabling and destroying need two admins: the first admin's request waits 24 hours for another admin to run the same command with a certificate of another name.`;
 
-const ABOUT_LIST = `List keys, sorted by id: all of them, or one tenant's. A key whose row was altered in the database is shown as DAMAGED.
+const ABOUT_LIST = `List all keys or one tenant's keys, sorted by id. A key whose row was altered in the database is shown as DAMAGED.
 
 Exit code: 0, or 2 when a key is damaged.`;
 
-const ABOUT_DESTROY = `Request a key's destruction, or approve another admin's request for the same number of days. The key stops signing when the second admin calls. Its seeds are erased when the days are over. Until then one admin can cancel it with --cancel, which leaves the key disabled.`;
+const ABOUT_DESTROY = `Request a key's destruction, or approve another admin's request for the same number of days. The key stops signing when the second admin calls. Its seeds are erased when the days are over. Until then one admin can cancel the destruction with --cancel, which leaves the key disabled.`;
 
 type ListOptions = RemoteOptions & { tenant?: string };
 type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
@@ -28,7 +28,7 @@ type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
 export function keysCommand(): Command {
   const list = new Command("list").summary("list keys").description(ABOUT_LIST);
   withRemoteOptions(list)
-    .option("--tenant <name>", "only this tenant's", parseTenant)
+    .option("--tenant <name>", "list only this tenant's keys", parseTenant)
     .action(async (options: ListOptions) => {
       const keys = await readAll(options);
       print(options, keys, describeList(keys, process.stdout.columns || 80));

@@ -10,7 +10,7 @@ const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificat
 
 const ABOUT_UNSEAL = `Open a sealed vault with the token's PIN and an admin's certificate. The command asks for the PIN without showing it. Without a terminal, it reads the PIN from the first line of standard input.
 
-The PIN is encrypted here to a one-time key of the process that owns the token, and only that process can read it. Everything in between, including the vault's HTTP process, passes on what it cannot open. After a wrong PIN the next attempt must wait for 1 s, then 2 s, up to a minute.`;
+The PIN is encrypted here to a one-time key of the process that owns the token, and only that process can read it. Everything in between, including the vault's HTTP process, passes on the encrypted PIN and cannot read it. After a wrong PIN the next attempt must wait for 1 s, then 2 s, up to a minute.`;
 
 /** The token's process starts within a second, but after some faults the vault delays the restart. */
 const OFFER_DEADLINE_MS = 30_000;
@@ -23,7 +23,7 @@ export function sealCommand(): Command {
   const command = new Command("seal").summary("stop all signing, immediately").description(ABOUT_SEAL);
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const sealed = (await ask(options, "/v1/seal", {})) as SealState & { sealed: true };
-    print(options, sealed, `The vault is sealed since ${sealed.since}. "keyvault unseal" opens it.\n`);
+    print(options, sealed, `The vault has been sealed since ${sealed.since}. "keyvault unseal" opens it.\n`);
   });
 }
 

@@ -61,7 +61,10 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
     "the same database for the role that owns the tables, for init, migrate and backup restore; default: the URL above",
   ],
   ["…_URL_FILE", "a file that contains one of these URLs"],
-  ["KEYVAULT_PKCS11_MODULE", "the PKCS#11 library; default: SoftHSM where Linux distributions put it"],
+  [
+    "KEYVAULT_PKCS11_MODULE",
+    "the PKCS#11 library; default: SoftHSM's library, at the path of Linux distributions",
+  ],
   ["KEYVAULT_PKCS11_PARAMETERS", "initialization parameters of that library, if it needs any (NSS)"],
   ["KEYVAULT_TOKEN_LABEL", "the token's label; default: deputize"],
   ["KEYVAULT_TOKEN_DIR", "where SoftHSM keeps the token; default: <data>/token"],
@@ -85,11 +88,11 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
   ],
   [
     "KEYVAULT_AUDIT_HEADS_LOG_SECONDS",
-    "seconds between that head in the log, 1 to 3600; default: 60; also logged at each start, sealing and stop",
+    "interval in seconds at which the log gets that head, 1 to 3600; default: 60; also at each start, sealing and stop",
   ],
   [
     "KEYVAULT_CEILING",
-    "scopes that may be delegated at all, comma-separated, custom:* for all custom ones; default: no limit",
+    "the only scopes that may be delegated, comma-separated, custom:* for all custom scopes; default: no limit",
   ],
   ["KEYVAULT_EXTERNAL_SUBJECTS", "1: allow delegations to keys that are not in this vault; default: 0"],
   [

@@ -7,7 +7,7 @@ import { wholeNumber } from "./read_input.ts";
 
 const TENANT = /^[A-Za-z0-9._:@-]{1,128}$/;
 
-const ABOUT_DESTROY = `Request the destruction of a tenant's data key, and so of all its keys, or approve another admin's request for the same number of days. When the second admin calls, the tenant's keys stop signing and it gets no new ones. When the days are over, the data key is erased, and no copy of a seed opens without it. Until then one admin can cancel it with --cancel, which leaves the tenant as it was.`;
+const ABOUT_DESTROY = `Request the destruction of a tenant's data key, and therefore of all its keys, or approve another admin's request for the same number of days. When the second admin calls, the tenant's keys stop signing, and the tenant gets no new keys. When the days are over, the data key is erased, and no copy of a seed opens without it. Until then one admin can cancel the destruction with --cancel, which leaves the tenant as it was.`;
 
 type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
 
@@ -37,14 +37,14 @@ function describeAnswer({ tenant, state, pending, destroy_at }: TenantAnswer): s
   return `Tenant ${tenant} is ${state}${destroy_at === null ? "" : `; its data key is erased ${destroy_at}`}.\n`;
 }
 
-const ABOUT_ADOPT = `Give codes to the keys and tenants of a version without codes. This needs two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name. Until then these keys are shown as DAMAGED and sign nothing.
+const ABOUT_ADOPT = `Give codes to the keys and tenants that an earlier version stored without codes. This needs two admins: the first admin's request waits 24 hours for another admin to run the same command with a certificate of another name. Until then these keys are shown as DAMAGED and sign nothing.
 
 Nothing proves that such a row is as the vault left it. Before you run this, look at the keys ("keyvault keys list", "keyvault keys show") and compare their ceilings and states with what you know. Both admins see the same fingerprint of the rows. If a row is altered in between, the second request starts a new wish.`;
 
 /** `keyvault adopt` */
 export function adoptCommand(): Command {
   const command = new Command("adopt")
-    .summary("adopt the rows of a version without codes (two admins)")
+    .summary("adopt rows that an earlier version stored without codes (two admins)")
     .description(ABOUT_ADOPT);
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const outcome = (await ask(options, "/v1/states/adopt", {}, TIMEOUT_MS)) as AdoptionAnswer;

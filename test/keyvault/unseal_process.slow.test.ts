@@ -130,7 +130,7 @@ test("the command line seals the vault, ends the child that knew the PIN, and un
   const knew = tokenProcess();
   expect(await run(atVault("seal"))).toMatchObject({
     code: 0,
-    output: expect.stringContaining("is sealed since"),
+    output: expect.stringContaining("has been sealed since"),
   });
   await expect.poll(() => readdirSync("/proc").includes(String(knew)), { timeout: 10_000 }).toBe(false);
   await expect(makeKey("while-sealed")).rejects.toMatchObject({ code: "sealed" });

@@ -83,7 +83,8 @@ test("two admins adopt an earlier version's rows with the command line and see t
   const list = async () => (await ask(earlier, ["keys", "list"])).stdout;
   const verify = async () => (await cli(home, "audit", "verify")).stdout;
   expect(await list()).toContain("DAMAGED");
-  const waiting = /^All \d+ records are intact[\s\S]*\n\d+ rows of a version without codes wait for/;
+  const waiting =
+    /^All \d+ records are intact[\s\S]*\n\d+ rows that an earlier version stored without codes wait for/;
   expect(await verify()).toMatch(waiting);
   const asked = (await ask(earlier, ["adopt"])).stdout;
   const [, what, fingerprint] =
