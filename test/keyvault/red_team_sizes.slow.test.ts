@@ -33,7 +33,7 @@ test.each([
   ["subject_id", "\u001f"],
   ["subject_id", ""],
 ])(
-  "the vault rejects and records %s %j, which the database cannot store or an auditor cannot read",
+  "the vault rejects and records a delegation with the %s %j, which the database cannot store or an auditor cannot read",
   async (field, text) => {
     const before = vault.head();
     expect(await delegate({ certificate: { [field]: text } })).toMatchObject({

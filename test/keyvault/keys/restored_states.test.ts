@@ -144,7 +144,7 @@ test.each([
   ["the first record", false],
   ["a snapshot", true],
 ])(
-  "keys and tenants set back while no vault runs are damaged after a startup from %s",
+  "keys and tenants that are set back while no vault runs are damaged after a startup from %s",
   async (start, isSnapshot) => {
     const tenants = ["disabled", "shrunk", "ended"].map((what) => `${what} before ${start}`);
     const [disabled = "", shrunk = "", ended = ""] = tenants;

@@ -25,10 +25,10 @@ const answer = (binding: Partial<ChallengeBinding> = {}, keyId = agent.key_id, t
   });
 
 test.each<[string, Partial<ChallengeBinding>]>([
-  ["alone", {}],
-  ["with a session", { session_context: bytes(2) }],
-  ["with a stream", { stream_id: bytes(3), stream_seq: 1 }],
-  ["with both", { session_context: bytes(2), stream_id: bytes(3), stream_seq: 7 }],
+  ["without session and stream", {}],
+  ["with a session, without a stream", { session_context: bytes(2) }],
+  ["with a stream, without a session", { stream_id: bytes(3), stream_seq: 1 }],
+  ["with session and stream", { session_context: bytes(2), stream_id: bytes(3), stream_seq: 7 }],
 ])("a challenge %s gets a response with a valid signature of each half", async (_, binding) => {
   const signed = await answer(binding);
   if (isRefusal(signed)) throw new Error(signed.message);

@@ -197,7 +197,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
     "with a constraint that has an unknown field",
     () => cert({ constraints: [{ type: "max_amount", max_amount: 5, currency: "EUR", extra: 1 } as never] }),
   ],
-])("signing answers with %s to a certificate %s, and records this outcome", async (outcome, _, order) => {
+])("signing has the outcome %s for a certificate %s, and records this outcome", async (outcome, _, order) => {
   const signed = await sign(order());
   expect(isRefusal(signed) ? signed.refused : "signs").toBe(outcome);
   const isSigned = outcome === "signs";
