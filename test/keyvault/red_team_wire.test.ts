@@ -243,7 +243,7 @@ test("the vault closes a connection that pipelines thousands of calls, without a
 
 test.each([
   ["answers all of them if their number is within the limit", 32, 32],
-  ["answers no more of them than the limit and closes the connection", 33, 32],
+  ["answers at most the number that the limit allows, and closes the connection", 33, 32],
 ])("if a client pipelines calls on one connection, the vault %s", async (_, sent, most) => {
   const body = challenge();
   const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
