@@ -50,7 +50,7 @@ const revokedOf = (accountId: string): Promise<string[]> =>
     .orderBy("cert_id")
     .pluck("cert_id");
 
-test("revocation lists contain all revoked certificates up to the maximum, are signed once each, and fail beyond it", {
+test("revocation lists contain all revoked certificates up to the maximum, are signed once each, and fail beyond the maximum", {
   timeout: 180_000,
 }, async () => {
   const { person, certId } = await delegated(api);

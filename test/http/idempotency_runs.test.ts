@@ -9,7 +9,7 @@ const calls = keyedCalls((made) => [
 ]);
 
 describe("an idempotency key whose first call is running or was aborted", () => {
-  test("creates only once when many calls send it concurrently to two replicas, and all get one answer", async () => {
+  test("creates only once when many calls send the key concurrently to two replicas, and all calls get the same answer", async () => {
     for (let round = 0; round < 10; round += 1) {
       calls.made = 0;
       calls.before = () => new Promise((resolve) => setTimeout(resolve, 20));

@@ -116,7 +116,7 @@ test("a new leader receives the previous epoch, so that it can recognize a resto
   expect((await claim()).former_epoch).toBe(first.epoch);
 });
 
-test("an epoch from before a database restore is never valid after it", async () => {
+test("an epoch from before a database restore is never valid after the restore", async () => {
   const cluster = { clusterId: "restored" };
   await claimLeadership(api, cluster);
   const backup = await api.db("operator_clusters").where({ cluster_id: "restored" });

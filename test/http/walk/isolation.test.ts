@@ -130,7 +130,7 @@ async function attempt({ operation, id, attacker, expected }: Attempt, credentia
 }
 
 describe("objects of another account", () => {
-  test("every exception refers to an existing id position", () => {
+  test("have exceptions only at existing id positions", () => {
     const known = places.map(([place]) => place as string);
     expect(Object.keys(otherwise).filter((place) => !known.includes(place))).toEqual([]);
     expect(places.length).toBeGreaterThan(50);

@@ -86,7 +86,7 @@ describe("the fair queue", () => {
     expect(queue.running).toBe(0);
   });
 
-  test("frees the slot of a call that steps aside, only once", async () => {
+  test("frees the slot of a call that steps aside, but only once", async () => {
     const { queue, begun, asides, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "b", "c");
     await sleep(0);

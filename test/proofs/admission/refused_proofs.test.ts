@@ -69,7 +69,7 @@ async function times(count: number, call: (n: number) => Promise<string>): Promi
   return counts;
 }
 
-test("a known agent's proofs are verified, however many forged proofs name it within the signature check limit", async () => {
+test("a known agent's proofs are verified, however many forged proofs name the agent within the signature check limit", async () => {
   const { refuse, allow } = guarded(10);
   await allow();
   expect(await times(40, () => refuse("invalid_proof"))).toEqual({ invalid_proof: 1, rate_limited: 39 });

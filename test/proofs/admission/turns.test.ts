@@ -80,7 +80,7 @@ describe("a turn with a certificate", () => {
     expect([most, taken]).toEqual([1, 0]);
   });
 
-  test.each(["countAllows", "decide"] as const)("ends if its %s fails", async (part) => {
+  test.each(["countAllows", "decide"] as const)("ends if the function %s fails", async (part) => {
     const rated = await ratedAccount();
     const parts = { countAllows: async () => 0, decide: service.deps.decide, end: vi.fn(async () => {}) };
     const turn = { ...parts, [part]: () => Promise.reject(new Error("cut off")) };

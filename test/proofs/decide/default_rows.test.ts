@@ -79,7 +79,7 @@ test("mendDefaultPartitions moves all rows of a default partition to the partiti
   expect(await mend(addSeconds(first.to, 3_600))).toEqual([]);
 });
 
-test("mendDefaultPartitions creates partitions with the same keys, checks and indexes as others, which accept new rows", async () => {
+test("mendDefaultPartitions creates partitions that accept new rows and have the same keys, checks and indexes as other partitions", async () => {
   const indexes = async (table: string) =>
     (
       await world.pool.query<{ on: string }>(
