@@ -12,7 +12,7 @@ export const errorCodes = {
   invalid_domain: [400, "The domain is not one that can be registered, or is a public suffix"],
   invalid_constraints: [
     400,
-    "A constraint is malformed or hides a part of itself, or the constraints cannot be met together",
+    "A constraint is malformed or has text that is not fully visible, or the constraints cannot be met together",
   ],
   constraint_widened: [400, "An approver's constraint allows more than the requested one of its kind"],
   invalid_expiry: [400, "The expiry is in the past, or the call has both expires_at and expires_in"],
