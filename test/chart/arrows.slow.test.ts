@@ -14,7 +14,7 @@ type Rule = { from?: Peer[]; to?: Peer[]; ports?: { port: number; protocol: stri
 
 const PORTS = [5432, 8080, 8081, 8443, 9090];
 
-/** All allowed connections between the components of a release. */
+/** Allowed connections between the components of a release. All others must be refused. */
 const PRODUCTION_ARROWS = [
   "api -> keyvault 8443",
   "operator -> api 8081",
@@ -205,9 +205,7 @@ function takes(policies: readonly Rendered[], from: End, to: End, port: number):
 
 type Question = { of: End; other: End; port: number; direction: "ingress" | "egress" };
 
-/**
- * Kubernetes' rule: a pod that policies select accepts only connections that one of these policies allows.
- */
+/** Kubernetes' rule: a pod that policies select accepts only connections that some policy allows. */
 function passes(policies: readonly Rendered[], { of, other, port, direction }: Question): boolean {
   if ("address" in of) return true;
   const own = policies.filter(

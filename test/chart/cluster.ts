@@ -8,7 +8,6 @@ import { until } from "../support/process.ts";
 import { type Definitions, definitionsOf, missingDefinitions, OTHERS } from "./definitions.ts";
 import { NAMESPACE, type Rendered } from "./render.ts";
 
-/** Namespaces to watch, as in the tests' values. */
 export const WATCHED = ["shop", "desk"];
 const RESTRICTED = {
   "pod-security.kubernetes.io/enforce": "restricted",
@@ -77,7 +76,6 @@ async function must(kubernetes: Kubernetes, path: string, body: unknown): Promis
 
 type ResourceList = { resources: { name: string; kind: string; namespaced: boolean }[] };
 
-/** Returns a function that computes the path for creating an object. */
 async function resourcePaths(
   kubernetes: Kubernetes,
   definitions: readonly Rendered[],

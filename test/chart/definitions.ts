@@ -6,10 +6,8 @@ import { CHART, objectsOf, type Rendered } from "./render.ts";
 /** A folder of definitions, or the name of what is missing to obtain it. */
 export type Folder = { folder: string; missing?: never } | { folder?: never; missing: string };
 
-/** `files` is a pattern of file names. */
 export type Definitions = { folder(): Promise<Folder>; files: RegExp };
 
-/** Returns definitions that are files in a Go module. */
 export function ofModule(module: string, version: string, path: string, files: RegExp): Definitions {
   return {
     files,
@@ -37,13 +35,11 @@ export const OTHERS: readonly Definitions[] = [
   ),
 ];
 
-/** Returns what is missing to obtain the definitions; `undefined` if nothing is missing. */
 export async function missingDefinitions(sources: readonly Definitions[]): Promise<string | undefined> {
   const folders = await Promise.all(sources.map((source) => source.folder()));
   return folders.find(({ missing }) => missing !== undefined)?.missing;
 }
 
-/** Returns the chart's definitions together with those of `sources`. */
 export async function definitionsOf(sources: readonly Definitions[]): Promise<Rendered[]> {
   const folders = await Promise.all(
     sources.map(async ({ folder, files }) => ({ folder: (await folder()).folder ?? "", files })),

@@ -6,7 +6,6 @@ type Selector = {
   matchLabels?: Labels;
   matchExpressions?: { key: string; operator: string; values: string[] }[];
 };
-/** A `NetworkPolicyPeer` of Kubernetes. */
 export type Peer = {
   podSelector?: Selector;
   namespaceSelector?: Selector;

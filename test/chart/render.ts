@@ -98,7 +98,6 @@ export type PodSpec = {
   [field: string]: unknown;
 };
 
-/** A pod template and the object that contains it. */
 export type Pod = { of: Rendered; template: PodTemplate };
 
 /** Pod templates are in Deployments, StatefulSets, Jobs and CronJobs. A pod itself also counts as one. */

@@ -26,14 +26,12 @@ const VERSIONED = ["app.kubernetes.io/version", "helm.sh/chart"];
 const SECRETS = "/run/secrets/deputize/";
 /** Jobs that write the vault's certificates into Secrets. */
 const CERTIFICATES = ["keyvault-certificates", "keyvault-renewal"];
-/**
- * Settings of the vault whose file may be missing: the vault may be sealed, and init opens no connections.
- */
+/** Settings whose file may be missing, because the vault may be sealed and init opens no connections. */
 const OPTIONAL = /^KEYVAULT_(PIN|TLS_\w+)_FILE$/;
 const LISTENING = ["HOST", "HEALTH_HOST", "KEYVAULT_HOST", "KEYVAULT_HEALTH_HOST"];
 const ROLES = ["api", "operator", "worker", "migrate"];
 const SELECTING = ["Service", "NetworkPolicy", "PodDisruptionBudget"];
-/** Component of the pods that restore a vault. Administrators start them. The chart has only their policy. */
+/** The pods that restore a vault. Administrators start them, and the chart has only their policy. */
 const OF_PEOPLE = "keyvault-init";
 const TABLE = Object.entries(VALUES);
 
@@ -264,7 +262,6 @@ function withoutRandom(object: Rendered): string {
   return JSON.stringify(object.kind === "Secret" ? { ...object, data: Object.keys(object.data) } : object);
 }
 
-/** Returns the secret files that the settings and arguments of a container name. */
 function namedFiles({ env = [], args = [] }: Container): string[] {
   const settings = env
     .filter(({ name }) => name.endsWith("_FILE") && !OPTIONAL.test(name))
@@ -273,7 +270,6 @@ function namedFiles({ env = [], args = [] }: Container): string[] {
   return [...settings, ...paths].filter((path) => path.startsWith(SECRETS));
 }
 
-/** Returns whether a mount and the mounted volume provide a file. */
 function hasFile({ template }: Pod, { volumeMounts = [] }: Container, file: string): boolean {
   const mount = volumeMounts.find(({ mountPath }) => file.startsWith(`${mountPath}/`));
   const volume = template.spec.volumes?.find(({ name }) => name === mount?.name);

@@ -31,7 +31,6 @@ const API = [
   `admissionregistration.k8s.io/validatingadmissionpolicybindings [${POLICIES}]: get`,
   "authentication.k8s.io/tokenreviews: create",
 ];
-/** The Secrets that the Job for certificates writes, by name. */
 const CERTIFICATES = [
   "/secrets [deputize-keyvault-admin-tls deputize-keyvault-api-tls deputize-keyvault-authority deputize-keyvault-tls]: create get patch",
 ];
@@ -242,7 +241,6 @@ function linesOf(rules: readonly Rule[]): string[] {
   });
 }
 
-/** Merges lines for the same resource. */
 function merged(lines: readonly string[]): string[] {
   const verbs = new Map<string, Set<string>>();
   for (const line of lines) {

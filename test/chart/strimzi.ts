@@ -25,10 +25,7 @@ const KINDS = {
   kafkauser: "user.KafkaUser",
 };
 
-/**
- * Strimzi's definitions, created by its own generator from its classes, as in its releases. They are cached
- * under `~/.cache/deputize`.
- */
+/** Strimzi's own generator creates these definitions from its classes. `~/.cache/deputize` caches them. */
 export const STRIMZI: Definitions = { folder, files: /^kafka\w*\.yaml$/ };
 
 async function folder(): Promise<Folder> {

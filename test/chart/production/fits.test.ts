@@ -31,7 +31,7 @@ type Example = {
 const { api, kafka, keyvault, gateway, monitoring, operator, network } = EXAMPLE as unknown as Example;
 const { peers } = network;
 
-/** Returns a database pod with the labels that CloudNativePG sets. */
+/** CloudNativePG sets these labels. */
 const database = (cluster: string): PeerPod => ({
   namespace: NAMESPACE,
   labels: {

@@ -116,7 +116,7 @@ describe.each(DATABASES)(
   },
 );
 
-/** Returns the location in the secret store from which a value of an ExternalSecret comes. */
+/** Returns the place in the secret store from which a value of an ExternalSecret comes. */
 function sourceOf(name: string, property: string | undefined): unknown {
   const found = ofKind("ExternalSecret").find(({ metadata }) => metadata.name === name);
   const data: { secretKey: string; remoteRef: object }[] = found?.spec.data ?? [];

@@ -64,7 +64,6 @@ function namedSecrets(value: unknown): SecretKey[] {
   });
 }
 
-/** Returns the templates of the strings that an ExternalSecret writes. */
 export function templateOf(name: string): Record<string, string> {
   const found = ofKind("ExternalSecret").find(({ metadata }) => metadata.name === name);
   if (found === undefined) throw new Error(`no ExternalSecret makes ${name}`);

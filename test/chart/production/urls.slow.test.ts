@@ -71,7 +71,6 @@ describe.skipIf(program.missing !== undefined)("database URLs in the production 
   });
 });
 
-/** Returns the paths of the files that a container gets from Secrets. */
 function filesOf({ template }: Pod, { volumeMounts = [] }: Container) {
   return volumeMounts.flatMap(({ name, mountPath }) => {
     const volume = template.spec.volumes?.find((each) => each.name === name);

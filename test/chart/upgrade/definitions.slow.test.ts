@@ -20,7 +20,6 @@ if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 const API = "/apis/deputize.io/v1alpha1";
 const OPERATOR = `system:serviceaccount:${NAMESPACE}:deputize-operator`;
-/** A field that the former definition of Platform does not have. */
 const FIELD = "adopt";
 const ADOPT = "01234567-89ab-4def-8123-456789abcdef";
 const platform = (name: string, spec: object = {}) => ({

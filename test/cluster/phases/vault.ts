@@ -24,7 +24,7 @@ export async function vaultStatus(tools: Tools): Promise<Status> {
   return JSON.parse(await inPod(tools, VAULT, asked, await administrator(tools)));
 }
 
-/** Includes the audit heads, as a log collector would receive them. */
+/** Returns the vault's log with the audit heads, as a log collector would receive it. */
 export function vaultLog(tools: Tools): Promise<string> {
   return tools.kubectl("-n", tools.namespace, "logs", `${RELEASE}-${VAULT}-0`, "-c", VAULT);
 }
