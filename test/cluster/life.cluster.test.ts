@@ -55,7 +55,7 @@ import { measureUsage, usageLines } from "./support/usage.ts";
  * CLUSTER_KEEP=1, the cluster is kept at the end, and the next run uses it again.
  */
 const TAG = "suite";
-/** Usage is measured for up to a minute. The proofs are created before, so that only the pods' work counts. */
+/** Measuring takes up to a minute. Proofs are created beforehand, so that only the pods' work counts. */
 const CALM = { perSecond: 500, proven: 30_000, pauseMs: 500 };
 /** The answer to a presentation while the vault cannot sign. */
 const PUT_OFF = "503 vault_unavailable Retry-After";
