@@ -26,17 +26,17 @@ export type DevOptions = {
   kafka?: boolean;
 };
 
-/** The account owner to whom the example's `tenants.yaml` binds its namespace. */
+/** The example's `tenants.yaml` binds its namespace to the account of this owner. */
 const OWNER_EMAIL = "owner@example.test";
 /** The event timeout is long because the deliveries of a killed worker stay locked for 20 s. */
 const PATIENCE = { statusMs: 30_000, eventMs: 60_000 };
 
 /**
- * Runs the whole service on this machine. Starts the parts, runs the tour, and keeps the stack up until
- * Ctrl-C. With `once` it stops after the tour.
+ * Runs the whole service on this machine until Ctrl-C. First runs the tour; with `once`, stops after the
+ * tour.
  *
- * In a data folder that was used before, someone may have changed the declared objects. If the tour fails
- * there, the failure is only reported and the stack stays up, unless `once` is set.
+ * In a data folder that was used before, someone may have changed the declared objects. Without `once`, a
+ * tour that fails in such a folder is only reported, and the stack stays up.
  *
  * Resolves to the exit status: 0, 1 after a failure, 130 after an interruption.
  */

@@ -12,10 +12,10 @@ type StackOptions = {
   terminal: Terminal;
 };
 
-/** Parts that run together. All parts stop when this process exits, even if it is killed. */
+/** Parts that run together. All parts stop when this process exits, even if this process is killed. */
 export type Stack = {
   folder: string;
-  /** Starts a part and waits until it is ready. Afterwards the stack restarts the part whenever it exits. */
+  /** Resolves when the part is ready. From then on, the stack restarts the part whenever it exits. */
   start(part: Part): Promise<void>;
   /** Stops the parts in reverse order, each with its own timeout, then releases the folder. */
   stop(): Promise<void>;
@@ -23,8 +23,8 @@ export type Stack = {
 };
 
 /**
- * Locks a state folder for a new stack. If an earlier stack on the folder was killed, waits until its parts
- * have exited. Throws `UserError` if another stack uses the folder or if the folder's layout is unsupported.
+ * Locks a state folder for a new stack, and waits until the parts of an earlier, killed stack have exited.
+ * Throws `UserError` if another stack uses the folder or if the folder's layout is unsupported.
  */
 export async function openStack({ folder, terminal }: StackOptions): Promise<Stack> {
   const state = await openStateFolder(folder);
@@ -87,11 +87,10 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const INTERRUPTED = 130;
 
 /**
- * Runs `work` with a stack and stops the stack afterwards. The first signal aborts `work` and stops the parts
- * in order. The second signal kills the parts and exits this process immediately.
+ * Runs `work`, then stops the stack. The first signal aborts `work` and stops the parts in order. The second
+ * signal kills the parts and exits this process immediately.
  *
- * Resolves to the exit status: 0 if `work` finished, 130 if a signal interrupted it, 1 if it failed. Prints a
- * failure.
+ * Resolves to the exit status: 0 if `work` finished, 130 after a signal, 1 after a failure, which it prints.
  */
 export async function runStack(
   stack: Pick<Stack, "stop" | "kill">,

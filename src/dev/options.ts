@@ -15,10 +15,7 @@ export function readPort(text: string): number {
   return port;
 }
 
-/**
- * Returns the data folder's absolute path. Throws `UserError` if the option has no value: the parser then
- * takes the next option as the value.
- */
+/** Returns an absolute path. Throws `UserError` if the text is empty or is another option. */
 export function readFolder(text: string): string {
   if (text === "" || text.startsWith("--")) {
     throw new UserError("--data needs a folder", "Enter a path, such as --data .deputize");
@@ -27,8 +24,8 @@ export function readFolder(text: string): string {
 }
 
 /**
- * Parses the aliases of the API's path word. Each `--alias` contains one or more words, separated by commas.
- * Throws `UserError` for an invalid word.
+ * Returns the words of all `--alias` options, each a list with commas. Throws `UserError` for an invalid
+ * word.
  */
 export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(",").map((word) => word.trim()));

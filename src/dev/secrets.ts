@@ -6,15 +6,15 @@ import { NO_INSPECTOR, spawnLogged } from "./process/part.ts";
 import { makeFolder, writeAtomically } from "./state_folder.ts";
 import { UserError } from "./user_error.ts";
 
-/** Secrets of the embedded stack. The parts read them from files with mode 0600. */
+/** The parts read the secrets from files with mode 0600. */
 type StackSecrets = {
   databasePassword: string;
   vaultDatabasePassword: string;
   sealingKeyFile: string;
   operatorTokenFile: string;
-  /** Returns a new password that is used for this start only. */
+  /** A new password at each call. */
   temporaryPassword(): string;
-  /** Writes a secret that changes with every start, such as a connection string. Returns the file's path. */
+  /** For a secret that changes with every start, such as a connection string. Returns the file's path. */
   write(name: string, value: string): Promise<string>;
 };
 
@@ -24,9 +24,9 @@ type SecretName = (typeof SECRET_NAMES)[number];
 const SECRET_BYTES = 32;
 
 /**
- * Reads a data folder's secrets, each 32 bytes in base64. Creates missing secrets only if `isNew`. In an old
- * folder a lost secret cannot be replaced, since the data that it protects would be unreadable. Throws
- * `UserError` with the file that is missing or damaged, before it changes anything.
+ * Returns a data folder's secrets, each 32 bytes in base64. Creates missing secrets only if `isNew`: in an
+ * old folder, the data that a lost secret protects would stay unreadable. Throws `UserError` with the missing
+ * or damaged file, before it changes anything.
  */
 export async function openSecrets(folder: string, isNew: boolean): Promise<StackSecrets> {
   const found = await Promise.all(
@@ -67,7 +67,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
   };
 }
 
-/** Encodes a secret in letters and digits, which a URL can contain without escapes. */
+/** Uses only letters and digits, which a URL can contain without escapes. */
 function asPassword(secret: Buffer): string {
   return secret.toString("hex");
 }
@@ -90,9 +90,7 @@ async function readSecret(path: string): Promise<Buffer | undefined> {
   return secret;
 }
 
-/**
- * Settings of a `keyvault init` run. `env` is its complete environment. Its output is appended to `logFile`.
- */
+/** `env` is the complete environment. The output is appended to `logFile`. */
 type VaultInit = {
   program: string;
   env: Record<string, string | undefined>;
@@ -100,17 +98,16 @@ type VaultInit = {
 };
 
 const GRACE_MS = 5000;
-/** Prefix of the vault's error message for a problem that a person can correct. */
+/** The vault's error message for a problem that a person can correct. */
 const VAULT_MESSAGE = /^keyvault: (.+)$/m;
 /** Output of `init` for a token without a PIN file. Such a vault could only start sealed. */
 const PIN_ABSENT = /^\{"step":"token",.*"absent":\["pin"\]/m;
-/** The line of a stack trace that contains the error's message. */
+/** The line with the error's message in a stack trace. */
 const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
 
 /**
- * Initializes the vault. Changes nothing if the vault is already initialized. Rejects a token without a PIN
- * file, since nobody would be there to unseal it. Throws `UserError` with the line that explains the failure
- * and the path of the log.
+ * Initializes the vault, or changes nothing if it is already initialized. Rejects a token without a PIN file,
+ * since nobody could unseal it. Throws `UserError` with the reason and the path of the log.
  */
 export async function initializeVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };

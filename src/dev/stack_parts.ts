@@ -34,9 +34,9 @@ export type StackPaths = {
 
 /** Command-line option that changes the API's port. */
 export const API_PORT_SETTING = "--port";
-/** Sign-in codes per 15 minutes. The limit is high because developers run the tour often. */
+/** Sign-in codes per 15 minutes. High because developers run the tour often. */
 const SIGN_INS = "1000";
-/** Proofs per minute, and agents per day. The limits are high because some tests send many mutated proofs. */
+/** Proofs per minute, and agents per day. High because some tests send many mutated proofs. */
 const PROOFS = "60000";
 const AGENTS = "10000";
 const LOOPBACK = "127.0.0.0/8";
@@ -45,11 +45,7 @@ const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 
 type Environment = Record<string, string | undefined>;
 
-/**
- * Choices made at the start: variables that every part inherits, aliases of the API's path word, the credit
- * of new accounts in micro-USD (undefined means the default), the service administrator, and the event
- * settings.
- */
+/** `inherited` are variables for every part. `credits` are micro-USD; undefined means the default. */
 type Chosen = {
   inherited: Environment;
   aliases: readonly string[];
@@ -58,10 +54,7 @@ type Chosen = {
   events: Environment;
 };
 
-/**
- * Returns the processes of the stack that start after Postgres. Each process has a separate, complete
- * environment.
- */
+/** Returns the processes that start after Postgres. Each process has a separate, complete environment. */
 export function stackParts(
   ports: StackPorts,
   paths: StackPaths,
@@ -162,9 +155,7 @@ export function stackParts(
   };
 }
 
-/**
- * Returns a path relative to the current folder if the path is inside that folder, else the unchanged path.
- */
+/** Returns a path relative to the current folder, or the unchanged path if it is outside that folder. */
 function shortest(path: string): string {
   const fromHere = relative("", path);
   return fromHere.startsWith("..") ? path : fromHere;

@@ -26,21 +26,17 @@ import { topUp } from "./tour/top_up.ts";
 export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNew: boolean };
 
 type StackSettings = {
-  /** The API's port on 127.0.0.1; 0 selects a free one. */
+  /** Port on 127.0.0.1; 0 selects a free port. */
   apiPort: number;
   /** Aliases of the API's path word. */
   aliases: readonly string[];
-  /**
-   * Credit of every new account and minimum credit of the owner's account, in micro-USD. Undefined means the
-   * default.
-   */
+  /** Micro-USD of every new account, and at least for the owner's. Undefined means the default. */
   credits: number | undefined;
   ownerEmail: string;
-  /** This process's variables that every part inherits. */
   inherited: Record<string, string | undefined>;
-  /** Path of the vault's PKCS#11 module. Undefined lets the vault find one. */
+  /** Undefined lets the vault choose a module. */
   pkcs11Module: string | undefined;
-  /** Folder with Kafka's jars, if Kafka carries the events. */
+  /** Undefined selects the embedded event transport. */
   kafkaJars: string | undefined;
   /** Aborts when the stack is being stopped. */
   interrupted: AbortSignal;
@@ -49,8 +45,8 @@ type StackSettings = {
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Starts Postgres, Kafka if requested, the vault, the API, the worker and the operator. Each part starts when
- * the previous part is ready. Reuses an earlier run's data. Throws `UserError`.
+ * Starts Postgres, Kafka if requested, the vault, the API, the worker and the operator, each when the
+ * previous one is ready. Reuses an earlier run's data. Throws `UserError`.
  */
 export async function startParts(
   stack: Stack,
@@ -133,7 +129,6 @@ export async function startParts(
   return { baseUrl, quickstart, isNew: found === "new" };
 }
 
-/** Starts Kafka and returns its address, or undefined if Kafka was not requested. */
 async function startKafkaPart(
   stack: Stack,
   { kafkaJars: jars, inherited }: StackSettings,

@@ -8,18 +8,17 @@ import { fileError, UserError } from "./user_error.ts";
 /** Version of the folder's file layout. Increase it when older programs can no longer use the folder. */
 const LAYOUT = 1;
 const VERSION_FILE = "version.json";
-/** Entries that a folder without a version may contain, because they are not data. */
+/** A folder without a version may contain these entries, because they are not data. */
 const NO_DATA = new Set(["lock", "logs", "setup"]);
 
-/** A state folder that this process has locked. */
 type StateFolder = {
   path: string;
   release(): void;
 };
 
 /**
- * Locks the folder with all of a stack's files, so that only this process uses it. Creates the folder if it
- * is missing. Throws `UserError` if another living stack uses the folder or if its layout is unsupported.
+ * Locks the state folder, so that only this process uses it. Creates the folder if it is missing. Throws
+ * `UserError` if another living stack uses the folder or if its layout is unsupported.
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
   const lock = await makeFolder(path)
@@ -54,7 +53,7 @@ function unusable(path: string, cause: unknown): UserError {
 
 /**
  * Creates a folder and its missing parents, mode 0700. Existing folders stay unchanged. Creates one level at
- * a time. Node's recursive mkdir hangs in places where no folder can be created, such as below /proc.
+ * a time: Node's recursive mkdir hangs where no folder can be created, such as below /proc.
  */
 export async function makeFolder(path: string): Promise<void> {
   if (await ensureFolder(path)) return;
@@ -64,7 +63,7 @@ export async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Creates the folder if it is missing. Returns false if its parent is missing. */
+/** Returns false if the parent is missing. */
 async function ensureFolder(path: string): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -77,10 +76,7 @@ async function ensureFolder(path: string): Promise<boolean> {
   }
 }
 
-/**
- * Writes a file atomically: after a crash, or at a concurrent read, it has either the old or the new content.
- * Throws `UserError`.
- */
+/** Writes a file with mode 0600 completely or not at all, even in a crash. Throws `UserError`. */
 export async function writeAtomically(path: string, content: string): Promise<void> {
   const partial = `${path}.partial`;
   try {
@@ -148,10 +144,7 @@ const runSchema = z.object({
   parts: z.record(z.string(), z.object({ pid: z.number(), birth: z.string(), ports: z.array(z.number()) })),
 });
 
-/**
- * Content of `run.json`. It identifies the stack's own process and its parts' processes, each by ID and start
- * time.
- */
+/** Content of `run.json`: the stack's own process and its parts' processes, each by ID and start time. */
 export type Run = z.infer<typeof runSchema>;
 
 function pathOf(folder: string): string {
@@ -164,9 +157,8 @@ export async function writeRun(folder: string, run: Run): Promise<void> {
 }
 
 /**
- * Waits until the processes of an earlier stack on this folder have exited. They exit automatically when that
- * stack is killed. This function kills those that still run after ten seconds. The caller must have locked
- * the folder.
+ * Waits until the processes of an earlier stack on this folder have exited. They exit when that stack is
+ * killed. Kills those that still run after ten seconds. The caller must have locked the folder.
  */
 export async function untilEarlierRunEnded(folder: string): Promise<void> {
   const text = await readFile(pathOf(folder), "utf8").catch(() => "{}");

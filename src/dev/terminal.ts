@@ -11,38 +11,34 @@ export type Output = {
 export type TerminalOptions = {
   out: Output;
   err: Output;
-  /** False disables color. Color is never used if `out` is not a terminal. */
+  /** Has no effect if `out` is not a terminal. */
   color: boolean;
   /** Prints one JSON object per step to `out`, and nothing else. */
   json: boolean;
 };
 
-/** A step in progress. The first call of `done` or `fail` ends the step. */
+/** A step in progress. Only the first call of `done` or `fail` has an effect. */
 export type Step = {
   done(detail?: string): void;
-  /**
-   * Ends the step as failed. If `why` is a string, it is the detail. The message of an error is the detail
-   * only in JSON mode. For readers, `problem` prints the error.
-   */
+  /** `why` is a detail to show, or an error. An error's message is shown only in JSON mode. */
   fail(why: unknown): void;
 };
 
 /** Output about the work for a reader, or for a program in JSON mode. */
 export type Terminal = {
   /**
-   * Begins a step. `name` is its stable name (`step` in JSON) and `title` its name for readers. On a terminal
-   * the step shows a spinner and the seconds. When the step ends, it prints a line with its duration and a
-   * line with the detail, or the JSON object `{ step, ok, ms, detail }`. A step that begins while another is
-   * in progress replaces the other one on the screen.
+   * Begins a step. `name` is its stable name in JSON, `title` its name for readers. When the step ends, it
+   * prints a line with the duration, or the JSON object `{ step, ok, ms, detail }`. If two steps are in
+   * progress, a terminal shows the later one.
    */
   step(name: string, title: string): Step;
   /** Prints a line for readers. Prints nothing in JSON mode. */
   line(text?: string): void;
   /** Prints a line to the error stream, in every mode. */
   warn(text: string): void;
-  /** Clears the step in progress from the screen. Call it before this process exits immediately. */
+  /** Clears the steps in progress. Call it before this process exits immediately. */
   halt(): void;
-  /** Prints a problem's message and remedy, or another error with its stack, to the error stream. */
+  /** Prints a `UserError`'s message and remedy, or another error's stack, to the error stream. */
   problem(thrown: unknown): void;
 };
 
@@ -51,7 +47,6 @@ const ERASE = "\r\x1b[2K";
 const FRAME_MS = 80;
 const REMIND_MS = 15_000;
 
-/** Formats steps and lines for one kind of output. */
 type Face = {
   halt(): void;
   step(name: string, title: string): Step;
@@ -97,7 +92,7 @@ export async function inStep<T>(
   }
 }
 
-/** Returns a step that calls `report` once, when the step ends, with its duration. */
+/** Only the first end is reported. */
 function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Step {
   const began = performance.now();
   let ended = false;
@@ -185,12 +180,10 @@ function liveFace(out: Output, color: boolean): Face {
   return { print, step, halt };
 }
 
-/** Returns the detail for readers: one line, or none. */
 function linesOf(detail: unknown): string[] {
   return typeof detail === "string" && detail !== "" ? [printable(detail)] : [];
 }
 
-/** Formats a duration in milliseconds below one second, and in seconds above. */
 function duration(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

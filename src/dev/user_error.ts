@@ -1,6 +1,6 @@
 /**
- * A problem that a person can correct. It is shown as message and remedy, never as a stack trace. `message`
- * states the problem in one sentence. `remedy` says what to do about it.
+ * A problem that a person can correct. Shown as message and remedy, never as a stack trace. `message` states
+ * the problem in one sentence.
  */
 export class UserError extends Error {
   readonly remedy: string | undefined;
@@ -23,7 +23,7 @@ const full: FileHint = {
   remedy: "Free some space there, or choose another folder with --data",
 };
 
-/** Hints for file system errors that a person can correct, by error code. */
+/** By error code, for errors that a person can correct. */
 const fileHints: Record<string, FileHint> = {
   EROFS: {
     words: "its file system is read-only",
@@ -38,8 +38,8 @@ const fileHints: Record<string, FileHint> = {
 };
 
 /**
- * Converts a file system error at `path`, or at the path in the error, to a `UserError`. Returns undefined
- * for an error that a person cannot correct.
+ * Converts a file system error that a person can correct. Returns undefined for another error. `path` is
+ * shown instead of the path in the error.
  */
 export function fileError(thrown: unknown, path?: string): UserError | undefined {
   if (!(thrown instanceof Error)) return undefined;
@@ -55,10 +55,7 @@ export function messageOf(thrown: unknown): string {
   return fileError(thrown)?.message ?? (thrown instanceof Error ? thrown.message : String(thrown));
 }
 
-/**
- * Returns the lines to print for anything thrown: a user error's message and remedy, else the error with its
- * stack.
- */
+/** Returns a user error's message and remedy, or another error's stack. */
 export function describeError(thrown: unknown): string[] {
   const shown = thrown instanceof UserError ? thrown : fileError(thrown);
   if (shown === undefined) {

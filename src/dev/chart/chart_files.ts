@@ -3,9 +3,7 @@ import { dirname, join } from "node:path";
 import { withValues } from "./chart_readme.ts";
 import { dashboardFile } from "./dashboard/dashboard.ts";
 
-/**
- * A chart file that is generated from another file of the project. Both paths are relative to the project.
- */
+/** Paths are relative to the project's root. */
 type Copy = { from: string; to: string; change?: (text: string) => string };
 
 /** The current content of a generated chart file and the content that it should have. */
@@ -22,7 +20,7 @@ const KEEP_ANNOTATIONS = [
   "    argocd.argoproj.io/sync-options: Prune=false,Delete=false",
 ];
 
-/** Chart files that are copies of other files, since a chart can only use files in its own folder. */
+/** Copies, since a chart can use only files in its own folder. */
 const COPIES: readonly Copy[] = [
   ...["platforms", "agents", "delegations"].map((resource) => ({
     from: `crds/${resource}.yaml`,
@@ -36,7 +34,6 @@ const COPIES: readonly Copy[] = [
   })),
 ];
 
-/** Chart files that are generated from code. */
 const GENERATED = [{ path: `${CHART}/files/dashboard.json`, expected: dashboardFile() }];
 
 /** Returns every generated chart file of the project at `root`. */
@@ -63,10 +60,7 @@ export async function chartFiles(root: string): Promise<ChartFile[]> {
   );
 }
 
-/**
- * Returns the paths of outdated chart files, and of custom resource definitions in the chart whose source no
- * longer exists.
- */
+/** Returns the paths of outdated chart files, and of copied definitions whose source no longer exists. */
 export async function staleChartFiles(root: string): Promise<string[]> {
   const files = await chartFiles(root);
   const generated = new Set(files.map(({ path }) => path));
@@ -101,7 +95,6 @@ function withIcon(text: string, icon: string): string {
   return text.replace(/^icon: .*$/m, `icon: data:image/svg+xml;base64,${icon}`);
 }
 
-/** Sets the chart's version to the version of the program that the chart installs. */
 function withVersion(text: string, version: string): string {
   return text.replace(/^(version|appVersion): .*$/gm, `$1: ${version}`);
 }

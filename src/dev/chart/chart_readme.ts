@@ -1,6 +1,5 @@
 import { isMap, isScalar, type Pair, parseDocument, stringify, type YAMLMap } from "yaml";
 
-/** A value of the chart: its path, its default as one line of YAML, and its comment. */
 type Value = { path: string; preset: string; words: string };
 
 /** A top-level value with all values below it. */
@@ -12,9 +11,8 @@ const LINE = { collectionStyle: "flow", lineWidth: 0, flowCollectionPadding: tru
 const HEADING = "## Values";
 
 /**
- * Returns the chart's README with everything from "## Values" on replaced. The new part has a table for each
- * top-level value of `values.yaml`, with path, default and comment. Throws `Error` if the README has no such
- * heading.
+ * Replaces the chart README from "## Values" on with one table for each top-level value of `values.yaml`.
+ * Throws `Error` if the README has no such heading.
  */
 export function withValues(readme: string, valuesYaml: string): string {
   const end = readme.indexOf(`${HEADING}\n`);
@@ -41,7 +39,7 @@ function sectionOf(pair: Pair, comment: string | null | undefined): Section {
   return { name, words, values };
 }
 
-/** Returns the values below a map. A map with its own comment gets a row too. */
+/** A map that has its own comment gets a row too. */
 function valuesIn(map: YAMLMap, above: string): Value[] {
   return (map.items as Pair[]).flatMap((pair, index) => {
     const path = `${above}.${nameOf(pair)}`;
@@ -63,7 +61,7 @@ function nameOf({ key }: Pair): string {
   return String(isScalar(key) ? key.value : key);
 }
 
-/** Returns the comments above a key and after its value, without the lines that only name a section. */
+/** Omits comment lines that only name a section. */
 function commentOf({ key, value }: Pair, above: string | null | undefined): string {
   const before = isScalar(key) ? key.commentBefore : undefined;
   const behind = isScalar(value) ? value.comment : undefined;
@@ -83,7 +81,7 @@ function inCell(text: string): string {
   return escaped(text).replaceAll("|", "\\|");
 }
 
-/** Escapes text such as `<host>`, which Markdown would treat as HTML. */
+/** Markdown would treat text such as `<host>` as HTML. */
 function escaped(text: string): string {
   return text.replaceAll("<", "&lt;");
 }

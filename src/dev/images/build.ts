@@ -8,15 +8,11 @@ import { UserError } from "../user_error.ts";
 import { buildah, IMAGES_FOLDER, localBase } from "./buildah.ts";
 import { billOfMaterials, type Lock } from "./sbom.ts";
 
-/** An image that the Dockerfile builds. */
 type Image = {
   /** Stage in the Dockerfile. */
   target: string;
   name: string;
-  /**
-   * Installation folder in package-lock.json: a workspace whose dependencies the image contains, or the only
-   * package that the image contains.
-   */
+  /** Folder in package-lock.json: a workspace with the image's dependencies, or the image's only package. */
   packages: string;
 };
 
@@ -43,8 +39,8 @@ export type ImagesOptions = {
 };
 
 /**
- * Builds the images. For each image it writes an archive `<name>.tar`, which cluster nodes and Docker can
- * import, and a bill of materials `<name>.cdx.json`. Throws `UserError`.
+ * Writes for each image an archive `<name>.tar` that Docker and cluster nodes can import, and a bill of
+ * materials `<name>.cdx.json`. Throws `UserError`.
  */
 export async function buildImages(options: ImagesOptions, terminal: Terminal): Promise<void> {
   const images = chosenImages(options.only);
@@ -71,8 +67,8 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
     const archive = join(out, `${name}.tar`);
     const step = terminal.step(name, `Image ${reference}`);
     await inStep(step, { detail: () => archive }, async () => {
-      // Only Docker's image format supports HEALTHCHECK, and every runtime accepts that format. Without
-      // --force-rm, buildah keeps a working copy of each stage permanently.
+      // HEALTHCHECK needs Docker's image format, which every runtime accepts. Without --force-rm, buildah
+      // keeps a working copy of each stage permanently.
       const how = [
         "--isolation",
         "chroot",
@@ -96,8 +92,7 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
 }
 
 /**
- * Adds labels to a finished image. Labels set during the build would be unreliable: buildah could reuse
- * cached layers that carry the labels of an earlier build.
+ * Labels a finished image. In a label set during the build, buildah could reuse a cached layer's old value.
  */
 async function label(log: string, reference: string, labels: readonly string[]): Promise<void> {
   const container = `labels-${randomUUID()}`;
@@ -127,10 +122,7 @@ async function baseOf(options: ImagesOptions, log: string, terminal: Terminal): 
   return inStep(step, {}, () => localBase(ROOT, log));
 }
 
-/**
- * Returns the source's commit, with `-dirty` if files differ from that commit. Returns "" outside a
- * repository.
- */
+/** Returns the commit, with `-dirty` if files differ from it, or "" outside a repository. */
 function revision(): string {
   const git = (...args: string[]) =>
     execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();

@@ -13,8 +13,7 @@ export const IMAGES_FOLDER = join(homedir(), ".cache", "deputize", "images");
 const LAST_LINES = 15;
 
 /**
- * Runs a program until it exits and appends its output to a log. Throws `UserError` with the last lines of
- * the log if the program fails.
+ * Appends the program's output to a log. Throws `UserError` with the log's last lines if the program fails.
  */
 async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
   mkdirSync(dirname(log), { recursive: true });
@@ -31,15 +30,16 @@ async function runLogged(log: string, command: string, args: readonly string[]):
   throw new UserError(`${command} ended with ${code ?? signal}:\n${end}`, `Its whole output is in ${log}`);
 }
 
-/** Arguments of every buildah call. They select separate storage, so buildah touches no other images. */
+/** Separate storage, so that buildah touches no other images. */
 const STORAGE = ["--root", join(IMAGES_FOLDER, "storage"), "--runroot", join(IMAGES_FOLDER, "run")];
 
-/** Runs buildah with its output in a log, see {@link runLogged}. */
+/**
+ * Runs buildah and appends its output to a log. Throws `UserError` with the log's last lines on a failure.
+ */
 export async function buildah(log: string, ...args: string[]): Promise<void> {
   await runLogged(log, "buildah", [...STORAGE, ...args]);
 }
 
-/** Checks whether buildah's storage contains an image with this name. */
 async function hasImage(name: string): Promise<boolean> {
   const child = spawn("buildah", [...STORAGE, "inspect", "--type", "image", name], { stdio: "ignore" });
   const [code] = await once(child, "exit");
@@ -72,8 +72,8 @@ RUN cd /usr/local/lib/node_modules && mv package npm \\
 `;
 
 /**
- * Builds the base image from Debian's packages and the locked Node, for machines without access to a
- * registry. Returns the image's name. Reuses an earlier build until the locked Node or the recipe changes.
+ * Builds a base image without access to an image registry, and returns its name. An earlier build is reused
+ * until the locked Node or the recipe changes.
  */
 export async function localBase(root: string, log: string): Promise<string> {
   const parts = [SUITE, MIRROR, NPM, DEBIAN, RECIPE, NODE_HASHES[NODE_PACKAGE]];

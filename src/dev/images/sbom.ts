@@ -1,28 +1,26 @@
 import { basename, dirname, join } from "node:path";
 
-/** A package entry of package-lock.json. */
 type LockedPackage = {
   version?: string;
   integrity?: string;
   license?: string;
   optional?: boolean;
-  /** Reached from development and optional packages only. */
+  /** Only development and optional packages depend on it. */
   devOptional?: boolean;
   dependencies?: Record<string, string>;
   optionalDependencies?: Record<string, string>;
   peerDependencies?: Record<string, string>;
 };
 
-/** The part of package-lock.json that this file reads: packages by installation folder. */
+/** The part of package-lock.json that this file reads. Keys are installation folders. */
 export type Lock = { packages: Record<string, LockedPackage | undefined> };
 
 type Component = { name: string; version: string; purl: string; "bom-ref": string; [field: string]: unknown };
 
 /**
- * Returns an image's bill of materials in CycloneDX 1.5. It lists the npm packages with hashes and
- * dependencies. `root` is the root package's or workspace's folder in the lock. `npm sbom --workspace` is not
- * used, because it omits half of the packages. The result does not depend on when or where the image is
- * built.
+ * Returns an image's bill of materials in CycloneDX 1.5: its npm packages with hashes and dependencies.
+ * `root` is the root package's or workspace's folder in the lock. The result does not depend on when or where
+ * the image is built. `npm sbom --workspace` would omit half of the packages.
  */
 export function billOfMaterials(image: string, version: string, lock: Lock, root: string): object {
   const main = componentOf("application", image, version, {});
@@ -37,7 +35,7 @@ export function billOfMaterials(image: string, version: string, lock: Lock, root
     const ref = component["bom-ref"];
     refs.set(folder, ref);
     components.set(ref, component);
-    // A version may be installed in two folders, where its dependencies can resolve differently.
+    // One version may be installed in two folders, whose dependencies can resolve differently.
     const needed = dependenciesOf(lock, folder).map(visit);
     edges.set(ref, new Set([...(edges.get(ref) ?? []), ...needed]));
     return ref;
@@ -55,18 +53,11 @@ export function billOfMaterials(image: string, version: string, lock: Lock, root
   };
 }
 
-/**
- * Returns the folders of the top-level packages. If the root is a package, this is the root itself. If it is
- * a workspace, these are its dependencies.
- */
 function directlyFrom(lock: Lock, root: string): string[] {
   return root.startsWith("node_modules/") ? [root] : dependenciesOf(lock, root);
 }
 
-/**
- * Returns the folders of a package's runtime dependencies. Omits packages that are optional for the whole
- * project, since the images do not install them.
- */
+/** Omits packages that are optional for the whole project, since the images do not install them. */
 function dependenciesOf(lock: Lock, folder: string): string[] {
   const { dependencies, optionalDependencies, peerDependencies } = lock.packages[folder] ?? {};
   const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
@@ -79,7 +70,7 @@ function dependenciesOf(lock: Lock, folder: string): string[] {
     .filter((place): place is string => place !== undefined && isInstalled(place));
 }
 
-/** Resolves a package from a folder as Node does: in its `node_modules`, then in those of its parents. */
+/** Resolves as Node does: in the folder's `node_modules`, then in those of its parents. */
 function placeOf(lock: Lock, from: string, name: string): string | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const place = join(folder, "node_modules", name);

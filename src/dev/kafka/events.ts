@@ -7,8 +7,7 @@ import { createLog } from "../../log.ts";
 import { UserError } from "../user_error.ts";
 
 /**
- * Returns the settings that select the event transport. `address` is Kafka's address, or undefined without
- * Kafka.
+ * Returns the settings of the event transport: Kafka at `address`, or the embedded one if it is undefined.
  */
 export function eventsEnvironment(address: string | undefined): Record<string, string> {
   if (address === undefined) return { EVENTS: "embedded" };
@@ -16,8 +15,8 @@ export function eventsEnvironment(address: string | undefined): Record<string, s
 }
 
 /**
- * Creates the topics if Kafka is used, and records the transport that carries events from now on. Call it
- * only while nothing appends events. Throws `UserError` if events still wait in the other transport.
+ * Records the transport that carries events from now on, and creates Kafka's topics. Call this function only
+ * while nothing appends events. Throws `UserError` if events still wait in the other transport.
  */
 export async function prepareEvents(databaseUrl: string, environment: Record<string, string>): Promise<void> {
   const settings = kafkaSettings(readMigrateConfig({ DATABASE_URL: databaseUrl, ...environment }));

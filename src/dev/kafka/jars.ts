@@ -14,21 +14,18 @@ export const KAFKA_VERSION = "4.4.0";
 const LEAST_JAVA = 17;
 const FETCH_MS = 10 * 60_000;
 
-/** A folder with Kafka's jars, or what is missing to download them. */
+/** `missing` names what a download needs. */
 type KafkaJars = { jars: string; missing?: never } | { jars?: never; missing: string };
 
 /**
- * Returns the folder with Kafka's jars and their dependencies. The first call lets Maven download them into
- * `~/.cache/deputize`. If that is impossible, returns what is missing. Calls `fetching` before a download.
+ * Returns the folder with Kafka's jars and their dependencies. The first call downloads them with Maven into
+ * `~/.cache/deputize`, after a call of `fetching`. If a download is impossible, returns what is missing.
  */
 export function kafkaJars(fetching?: () => void): Promise<KafkaJars> {
   return mavenJars(`kafka-${KAFKA_VERSION}`, [`org.apache.kafka:kafka_2.13:${KAFKA_VERSION}`], fetching);
 }
 
-/**
- * Does the same as {@link kafkaJars} for any artifacts `<group>:<artifact>:<version>` and their dependencies.
- * `name` names the cache folder.
- */
+/** Like {@link kafkaJars}, for artifacts `<group>:<artifact>:<version>`. `name` names the cache folder. */
 export async function mavenJars(
   name: string,
   artifacts: readonly string[],
@@ -91,10 +88,7 @@ async function javaVersion(): Promise<number | undefined> {
   return version === undefined ? undefined : Number(version);
 }
 
-/**
- * Returns the folder with Kafka's jars for `--kafka`. Shows a first download as a separate step. Throws
- * `UserError` with what is missing.
- */
+/** Returns the folder with Kafka's jars. Throws `UserError` with what a download needs and is missing. */
 export async function fetchKafka(terminal: Terminal): Promise<string> {
   let step: Step | undefined;
   const { jars, missing } = await kafkaJars(() => {

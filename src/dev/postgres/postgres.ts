@@ -11,10 +11,7 @@ import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } fr
 import { dataPath, openData, readLockFile, removeStaleLockFile } from "./data.ts";
 import { serverUser } from "./user.ts";
 
-/**
- * Settings for low memory use and strict durability. The log contains no SQL statements, since they may
- * contain secrets.
- */
+/** Low memory use and strict durability. The log has no SQL statements, since they may contain secrets. */
 const SETTINGS: Record<string, string> = {
   unix_socket_directories: "",
   max_connections: "100",
@@ -31,18 +28,15 @@ const STOP_MS = 20_000;
 const HOST = "127.0.0.1";
 
 type PostgresOptions = {
-  /**
-   * Absolute path. The folder is created if it does not exist. The password is stored in
-   * `<dataDir>.password`.
-   */
+  /** Absolute path. Created if missing. The password is stored in `<dataDir>.password`. */
   dataDir: string;
-  /** TCP port on 127.0.0.1; a free one by default. */
+  /** Port on 127.0.0.1. Default: a free port. */
   port?: number;
-  /** Server settings by name; they override the defaults above. */
+  /** Server settings that override {@link SETTINGS}. */
   settings?: Record<string, string>;
-  /** File to which the server appends its log. Default `<dataDir>.log`. */
+  /** The server appends its log to this file. Default: `<dataDir>.log`. */
   logFile?: string;
-  /** Called with the server's process ID as soon as it is known. */
+  /** Receives the server's process ID as soon as it is known. */
   spawned?(pid: number): void;
   /** Aborts the start. */
   signal?: AbortSignal | undefined;
@@ -51,7 +45,7 @@ type PostgresOptions = {
 /** A server that accepts SCRAM connections on 127.0.0.1 and stops when this process exits. */
 export type RunningPostgres = RunningPart & {
   port: number;
-  /** Returns the superuser's connection string for a database. It contains the password: never print it. */
+  /** The connection string contains the password: never print it. */
   superuserUrl(database: string): string;
 };
 
@@ -64,9 +58,8 @@ type Launch = {
 };
 
 /**
- * Starts Postgres on `dataDir` and resolves when the server has answered a query. If another server is about
- * to release the folder, waits for that. If `signal` aborts, stops immediately and rejects with its reason
- * once nothing runs.
+ * Starts Postgres on `dataDir` and resolves when the server has answered a query. Waits for another server
+ * that is about to release the folder. If `signal` aborts, rejects with its reason once nothing runs.
  *
  * Throws `UserError` if the folder is damaged, in use or from another version, or if the port is in use.
  */
@@ -101,10 +94,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   }
 }
 
-/**
- * Returns how many milliseconds to wait for the process that uses the folder. The wait is short for a healthy
- * server, which will not release the folder.
- */
+/** A healthy server will not release the folder, so a long wait would be useless. */
 async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }
@@ -202,15 +192,12 @@ function explain(failed: StartError, options: PostgresOptions, port: number, log
   }
 }
 
-/** Postgres as a part of the stack. `superuserUrl` works only after the first start. */
+/** `superuserUrl` works only after the first start. */
 type PostgresPart = Part & {
   superuserUrl(database: string): string;
 };
 
-/**
- * Returns a part that runs Postgres on `dataDir`, at a fixed port. `setting` names the option that changes
- * the port.
- */
+/** `setting` names the option that changes the port. */
 export function postgresPart(options: {
   dataDir: string;
   port: number;
@@ -236,12 +223,10 @@ export function postgresPart(options: {
   };
 }
 
-/** A login role and its password. */
 type LoginRole = { name: string; password: string };
 
 /**
- * A role and the database of the same name that the role owns. The role cannot connect to other databases.
- * `guest` can connect to this database too and owns nothing.
+ * A role that owns a database of the same name and can connect to no other. `guest` can connect to it too.
  */
 export type OwnDatabase = LoginRole & { guest?: LoginRole };
 
@@ -267,7 +252,7 @@ export async function prepareDatabases(
   }
 }
 
-/** Creates the role if it is missing and sets its password. Returns the role's name quoted for SQL. */
+/** Returns the role's name quoted for SQL. */
 async function prepareRole(client: Client, { name, password }: LoginRole): Promise<string> {
   const identifier = client.escapeIdentifier(name);
   const roles = await client.query("select from pg_roles where rolname = $1", [name]);
@@ -276,10 +261,7 @@ async function prepareRole(client: Client, { name, password }: LoginRole): Promi
   return identifier;
 }
 
-/**
- * Returns a role's connection string for a database on this machine. The string contains the password: never
- * print it.
- */
+/** The connection string contains the password: never print it. */
 export function databaseUrl({ name, password }: LoginRole, port: number, database = name): string {
   return `postgres://${name}:${password}@127.0.0.1:${port}/${database}`;
 }

@@ -5,16 +5,12 @@ import type { ServerUser } from "./binaries.ts";
 
 const run = promisify(execFile);
 
-/**
- * Accounts that a server may run as, in order of preference. If none exists, this program creates the last
- * account of the list.
- */
+/** In order of preference. If no account exists, this program creates the last one. */
 const ACCOUNTS = ["postgres", "deputize"] as const;
 
 /**
- * Chooses the system account for Postgres, which refuses to run as root. For an ordinary user, returns
- * undefined: Postgres runs as that user. For root, returns an existing `postgres` or `deputize` account, or a
- * new system account `deputize`.
+ * Chooses the account for Postgres, which refuses to run as root. Returns undefined if this process is not
+ * root. For root, returns an existing `postgres` or `deputize` account, or a new system account `deputize`.
  */
 export async function serverUser(): Promise<ServerUser> {
   if (process.getuid?.() !== 0) {

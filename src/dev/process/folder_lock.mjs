@@ -7,8 +7,7 @@ const ATTEMPTS = 4;
 
 /**
  * Returns a process's start time in the operating system's format. Process IDs are reused, but an ID and a
- * start time together identify a process permanently. Returns undefined if the process does not exist or is a
- * zombie.
+ * start time together identify one process. Returns undefined for a zombie or if no such process exists.
  *
  * @param {number} pid
  * @returns {string | undefined}
@@ -35,9 +34,9 @@ export function processBirth(pid) {
 }
 
 /**
- * Locks a folder until this process releases the lock or exits. At most one process holds the lock. Lock
- * files of dead processes are ignored. Each candidate first writes a file named after itself and then looks
- * for others. A candidate that finds another living candidate withdraws, so two can never both succeed.
+ * Locks a folder until this process releases the lock or exits. At most one process holds the lock. Each
+ * candidate first writes a file named after itself, then looks for files of living processes. A candidate
+ * that finds another one withdraws, so two can never both succeed.
  *
  * @param {string} folder Created if missing; its parent must exist. It contains only lock files.
  * @returns {Promise<{ release(): void } | { heldBy: number }>}
@@ -73,8 +72,6 @@ function makeFolder(path) {
 }
 
 /**
- * Creates an empty file.
- *
  * @param {string} path
  * @returns {boolean} False if the file already existed.
  */

@@ -1,25 +1,21 @@
 import { spawn } from "node:child_process";
 
 /**
- * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Target of a standard stream: a
- *   keyword of Node or a file descriptor.
- *
+ * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Keyword of Node, or a file descriptor.
  * @typedef {object} TiedOptions
- * @property {string} [cwd] Working folder. Default: that of this process.
+ * @property {string} [cwd] Default: the working folder of this process.
  * @property {Record<string, string | undefined>} [env] Default: the environment of this process.
- *
  * @property {number} [uid] User that the child runs as.
  * @property {number} [gid] Group that the child runs as.
  * @property {[Stream, Stream, Stream]} stdio Standard input, output and error.
- *
  * @property {"TERM" | "INT" | "KILL"} [signal] Name without "SIG" of the signal that asks the child to exit.
  * @property {number} [graceMs] Milliseconds between that signal and SIGKILL.
  */
 
 // The background shell reads from a pipe that nobody writes to. The read returns when the parent closes the
 // pipe or dies in any way, even by kill -9. The background shell then stops the command, which has replaced
-// the main shell, and everything left in the command's process group. The background shell belongs to that
-// group itself, so the group's number cannot be reused.
+// the main shell, and the rest of the command's process group. The background shell belongs to that group
+// itself, so the group's number cannot be reused.
 const SCRIPT = `
 signal=$1 tenths=$2; shift 2
 lives() { kill -0 $$ && ! grep -q ') Z ' /proc/$$/stat; }
@@ -37,11 +33,9 @@ exec "$@"
 /**
  * Starts a process that cannot outlive this one. When this process exits, for whatever reason, the child gets
  * `signal`, and SIGKILL if it still runs `graceMs` later. After the child has exited, everything left in its
- * process group is killed.
+ * process group is killed. If the command cannot be executed, the child exits with status 126 or 127.
  *
- * The child runs in a separate session, so Ctrl-C at a terminal reaches only this process. This process then
- * decides what to stop and in which order. If the command cannot be executed, the child exits with status 126
- * or 127.
+ * The child runs in a separate session, so Ctrl-C at a terminal reaches only this process.
  *
  * @param {string} command
  * @param {string[]} args

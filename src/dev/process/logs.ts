@@ -8,10 +8,7 @@ export function logFile(folder: string, part: string): string {
   return join(folder, "logs", `${part}.log`);
 }
 
-/**
- * Renames the previous run's log to `.1`, that of the run before to `.2`, and so on. Keeps three old logs.
- * Returns the new log's path.
- */
+/** Keeps the logs of three earlier runs as `.1` (the newest) to `.3`. Returns the new log's path. */
 export async function rotateLog(folder: string, part: string): Promise<string> {
   const path = logFile(folder, part);
   await mkdir(join(folder, "logs"), { recursive: true, mode: 0o700 });

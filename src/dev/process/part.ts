@@ -13,18 +13,14 @@ export type RunningPart = {
   pid: number;
   /** Resolves when the process has exited, to a description such as "exit status 1" or "SIGKILL". */
   exited: Promise<string>;
-  /**
-   * Asks the process to exit, and kills it after a timeout. Resolves when the process has exited. Safe to
-   * call twice.
-   */
+  /** Resolves when the process has exited. Kills the process after a timeout. Can be called again. */
   stop(): Promise<void>;
   kill(): void;
 };
 
 export type StartContext = {
-  /** File to which all output of the part is appended. */
+  /** All output of the part is appended to this file. */
   logFile: string;
-  /** Aborts the start. */
   signal: AbortSignal;
   /** Must be called with the process ID as soon as it is known. */
   spawned(pid: number): void;
@@ -34,12 +30,11 @@ export type StartContext = {
 export type Part = {
   /** A lower-case word that names the log file and the entry in `run.json`. */
   name: string;
-  /** Title that is shown to users. */
   title: string;
   ports?: readonly PartPort[];
   /**
-   * Starts the part and resolves when it is ready. Each restart calls this function again. If it rejects, no
-   * process of the part runs.
+   * Resolves when the part is ready. If it rejects, no process of the part runs. Called again at each
+   * restart.
    */
   start(context: StartContext): Promise<RunningPart>;
 };
@@ -99,10 +94,7 @@ export function processPart({ command, args, env, cwd, ready, ...rest }: Process
 
 type LoggedOptions = Omit<TiedOptions, "stdio"> & { logFile: string };
 
-/**
- * Starts a tied process whose output goes to a log file. `output` returns what the process has written so
- * far.
- */
+/** Starts a tied process that writes to a log file. `output` returns the output up to now. */
 export async function spawnLogged(
   command: string,
   args: string[],

@@ -11,22 +11,16 @@ export type PartPort = {
   setting: string;
 };
 
-/**
- * Range of candidate ports. It is below the ports for outgoing connections, which are 32768–60999 on Linux
- * and 49152–65535 on macOS and Windows.
- */
+/** Below the ports of outgoing connections: 32768–60999 on Linux, 49152–65535 on macOS and Windows. */
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;
-/**
- * Distance between the first ports that two processes with consecutive IDs try. They seldom try the same
- * port.
- */
+/** Two processes with consecutive IDs start so many ports apart and seldom try the same port. */
 const PORTS_EACH = 16;
 let next = process.pid * PORTS_EACH;
 
 /**
- * Returns a TCP port on 127.0.0.1 that was just free. No outgoing connection uses the port. While this
- * process runs, no other process gets the port from this function.
+ * Returns a free TCP port on 127.0.0.1 that no outgoing connection uses. Until this process exits, no other
+ * process gets the port from this function.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
@@ -41,9 +35,8 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Claims the port and returns true unless another process has claimed it. The claim is the UDP port of the
- * same number. The kernel assigns that port to one process only, and frees it when the process exits for any
- * reason.
+ * Claims the port by its UDP port of the same number. The kernel gives that port to one process only, and
+ * frees it when the process exits for any reason.
  */
 async function claim(port: number): Promise<boolean> {
   const socket = createSocket("udp4").unref();

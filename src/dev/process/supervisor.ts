@@ -3,24 +3,21 @@ import { backoff } from "../../concurrency/backoff.ts";
 import { describeError } from "../user_error.ts";
 import type { Part, RunningPart, StartContext } from "./part.ts";
 
-/** Back-off between restarts, in milliseconds. */
+/** Back-off between restarts. */
 const DELAY = { base: 250, cap: 10_000 };
-/** A part that has run this many milliseconds counts as stable. Its next failure starts the back-off over. */
+/** The first failure after this many milliseconds starts the back-off over. */
 const STABLE_MS = 30_000;
 
 /** A part that is restarted whenever it exits unexpectedly. */
 export type Supervisor = {
-  /** Settles with the first start. If `started` rejects, nothing runs and nothing is retried. */
+  /** If it rejects, nothing runs and nothing is retried. */
   started: Promise<void>;
-  /** Stops the part and its restarts. The context's signal must be aborted first. */
+  /** The context's signal must be aborted first. */
   stop(): Promise<void>;
   kill(): void;
 };
 
-/**
- * Starts a part and restarts it until the context's signal aborts. Calls `warn` with one line for each
- * failure.
- */
+/** Starts a part and restarts it until the context's signal aborts. Calls `warn` once for each failure. */
 export function supervisePart(part: Part, context: StartContext, warn: (line: string) => void): Supervisor {
   const { signal } = context;
   let running: RunningPart | undefined;

@@ -8,10 +8,11 @@ import { findModule, installSystemPackages } from "./system.mjs";
 const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
- * The npm scripts by name. The locked Node runs `command`. `token` is true if the script needs a PKCS#11
- * module, `builder` if it builds images, and `light` if it needs no development package.
+ * The npm scripts by name. `token` is true if the script needs a PKCS#11 module, `builder` if it builds
+ * images, and `light` if it needs no development package.
  *
- * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } | undefined>}
+ * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } |
+ * undefined>}
  */
 const TARGETS = {
   start: { command: ["src/main.ts", "dev"], token: true, light: true },
@@ -36,7 +37,7 @@ const TARGETS = {
 const ROOT = realpathSync(fileURLToPath(new URL("../../..", import.meta.url)));
 
 /**
- * Installs what the target needs, runs the target with the locked Node, and exits with the target's status.
+ * Installs what the target needs, runs the target, and exits with the target's status.
  *
  * @param {string[]} args The target's name, then arguments for it.
  */

@@ -5,8 +5,8 @@ import { join } from "node:path";
 const CHUNK = 1 << 20;
 
 /**
- * SHA-256 of `bin/node` in each package that contains the locked Node, for the version in package-lock.json.
- * The lock file has only the archive's hash. This table has the hash of the program that runs.
+ * SHA-256 of `bin/node` in each package of the locked Node's version. package-lock.json has only the
+ * archive's hash.
  *
  * @type {Record<string, string | undefined>}
  */
@@ -19,7 +19,7 @@ export const NODE_HASHES = {
 
 /** The npm package that contains Node for this system. */
 export const NODE_PACKAGE = packageFor(process.platform, process.arch);
-/** Path of the Node binary that runs everything. */
+/** Path of the locked Node binary. Check it with {@link isLockedNode} before each run. */
 export const LOCKED_NODE = `node_modules/${NODE_PACKAGE}/bin/node`;
 
 /**
@@ -32,8 +32,7 @@ function packageFor(platform, arch) {
 }
 
 /**
- * Checks that the Node binary in the folder is byte for byte the locked one. Call this function before each
- * run of that binary.
+ * Checks the Node binary byte for byte. Call this function before each run of that binary.
  *
  * @param {string} root
  */
@@ -43,7 +42,7 @@ export function isLockedNode(root) {
 }
 
 /**
- * Returns a file's SHA-256 in hexadecimal, or undefined if the file cannot be read.
+ * Returns undefined if the file cannot be read.
  *
  * @param {string} path
  */

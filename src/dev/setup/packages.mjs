@@ -22,9 +22,8 @@ import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
 /**
- * A package in package-lock.json.
- *
- * @typedef {{ version?: string, integrity?: string, optional?: boolean, dev?: boolean, devOptional?: boolean }} LockedPackage
+ * @typedef {{ version?: string, integrity?: string, optional?: boolean, dev?: boolean, devOptional?: boolean
+ * }} LockedPackage
  */
 
 /** The library that compiling pkcs11js creates. */
@@ -45,11 +44,10 @@ const BUILT = [
 ];
 
 /**
- * Installs the packages of `package-lock.json`, runs their install scripts, and checks that the Node among
- * them is the locked one, byte for byte. Without `dev` it omits development packages. With `dev` it adds
- * development packages and keeps what is installed. If everything is installed, it only checks Node. Only one
- * setup at a time works on a folder; others wait. Rejects a symbolic link, since npm would change packages
- * outside the folder.
+ * Installs the packages of `package-lock.json`, runs their install scripts, and checks that the locked Node
+ * is correct byte for byte. `dev` adds development packages to what is installed. If everything is installed,
+ * it only checks Node. One setup at a time works on a folder; others wait. Rejects a symbolic link, since npm
+ * would change packages outside the folder.
  *
  * @param {string} root
  * @param {{ dev: boolean }} needed
@@ -162,12 +160,11 @@ function writeStamp(root, dev) {
 }
 
 /**
- * Checks that npm's own record in node_modules lists every package of the lock. npm writes this record last.
- * Optional packages may be missing, since they may be for other systems. Without `dev`, development packages
- * may be missing too.
+ * Checks that npm's own record in node_modules, which npm writes last, lists every package of the lock.
+ * Optional packages may be missing, since they may be for other systems.
  *
  * @param {string} root
- * @param {boolean} dev
+ * @param {boolean} dev If false, development packages may be missing too.
  */
 export function isInstalled(root, dev) {
   const locked = readPackages(join(root, "package-lock.json"));
@@ -237,8 +234,7 @@ async function npm(root, title, args) {
 }
 
 /**
- * Returns the command that runs npm. If npm started this process, it is the same npm. The command's Node is
- * outside node_modules, since npm replaces that folder.
+ * Prefers the npm that started this process. Its Node must be outside node_modules, which npm replaces.
  *
  * @param {string} root
  * @returns {string[]}
@@ -250,8 +246,8 @@ function npmCommand(root) {
 }
 
 /**
- * Returns this process's environment without the project's own programs in PATH. If headers are installed
- * next to Node, npm compiles with them and downloads none.
+ * Removes the project's own programs from PATH. npm compiles with the headers next to Node if they exist, and
+ * otherwise downloads them.
  *
  * @param {string} root
  * @returns {Record<string, string | undefined>}

@@ -1,10 +1,7 @@
 const FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
 const REMIND_SECONDS = 15;
 
-/**
- * A problem that a person must correct before anything can start. It has a message of one sentence and a
- * remedy.
- */
+/** A problem that a person must correct before anything can start. The message is one sentence. */
 export class SetupError extends Error {
   /**
    * @param {string} message
@@ -17,8 +14,7 @@ export class SetupError extends Error {
 }
 
 /**
- * Shows on standard error that a step is in progress. On a terminal this is a spinner with seconds, elsewhere
- * plain lines. Returns a function that ends the display and prints the outcome.
+ * Shows a step in progress on standard error. The returned function ends the display and prints the outcome.
  *
  * @param {string} title
  * @returns {(outcome: string) => void}

@@ -11,14 +11,14 @@ const GRACE_MS = 30_000;
 const FOLLOW_MS = 1000;
 
 /**
- * Folder for Node's compile cache, so the many processes of a run compile each source file once. A new
- * installation removes it.
+ * Node's compile cache: the many processes of a run compile each source file once. A new installation removes
+ * it.
  */
 const COMPILED = "node_modules/.cache/compiled";
 
 /**
- * Runs the locked Node, forwards signals to it, and returns its exit status. The child stops when this
- * process is killed, and also when the npm that started this process is killed.
+ * Runs the locked Node and returns its exit status. Forwards signals to it. The child stops when this process
+ * or the npm that started this process is killed.
  *
  * @param {string} root
  * @param {string[]} args
@@ -61,8 +61,7 @@ function forwardSignals(child) {
 }
 
 /**
- * Stops the child when npm is gone. npm is the direct parent of this process, since the shell that npm starts
- * replaces itself by `exec`.
+ * Stops the child when npm exits. npm is this process's parent: npm's shell replaces itself by `exec`.
  *
  * @param {import("node:child_process").ChildProcess} child
  */

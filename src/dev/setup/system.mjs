@@ -5,10 +5,7 @@ import { delimiter, join } from "node:path";
 import { BUILT_TOKEN_LIBRARY } from "./packages.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
-/**
- * Usual paths of SoftHSM's PKCS#11 module on Debian and Ubuntu, on Fedora, on Arch, from a source build, and
- * from Homebrew.
- */
+/** Paths of SoftHSM on Debian and Ubuntu, on Fedora, on Arch, from a source build, and from Homebrew. */
 const MODULES = [
   "/usr/lib/softhsm/libsofthsm2.so",
   "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
@@ -59,7 +56,6 @@ export function findModule() {
   return process.env.KEYVAULT_PKCS11_MODULE || MODULES.find((path) => existsSync(path));
 }
 
-/** Names of the requirements in error messages. */
 const THINGS = {
   token: "SoftHSM (a PKCS#11 token)",
   compiler: "A C++ compiler with make and Python 3",
@@ -67,10 +63,9 @@ const THINGS = {
 };
 
 /**
- * Checks for system packages that npm does not install. These are SoftHSM if a token is needed, a C++
- * compiler until the PKCS#11 library is built, and an image builder if `builder` is set. If this process is
- * root, installs missing packages with apt. Throws `SetupError` with the command to run if packages are still
- * missing.
+ * Checks for SoftHSM if a token is needed, for a C++ compiler until the PKCS#11 library is built, and for an
+ * image builder if `builder` is set. If this process is root, installs missing packages with apt. Throws
+ * `SetupError` with the command to run if packages are still missing.
  *
  * @param {string} root
  * @param {{ token: boolean, builder?: boolean }} needs
@@ -149,7 +144,7 @@ async function installByApt(root, names) {
 }
 
 /**
- * Runs a command in a separate session, so Ctrl-C cannot interrupt a write to the system's package database.
+ * Runs in a separate session, so Ctrl-C cannot interrupt a write to the system's package database.
  *
  * @param {string} command
  * @param {string[]} args

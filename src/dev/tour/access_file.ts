@@ -30,8 +30,8 @@ export function accessOf(baseUrl: string, state: Partial<TourState>, ownerEmail:
 }
 
 /**
- * Returns shell commands for challenge, present and verify, which work when pasted unchanged. They contain a
- * scope but no certificate ID, so they still work after a later start has replaced the delegation.
+ * Returns shell commands for challenge, present and verify. They contain no certificate ID, so they still
+ * work after a later start has replaced the delegation.
  */
 export function curlLines(access: Access): string[] {
   const question = { required_scope: access.scope };
@@ -46,10 +46,7 @@ export function curlLines(access: Access): string[] {
   });
 }
 
-/**
- * Returns the last lines that a start prints. If there is a delegation to prove, commands to paste come
- * first. Four lines follow: the console, the API reference, how to call the API, and how to stop.
- */
+/** Returns the last lines that a start prints. Without a delegation they contain no commands to paste. */
 export function tryItYourself(access: KnownAccess, folder: string): string[] {
   const { base_url: baseUrl, owner_email: email } = access;
   const calls = isComplete(access)

@@ -4,8 +4,8 @@ import type { ObjectState, Quickstart, QuickstartKind } from "./quickstart.ts";
 const JUDGED_MS = 5_000;
 
 /**
- * Waits until the operator reports the expected state of an object. Throws `Surprise` with the operator's
- * message after a timeout, or when the object has waited for a person for 5 s.
+ * Waits until `wanted` returns a value for the operator's report about an object. Throws `Surprise` with the
+ * operator's message after a timeout, or when the object has waited for a person for 5 s.
  */
 export function awaitStatus<T>(
   { quickstart, patience }: { quickstart: Quickstart; patience: Patience },

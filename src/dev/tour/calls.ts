@@ -7,13 +7,10 @@ export class Surprise extends Error {}
 /** A response of the API with any status. */
 export type HttpAnswer = { status: number; body: Record<string, unknown> & { error?: { code?: string } } };
 
-/**
- * The party that presents, which is an agent of a connection, and the party that verifies with the
- * connection's API key.
- */
+/** A connection with its API key, which verifies, and its agent, which presents. */
 export type Application = { baseUrl: string; apiKey: string; connectionId: string; agentId: string };
 
-/** Timeouts in milliseconds: one for a status from the operator, one for an event. */
+/** Timeouts for a status from the operator and for an event. */
 export type Patience = { statusMs: number; eventMs: number };
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -32,10 +29,7 @@ async function post({ baseUrl, apiKey }: Application, path: string, body?: unkno
   return { status: response.status, body: (await response.json()) as HttpAnswer["body"] };
 }
 
-/**
- * Requests a challenge and presents a certificate for it. Returns the present call's response, whatever its
- * status.
- */
+/** Presents a certificate for a fresh challenge. Returns the response, whatever its status. */
 export async function present(application: Application, certId: string): Promise<HttpAnswer> {
   const { connectionId, agentId } = application;
   const issued = await post(application, "/v1/service/challenge");
@@ -44,10 +38,7 @@ export async function present(application: Application, certId: string): Promise
   return post(application, path, { challenge: issued.body.challenge, cert_id: certId });
 }
 
-/**
- * Returns a certificate's proof bundle over a fresh challenge. Throws `Surprise` if the present call is
- * refused.
- */
+/** Returns a proof bundle over a fresh challenge. Throws `Surprise` if `present` is refused. */
 export async function proofOf(application: Application, certId: string): Promise<unknown> {
   const answer = await present(application, certId);
   if (answer.status !== 200) {
@@ -56,21 +47,19 @@ export async function proofOf(application: Application, certId: string): Promise
   return answer.body.proof_bundle;
 }
 
-/** Requests a decision. */
+/** Requests a decision. Returns the response, whatever its status. */
 export function verify(application: Application, proof: unknown, scope: string): Promise<HttpAnswer> {
   return post(application, "/v1/service/verify", { proof_bundle: proof, required_scope: scope });
 }
 
-/** Checks a decision and returns its description. Throws `Surprise` if it is not the expected decision. */
+/** Returns the decision's description. Throws `Surprise` if it is not the expected decision. */
 export function expectDecision({ status, body }: HttpAnswer, decision: string, reason: string): string {
   const got = `${status} ${body.decision} ${body.decision_reason}`;
   expectEqual("the answer", body.error ? `${status} ${body.error.code}` : got, `200 ${decision} ${reason}`);
   return `${decision} ${reason}`;
 }
 
-/**
- * Checks an error response and returns its description. Throws `Surprise` if it is not the expected response.
- */
+/** Returns the error's description. Throws `Surprise` if it is not the expected error. */
 export function expectError({ status, body }: HttpAnswer, wanted: number, code: string): string {
   expectEqual("the answer", `${status} ${body.error?.code}`, `${wanted} ${code}`);
   return `${status} ${code}`;
@@ -82,8 +71,8 @@ export function expectEqual(what: string, got: unknown, wanted: unknown): void {
 }
 
 /**
- * Waits until an event about a certificate is delivered. Returns a description with the delivery ID. Without
- * a receiver, the description says so.
+ * Waits until an event about a certificate is delivered. Returns a description with the delivery ID, or a
+ * note that nothing receives webhooks.
  */
 export async function deliveredEvent(
   { receiver, patience }: { receiver?: Pick<Inbox, "waitFor">; patience: Patience },

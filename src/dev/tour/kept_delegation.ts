@@ -19,9 +19,8 @@ const fates: Record<string, Fate> = {
 const fateOf = ({ reason }: ObjectState): Fate | undefined => fates[reason];
 
 /**
- * Sets up the reader's own delegation after the tour, so that the reader has something to try by hand. Keeps
- * an active delegation and approves a waiting one. Declares a delegation that is no longer active again only
- * if its file is still the unchanged example.
+ * Leaves the reader a delegation to try by hand. Keeps an active one and approves a waiting one. Declares
+ * another one again only if its file is the unchanged example.
  */
 export const keptDelegation: TourStep<FolderWorld> = {
   name: "standing_delegation",
@@ -53,9 +52,7 @@ export const keptDelegation: TourStep<FolderWorld> = {
   },
 };
 
-/**
- * Reads the reader's delegation after a tour that did not finish. Ignores a delegation that is not active.
- */
+/** Reads the reader's delegation after a tour that did not finish. Ignores it unless it is active. */
 export async function recallKeptDelegation({ quickstart }: FolderWorld, state: TourState): Promise<void> {
   const objectState = await quickstart.objectState("delegation").catch(() => undefined);
   const activeStatus = objectState?.reason === "Active" ? objectState.status : undefined;

@@ -2,19 +2,15 @@ import { existsSync } from "node:fs";
 import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Folders that the reader shares with the operator, and the folder with the example to copy. */
+/** Folders that the reader shares with the operator. `examples` is copied. */
 export type ManifestFolders = { examples: string; manifests: string; status: string; credentials: string };
 
-/**
- * State of the manifests folder before the start. `restored` means that the folder was missing although the
- * operator has already used it.
- */
+/** `restored`: the folder was missing although the operator has already used it. */
 export type ManifestsFound = "new" | "kept" | "restored";
 
 /**
- * Creates missing folders. The operator treats an empty manifests folder as a request to delete everything.
- * So if the manifests folder has disappeared since an earlier start, this function restores it with the
- * complete example or not at all.
+ * Creates missing folders. The operator treats an empty manifests folder as a request to delete everything,
+ * so a folder that has disappeared is restored with the complete example or not at all.
  */
 export async function openManifests(folders: ManifestFolders): Promise<ManifestsFound> {
   const { examples, manifests, status, credentials } = folders;

@@ -1,17 +1,13 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 
-/**
- * A person who uses the API like a browser: keeps cookies, sends the CSRF value, and reads sign-in codes from
- * the mailbox.
- */
+/** Uses the API like a browser: keeps cookies, sends the CSRF value, and reads sign-in codes. */
 export type Person = {
   email: string;
-  /** Calls the API. Throws `UnexpectedAnswer` if the status is not a success. */
+  /** Throws `UnexpectedAnswer` if the status is not a success. */
   call<T>(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<T>;
 };
 
-/** A response of the API that is not a success. */
 class UnexpectedAnswer extends Error {
   constructor(what: string, status: number, body: string) {
     super(`${what} answered ${status}: ${body.slice(0, 300)}`);
@@ -93,7 +89,7 @@ export async function signIn(
   return { person, code, humanId: session.human_id, isNew };
 }
 
-/** Asks at the terminal for the emailed code. */
+/** Returns a reader that asks at the terminal for the emailed code. */
 export function askForCode(
   { input, output }: { input: NodeJS.ReadableStream; output: NodeJS.WritableStream },
   interrupted: AbortSignal,

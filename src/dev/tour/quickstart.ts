@@ -1,6 +1,6 @@
 import { parseDocument } from "yaml";
 
-/** Content of the Secret in which the operator publishes an application's credentials. */
+/** Content of the Secret with an application's credentials. */
 export type PlatformCredentials = {
   api_key: string;
   api_key_prefix: string;
@@ -25,10 +25,7 @@ export type ObjectStatus = {
   conditions?: Condition[];
 };
 
-/**
- * The operator's current report about an object. The report never describes an earlier version of the object
- * or a version that is being deleted.
- */
+/** The operator's report about the object's current version. The object is not being deleted. */
 export type ObjectState = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
 
 /** `tour` is the tour's own delegation; `delegation` is the reader's. */
@@ -36,27 +33,21 @@ export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 
 /** The example's declared objects and the operator's reports about them. */
 export type Quickstart = {
-  /**
-   * Returns the namespace of the manifests and a cluster ID. The ID is the cluster's ID in the API or the ID
-   * of the manifests folder.
-   */
+  /** `clusterId` is the cluster's ID in the API, or the ID of the manifests folder. */
   place(): Promise<{ clusterId: string; namespace: string }>;
   /** Declares tenant, platform and agent. Existing objects stay unchanged. */
   declarePlatform(): Promise<void>;
   /** Withdraws the tour's own delegation if an earlier run left one, and declares it again. */
   requestTour(): Promise<void>;
-  /**
-   * Returns the credentials that the operator published last. Throws `UserError` if the credentials are
-   * damaged.
-   */
+  /** Returns the credentials that the operator published last. Throws `UserError` if they are damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;
-  /** Returns the operator's report about an object. Throws `UserError` if the status is damaged. */
+  /** Throws `UserError` if the status is damaged. */
   objectState(kind: QuickstartKind): Promise<ObjectState | undefined>;
-  /** Returns the operator's message about why an object is not ready. */
+  /** Returns why an object is not ready, in the operator's words. */
   explain(kind: QuickstartKind): Promise<string>;
 };
 
-/** The example's files, in the order in which they are declared. */
+/** In the order in which the files are declared. */
 export const quickstartFiles = {
   tenants: "tenants.yaml",
   platform: "platform.yaml",
@@ -81,10 +72,7 @@ export type DeclaredObject = {
   status?: ObjectStatus;
 };
 
-/**
- * Returns the state of an object, or `undefined` until the operator has reported on the object's current
- * version.
- */
+/** Returns `undefined` until the operator has reported on the object's current version. */
 export function stateOf(object: DeclaredObject | undefined): ObjectState | undefined {
   const generation = object?.metadata?.generation;
   if (!object?.status || generation === undefined || object.metadata?.deletionTimestamp) return undefined;
@@ -104,7 +92,7 @@ export function explanationOf(object: DeclaredObject | undefined): string {
   return ready ? `Ready=${ready.status}, ${ready.reason}: ${ready.message}` : "the operator has not seen it";
 }
 
-/** Decodes the credentials in a Secret. */
+/** Decodes a Secret. Returns undefined if it has no data. */
 export function credentialsOf(secret: { data?: Record<string, string> } | undefined) {
   if (!secret?.data) return undefined;
   const entries = Object.entries(secret.data).map(([key, value]) => [key, fromBase64(value)]);

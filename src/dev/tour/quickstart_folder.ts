@@ -18,13 +18,12 @@ import {
 } from "./quickstart.ts";
 
 /**
- * The example's manifests in the folder that the operator watches. In a new folder, the reader's delegation
- * is declared together with the platform.
+ * The example's manifests in the folder that the operator watches. In a new folder, `declarePlatform` also
+ * declares the reader's delegation.
  */
 export type QuickstartFolder = Quickstart & {
-  /** Reports whether the reader's `delegation.yaml` is the unchanged example, edited, or missing. */
+  /** Returns the state of the reader's `delegation.yaml`. */
   delegationFile(): Promise<"example" | "edited" | "missing">;
-  /** Withdraws the reader's current delegation and declares it again from the example. */
   renewDelegation(): Promise<void>;
 };
 
@@ -42,7 +41,7 @@ type QuickstartSettings = {
   manifests: string;
   status: string;
   secrets: string;
-  /** Aborts all waiting. New and pending calls reject. */
+  /** When it aborts, new and pending calls reject. */
   interrupted: AbortSignal;
 };
 

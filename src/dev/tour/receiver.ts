@@ -3,13 +3,10 @@ import { type Clock, unixSeconds } from "../../clock.ts";
 import { verifyWebhook } from "../../sdk/webhook.ts";
 import { startWebhookServer, WEBHOOK_PATH, type WebhookDelivery } from "./webhook_server.ts";
 
-/** A URL that accepts webhooks, and the deliveries that have arrived. */
+/** A URL that accepts webhooks, and its inbox. */
 export type Receiver = Pick<Inbox, "useSecret" | "waitFor"> & { url: string; close(): Promise<void> };
 
-/**
- * Starts a receiver on loopback. The receiver appends every event to `logFile` as a JSON line before it
- * acknowledges the event.
- */
+/** Starts a receiver on loopback. It appends each event to `logFile` as a JSON line, then acknowledges it. */
 export async function startReceiver({
   logFile,
   clock,
@@ -32,22 +29,15 @@ export async function startReceiver({
   return { ...inbox, url: `http://${host}:${server.port}${WEBHOOK_PATH}`, close: server.close };
 }
 
-/** A delivery that was received, verified and recorded. */
 type ReceivedEvent = { event: string; delivery_id: string; body: Record<string, unknown> };
 
 /** Deliveries handled by the specification's receiver rules: each is verified and counted once. */
 export type Inbox = {
-  /**
-   * Sets the key that verifies deliveries. Before this call, the inbox returns 500, and the sender tries
-   * again.
-   */
+  /** Sets the key that verifies deliveries. Until then `take` returns 500, and the sender tries again. */
   useSecret(secret: string): void;
-  /** Handles a delivery that arrived at `now` (Unix seconds), and returns the response status. */
+  /** Returns the response status. `now` is in Unix seconds. */
   take(delivery: WebhookDelivery, now: number): Promise<number>;
-  /**
-   * Resolves to the first matching event, whether it has already arrived or arrives later. Rejects after
-   * `timeoutMs` or when interrupted.
-   */
+  /** Resolves to the first matching event, past or future. Rejects after `timeoutMs` or when interrupted. */
   waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;
 };
 

@@ -7,17 +7,13 @@ type Tour<World> = {
   world: World;
   state: TourState;
   interrupted: AbortSignal;
-  /**
-   * If true, a failing step ends only the tour, since someone may have changed the declared objects on
-   * purpose.
-   */
+  /** If true, a failing step ends only the tour: someone may have changed the objects on purpose. */
   mayFail: boolean;
 };
 
 /**
- * Runs the steps in order up to the first failure. Resolves to true if all steps passed, and to false after a
- * failure if the tour may fail. Otherwise throws `UserError` for a failure. Rethrows the error of an
- * interruption.
+ * Runs the steps up to the first failure. Resolves to whether all steps passed. Throws `UserError` for a
+ * failure unless the tour may fail. Rethrows the error of an interruption.
  */
 export async function runTour<World = TourWorld>(
   terminal: Terminal,
@@ -33,7 +29,7 @@ export async function runTour<World = TourWorld>(
   return true;
 }
 
-/** Runs one step and returns whether it passed. */
+/** Returns whether the step passed. */
 async function runStep<World>(
   terminal: Terminal,
   { name, title, run }: TourStep<World>,

@@ -16,17 +16,16 @@ import type { Receiver } from "./receiver.ts";
 
 /** The service, people and objects that the tour works with. */
 export type TourWorld = {
-  /** Base URL of the API. */
   baseUrl: string;
   email: string;
   readCode: CodeReader;
   quickstart: Quickstart;
-  /** Receiver of webhooks. Absent if nothing receives them. */
+  /** Absent if nothing receives webhooks. */
   receiver?: Pick<Receiver, "url" | "useSecret" | "waitFor">;
   patience: Patience;
 };
 
-/** Results that the tour collects. A field is missing until its step has run. */
+/** A field is missing until its step has run. */
 export type TourState = {
   person: Person;
   /** True if this tour accepted the namespace for the account. */
@@ -40,16 +39,16 @@ export type TourState = {
   spareProof: unknown;
 };
 
-/** One step: a stable name, a title for readers, and the work. `run` resolves to the detail to show. */
+/** `name` is stable, `title` is for readers. `run` resolves to the detail to show. */
 export type TourStep<World = TourWorld> = {
   name: string;
   title: string;
   run(world: World, state: TourState): Promise<string>;
 };
 
-/** The scope that the example requests and the owner does not approve. */
+/** The example requests this scope, and the owner does not approve it. */
 const WITHHELD_SCOPE = "custom:orders:refund";
-/** The scope that the owner approves and the tour uses. */
+/** The owner approves this scope, and the tour uses it. */
 export const USED_SCOPE = "data:read";
 
 const signedIn: TourStep = {
@@ -219,7 +218,7 @@ const audited: TourStep = {
   },
 };
 
-/** The tour from the declared YAML to an allowed call and the revocation. Each response is checked. */
+/** The tour from the declared YAML to an allowed call and the revocation. */
 export const tourSteps: readonly TourStep[] = [
   signedIn,
   namespaceAccepted,
@@ -256,9 +255,8 @@ function requestPath({ requestId }: TourState): string {
 }
 
 /**
- * Approves the request without the withheld scope, stores the certificate's ID, and returns the granted
- * scopes. A request may already be approved while the operator has not yet written its status. Such a request
- * stays unchanged.
+ * Approves the request without the withheld scope. Returns the granted scopes. A request that is already
+ * approved stays unchanged: the operator may not yet have written its status.
  */
 export async function approve(state: TourState): Promise<string[]> {
   const request = await state.person.call<DelegationRequest>("GET", requestPath(state));

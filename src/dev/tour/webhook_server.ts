@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 /** A webhook request as received. Header names are in lower case. The body is not parsed. */
 export type WebhookDelivery = { headers: IncomingHttpHeaders; rawBody: Buffer };
 
-/** A stored delivery. `body` is in base64, `received_at` in Unix seconds. */
+/** `body` is in base64, `received_at` in Unix seconds. */
 export type KeptDelivery = { headers: IncomingHttpHeaders; body: string; received_at: number };
 
 type WebhookServer = { port: number; close(): Promise<void> };
@@ -21,8 +21,8 @@ const BODY_LIMIT = 256 * 1024;
 const MOST_DELIVERIES = 1_000;
 
 /**
- * Listens for webhooks and returns for each the status from `take`, or 500 if `take` throws. Returns 413 for
- * bodies over 256 KiB and 404 for other requests. Without `host` it listens on every address.
+ * Returns for each webhook the status from `take`, or 500 if `take` throws. Returns 413 for bodies over 256
+ * KiB and 404 for other requests. Without `host` it listens on every address.
  */
 export async function startWebhookServer({
   host,
@@ -59,8 +59,8 @@ export async function startWebhookServer({
 }
 
 /**
- * Reads the whole body. A sender may read the response only after it has sent everything. Returns `undefined`
- * for a body over the limit.
+ * Always reads the whole body, since a sender may read the response only after it has sent everything.
+ * Returns `undefined` for a body over the limit.
  */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
@@ -73,9 +73,9 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
 }
 
 /**
- * Stores up to 1,000 webhooks until a signal stops the process. Returns 503 for further webhooks. Accepts
- * webhooks at `port` on every address. Returns stored webhooks at `readPort` on loopback, which only port
- * forwarding reaches in a pod. Port 0 selects a free port. The first output line contains both ports.
+ * Stores up to 1,000 webhooks, then returns 503. Accepts webhooks at `port` on every address. Returns stored
+ * webhooks at `readPort` on loopback, which only port forwarding reaches in a pod. Port 0 selects a free
+ * port. The first output line contains both ports.
  */
 async function keepWebhooks(port: number, wantedReadPort: number): Promise<void> {
   const kept: KeptDelivery[] = [];

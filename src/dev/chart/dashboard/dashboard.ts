@@ -3,12 +3,11 @@ import { operator } from "./operator_row.ts";
 import type { Panel, Query, Row } from "./queries.ts";
 import { api, overview, processes, vault } from "./service_rows.ts";
 
-/** The dashboard's rows from top to bottom. */
 const rows: readonly Row[] = [overview, api, vault, events, kafka, operator, processes];
 
 const TITLE = "Deputize";
 const UID = "deputize";
-/** Version of Grafana's classic dashboard schema. Grafana 10 and later accept it. */
+/** Version of Grafana's classic dashboard schema, which Grafana 10 and later accept. */
 const SCHEMA = 39;
 const WIDTH = 24;
 const [STAT_SIZE, GRAPH_SIZE] = [
@@ -76,7 +75,6 @@ function variables() {
   ];
 }
 
-/** Places the rows from top to bottom, and the panels of each row from left to right. */
 function placed(all: readonly Row[]): object[] {
   const panels: object[] = [];
   let y = 0;
@@ -140,7 +138,6 @@ function target({ expr, legend }: Query, index: number): object {
   };
 }
 
-/** Restricts the expression to the selected namespaces. */
 function ofNamespace(expr: string): string {
   return expr.replace(SERIES, (_, name: string, brace: string) =>
     brace === "" ? `${name}{namespace=~"$namespace"}` : `${name}{namespace=~"$namespace", `,

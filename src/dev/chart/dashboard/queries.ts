@@ -1,4 +1,4 @@
-/** One line of a panel: its PromQL, without the namespace filter, and its legend. */
+/** One line of a panel. `expr` is PromQL without the namespace filter. */
 export type Query = { expr: string; legend: string };
 
 /** A panel of this dashboard. `unit` is a unit ID of Grafana. */

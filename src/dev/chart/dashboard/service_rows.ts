@@ -137,10 +137,7 @@ export const vault: Row = {
   ],
 };
 
-/**
- * Selects the series of our roles. Other programs have metrics with the same names, but they lack our
- * readiness metric.
- */
+/** Selects only our roles. Other programs use the same metric names, but lack our readiness metric. */
 const ours = (series: string) => `${series} and on (instance, job) deputize_ready`;
 
 /** Panels about the roles' memory and processor time. */

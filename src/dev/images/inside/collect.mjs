@@ -1,6 +1,6 @@
-// Runs during an image build. `collect.mjs <folder> <file>...` creates a root folder with the given programs
-// and libraries, all libraries that they load, and their licenses. It also records the Debian packages of
-// these files, in a form that vulnerability scanners read.
+// Runs during an image build. `collect.mjs <folder> <file>...` creates a root folder with the files, all
+// libraries that they load, and their licenses. It also records the files' Debian packages for vulnerability
+// scanners.
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
@@ -18,12 +18,9 @@ const [root = "", ...files] = process.argv.slice(2);
 
 const run = (command, ...args) => execFileSync(command, args, { encoding: "utf8", stdio: "pipe" });
 
-/**
- * Resolves links such as /bin and /lib into /usr. A library keeps the file name under which programs load it.
- */
+/** Resolves links such as /bin and /lib into /usr, but not a link in a library's own file name. */
 const placeOf = (path) => join(realpathSync(dirname(path)), basename(path));
 
-/** Returns the libraries that a program or library loads, as found by the dynamic loader. */
 function librariesOf(path) {
   const lines = run("ldd", path).split("\n");
   const missing = lines.filter((line) => line.includes("not found"));
@@ -34,7 +31,7 @@ function librariesOf(path) {
     .filter((found) => found !== undefined);
 }
 
-/** Returns the Debian package that contains a file, or undefined for other files, such as Node. */
+/** Returns undefined for a file of no Debian package, such as Node. */
 function packageOf(path) {
   const real = realpathSync(path);
   for (const name of [real, real.replace(/^\/usr/, ""), path]) {
@@ -53,7 +50,6 @@ function copy(path, mode, to = placeOf(path)) {
   chmodSync(join(root, to), mode);
 }
 
-/** Records a package as installed, in dpkg's format. */
 function notePackage(name) {
   mkdirSync(join(root, "var/lib/dpkg/status.d"), { recursive: true });
   writeFileSync(join(root, "var/lib/dpkg/status.d", name), run("dpkg-query", "--status", name));

@@ -1,6 +1,5 @@
-// Runs during an image build. Writes a package.json and a package-lock.json that contain only the Postgres
-// package for this processor, as locked by the project. `npm ci` then checks the download against the locked
-// hash.
+// Runs during an image build. Writes a package.json and a package-lock.json with only the Postgres package
+// for this processor. `npm ci` then checks the download against the project's locked hash.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -4,18 +4,18 @@ import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
 /**
- * Entry point of the trial's Postgres image. At the first start it creates a database folder. Then it
- * replaces itself with Postgres. It reads the password and init files only at the first start.
+ * Entry point of the trial's Postgres image. The first start creates the database. Every start then replaces
+ * this process with Postgres.
  */
 const PROGRAMS = join(import.meta.dirname, "postgres/bin");
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** The database folder: a folder inside a volume, not the volume itself. */
+    /** Must be inside a volume, not the volume itself. */
     data: { type: "string", default: "/var/lib/postgresql/data" },
-    /** The password of the role `postgres`. */
+    /** Password of the role `postgres`. Read only at the first start. */
     "password-file": { type: "string", default: "/run/secrets/postgres/password" },
-    /** SQL that creates roles and databases, one statement per line. Optional. */
+    /** One SQL statement per line. Optional. Read only at the first start. */
     "init-file": { type: "string", default: "/run/secrets/postgres/init.sql" },
   },
 });
@@ -28,10 +28,7 @@ process.execve?.(postgres, [
   ...positionals,
 ]);
 
-/**
- * Creates the database in a temporary folder and renames that folder when it is complete. After an
- * interruption, the next start begins again.
- */
+/** Renames the folder when it is complete, so that the next start after an interruption begins again. */
 function makeFolder(data: string): void {
   const partial = join(dirname(data), "partial");
   rmSync(partial, { recursive: true, force: true });
@@ -43,20 +40,14 @@ function makeFolder(data: string): void {
   renameSync(partial, data);
 }
 
-/**
- * Runs one SQL statement per line. The log never quotes a failed statement, since statements contain
- * passwords.
- */
+/** The log never quotes a failed statement, since statements contain passwords. */
 function runStatements(data: string, file: string): void {
   const settings = ["exit_on_error=true", "log_min_error_statement=panic"];
   const options = settings.flatMap((setting) => ["-c", setting]);
   run("postgres", ["--single", "-D", data, ...options, "postgres"], readFileSync(file));
 }
 
-/**
- * Runs a Postgres program. If the program fails, it has already printed the reason, and this process exits
- * too.
- */
+/** Exits this process if the program fails. The program has then printed the reason. */
 function run(program: string, args: string[], input?: Buffer): void {
   const stdio: StdioOptions = [input === undefined ? "ignore" : "pipe", "ignore", "inherit"];
   const { status } = spawnSync(join(PROGRAMS, program), args, {

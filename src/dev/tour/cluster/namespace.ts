@@ -7,10 +7,7 @@ import { RECEIVER } from "./receiver_pod.ts";
 import type { Release } from "./release.ts";
 import type { Undo } from "./undo.ts";
 
-/**
- * The namespace of the tour's objects. `isKept` is true if the namespace existed before the tour and must
- * remain.
- */
+/** If `isKept` is true, the namespace existed before the tour and must remain. */
 export type Place = { namespace: string; isKept: boolean };
 
 const TOUR = "deputize-tour";
@@ -18,8 +15,8 @@ const TENANTS_LABEL = "deputize.io/tenants";
 const CEILING = ["data:*", "payments:*", "custom:orders:refund"];
 
 /**
- * Chooses the namespace. Throws `UserError` if the operator does not watch it, or if it already contains
- * objects with the tour's names.
+ * Throws `UserError` if the operator does not watch the namespace or if it contains objects of the tour's
+ * names.
  */
 export async function choosePlace(
   kubectl: Kubectl,
@@ -84,9 +81,9 @@ export async function makeNamespace(
 }
 
 /**
- * Returns a function that binds a namespace to an account in a separate ConfigMap. The function does nothing
- * if the namespace is already bound to that account. `undo` gets the removal of the binding. Throws
- * `UserError` if the namespace is bound to another account.
+ * Returns a function that binds a namespace to an account in a separate ConfigMap, unless it is already bound
+ * to that account. `undo` then gets the removal of the binding. The function throws `UserError` if the
+ * namespace is bound to another account.
  */
 export async function bindNamespace(
   kubectl: Kubectl,

@@ -27,13 +27,13 @@ export type Manifest = {
 /** Labels of all objects that the tour creates. */
 export const TOUR_LABELS = { "app.kubernetes.io/managed-by": "deputize-tour" };
 
-/** Applies objects in the given order with kubectl. Throws `KubectlFailure`. */
+/** Applies objects in the given order. Throws `KubectlFailure`. */
 export async function apply(kubectl: Kubectl, items: readonly Manifest[]): Promise<void> {
   await kubectl.run(["apply", "--filename=-"], JSON.stringify({ apiVersion: "v1", kind: "List", items }));
 }
 
 type ClusterQuickstart = {
-  /** Calls kubectl in the namespace of the objects. */
+  /** Uses the namespace of the objects. */
   kubectl: Kubectl;
   /** Folder with the example's manifests. */
   examples: string;
@@ -41,7 +41,6 @@ type ClusterQuickstart = {
   namespace: string;
   /** Binds the namespace to the account, unless it is bound already. */
   bind(): Promise<void>;
-  /** Aborts all waiting. */
   interrupted: AbortSignal;
 };
 
@@ -57,7 +56,7 @@ export const tourObjects = (["tour", "agent", "platform"] as const).map(
   (kind) => `${declared[kind]}/${objectNames[kind]}`,
 );
 
-/** Returns access to the example's objects in a cluster's namespace. Applies them with kubectl. */
+/** Returns access to the example's objects in a cluster's namespace. */
 export function openClusterQuickstart({
   kubectl,
   examples,

@@ -20,21 +20,17 @@ export type ClusterTourSettings = {
   common: string[];
   release: string;
   releaseNamespace: string;
-  /** An existing namespace, which must remain. `undefined` lets the tour create a namespace. */
+  /** An existing namespace, which must remain. `undefined` lets the tour create one. */
   namespace: string | undefined;
   email: string | undefined;
-  /**
-   * True if the tour asks the user for the emailed sign-in code. Otherwise it reads the code from a trial's
-   * mailbox.
-   */
+  /** True to ask the user for the sign-in code. False to read it from a trial's mailbox. */
   asksForCode: boolean;
   webhooks: boolean;
   timeoutMs: number;
-  /** Timeout in milliseconds for the removal of objects. */
   removalMs: number;
 };
 
-/** Minimum removal timeout, since the deletion of a namespace takes some seconds. */
+/** The deletion of a namespace takes some seconds. */
 const LEAST_REMOVAL_MS = 30_000;
 const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;

@@ -5,21 +5,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { spawnTied } from "../../process/lifeline.mjs";
 import { UserError } from "../../user_error.ts";
 
-/** A port forward. Its local URL reaches a port in the cluster. */
+/** `url` is a local URL that reaches a port in the cluster. */
 export type Forward = { url: string; close(): Promise<void> };
 
-/**
- * The target of a forward: its namespace, a name such as `service/deputize-api`, and the port's name or
- * number.
- */
+/** `name` is, for example, `service/deputize-api`. `port` is the port's name or number. */
 export type ForwardTarget = { namespace: string; name: string; port: string };
 
 const LISTENING = /^Forwarding from 127\.0\.0\.1:(\d+) ->/;
 const AGAIN_MS = 500;
 
 /**
- * Forwards a free loopback port with kubectl. Restarts the forward when it stops, for example because the
- * target pod stopped. The forward stops with this process. Throws `UserError` if it cannot start.
+ * Forwards a free loopback port with kubectl until this process exits. Restarts a forward that stops, for
+ * example with its pod. Throws `UserError` if the forward cannot start.
  */
 export async function forwardPort(
   common: readonly string[],

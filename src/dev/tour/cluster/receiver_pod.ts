@@ -11,22 +11,19 @@ import type { Release } from "./release.ts";
 /** Name of the pod that receives webhooks, and of its other objects. */
 export const RECEIVER = "deputize-tour-receiver";
 /**
- * Port from which the tour reads deliveries. The port is on the pod's loopback, so only port forwarding
- * reaches it.
+ * The tour reads deliveries from this port. It is on the pod's loopback, so only port forwarding reaches it.
  */
 export const READ_PORT = 8081;
 const PORT = 8080;
 const USER = 10_001;
-/**
- * Path at which the pod mounts the program. Node treats a file with this extension as a TypeScript module.
- */
+/** Node treats a file with this extension as a TypeScript module. */
 const [PROGRAM_FOLDER, PROGRAM_FILE] = ["/receiver", "webhook_server.mts"];
 const POLL_MS = 200;
 const CALL_TIMEOUT_MS = 10_000;
 
 /**
- * Returns the URL to which the cluster's worker delivers webhooks. The URL contains the Service's IP address.
- * The worker resolves only fully qualified names, and their domain differs between clusters.
+ * Returns the URL to which the cluster's worker delivers webhooks. It contains the Service's IP address,
+ * since the worker resolves only full domain names, and their suffix differs between clusters.
  */
 export async function receiverUrl(kubectl: Kubectl): Promise<string> {
   type Service = KubernetesObject & { spec: { clusterIP: string } };
@@ -36,8 +33,8 @@ export async function receiverUrl(kubectl: Kubectl): Promise<string> {
 }
 
 /**
- * Returns the receiver's objects: a ConfigMap with the program, and a pod that runs it with Node from the
- * release's image. Only the release's worker can reach the pod.
+ * Returns the objects of a pod that runs the receiver with Node from the release's image. Only the release's
+ * worker can reach the pod.
  */
 export async function receiverManifests(release: Release, namespace: string): Promise<Manifest[]> {
   const program = await readFile(new URL("../webhook_server.ts", import.meta.url), "utf8");
@@ -114,9 +111,7 @@ type Pod = KubernetesObject & {
   };
 };
 
-/**
- * Waits until the pod is ready. Throws `Surprise` with the reason if the pod does not become ready in time.
- */
+/** Throws `Surprise` with the reason if the pod does not become ready in time. */
 export async function receiverReady(
   kubectl: Kubectl,
   timeoutMs: number,
@@ -143,7 +138,7 @@ function hindrance(pod: Pod | undefined): string {
   return [phase, reason, conditionMessage].filter((part) => part !== undefined).join(", ");
 }
 
-/** Polls the pod for new deliveries and checks each delivery, until the returned receiver is closed. */
+/** Returns a receiver that polls the pod for deliveries and checks each one, until it is closed. */
 export function readReceiver(
   { url, deliveriesUrl }: { url: string; deliveriesUrl: string },
   interrupted: AbortSignal,
@@ -168,8 +163,8 @@ export function readReceiver(
   async function read(): Promise<void> {
     let taken = 0;
     while (!over.signal.aborted) {
-      // Port forwarding fails sometimes, for example when the pod restarts. The next round uses the restarted
-      // forward.
+      // Port forwarding fails sometimes, for example when the pod restarts. Its restart serves the next
+      // round.
       taken = await readOn(taken).catch(() => taken);
       await sleep(POLL_MS, undefined, { signal: over.signal }).catch(() => undefined);
     }

@@ -9,16 +9,11 @@ export type Release = {
   version: string;
   /** Name of the API's Service, which has a port named `http`. */
   apiService: string;
-  /** Image of the roles. */
   image: { name: string; pullPolicy: string | undefined };
-  /**
-   * True for a trial: the release allows plain http for callbacks and shows emails on a page instead of
-   * sending them.
-   */
+  /** True for a trial: callbacks may use plain http, and a page shows emails instead of their being sent. */
   isDevelopment: boolean;
   /** Namespace of the ConfigMaps that bind namespaces to accounts. */
   operatorNamespace: string;
-  /** The cluster's ID in the API. */
   clusterId: string;
   /** Namespaces that the operator watches. `undefined` means all. */
   watched: string[] | undefined;
@@ -41,8 +36,8 @@ const VERSION = "app.kubernetes.io/version";
 const WORD = "service";
 
 /**
- * Finds a release that is ready and checks that the cluster has Deputize's custom resource definitions.
- * Throws `UserError` with what is missing, and `KubectlFailure` if kubectl fails.
+ * Finds a release that is ready in a cluster with Deputize's custom resource definitions. Throws `UserError`
+ * with what is missing, and `KubectlFailure` if kubectl fails.
  */
 export async function findRelease(
   kubectl: Kubectl,
@@ -129,7 +124,7 @@ function componentOf({ metadata }: Part): string | undefined {
   return metadata.labels?.[COMPONENT];
 }
 
-/** Returns a setting from the pod template. The chart sets all settings as plain values. */
+/** The chart sets all settings as plain values. */
 function settingOf({ spec }: Part, name: string): string | undefined {
   const [container] = spec.template?.spec.containers ?? [];
   const value = container?.env?.find((setting) => setting.name === name)?.value;

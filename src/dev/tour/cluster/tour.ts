@@ -26,10 +26,7 @@ import { createUndo, type Undo } from "./undo.ts";
 /** Access to programs in the cluster. Tests without pods supply a replacement. */
 export type Reach = {
   forward(target: ForwardTarget): Promise<Forward>;
-  /**
-   * Resolves when the receiver's pod accepts webhooks. The result is the URL for deliveries and the port
-   * forward for reading them.
-   */
+  /** Resolves when the pod accepts webhooks, to the URL for deliveries and the forward for reading them. */
   receiver(place: {
     kubectl: Kubectl;
     namespace: string;
@@ -41,13 +38,10 @@ export type Reach = {
   }>;
 };
 
-/**
- * The tour's account in a trial. Nothing else uses this account, since an account may have only one platform.
- */
+/** Nothing else uses this account, since an account may have only one platform. */
 const TRIAL_EMAIL = "tour@example.test";
 const EXAMPLES = fileURLToPath(new URL("../../../../docs/examples/quickstart", import.meta.url));
 
-/** Returns access to the cluster's pods through kubectl. */
 function reachByKubectl(common: readonly string[]): Reach {
   const forward: Reach["forward"] = (target) => forwardPort(common, target);
   return {
@@ -61,9 +55,9 @@ function reachByKubectl(common: readonly string[]): Reach {
 }
 
 /**
- * Runs the steps of `npm start` against a release in a cluster. Removes everything that it created, also
- * after a failure or an interruption. Resolves to the exit status: 0 after success, 1 after a failure or if
- * something is left in the cluster, 130 after an interruption.
+ * Runs the steps of `npm start` against a release in a cluster. Always removes everything that it created.
+ * Resolves to the exit status: 0 after success, 1 after a failure or if something is left in the cluster, 130
+ * after an interruption.
  */
 export async function runClusterTour(
   options: ClusterTourOptions,
@@ -170,7 +164,6 @@ async function tour(context: Context): Promise<void> {
   await runTour(terminal, { steps: tourSteps, world, state, interrupted, mayFail: false });
 }
 
-/** Starts the webhook receiver in the cluster. */
 async function startReceiver(
   context: Context,
   { release, place, kubectl }: { release: Release; place: Place; kubectl: Kubectl },
@@ -194,10 +187,7 @@ async function startReceiver(
   return receiver;
 }
 
-/**
- * Deletes the tour's objects, waits until the operator has released them, and withdraws the acceptance of the
- * namespace.
- */
+/** Waits until the operator has released the objects. Then withdraws the acceptance of the namespace. */
 async function removeDeclared(
   kubectl: Kubectl,
   known: { state: TourState; clusterId: string; namespace: string; removalMs: number },
@@ -209,7 +199,7 @@ async function removeDeclared(
   state.accepted = false;
 }
 
-/** Throws `UserError` if emails or webhooks of the release cannot reach the tour. */
+/** Throws `UserError` if the tour could receive no emails or no webhooks of the release. */
 function requireReachable({ name, isDevelopment }: Release, settings: ClusterTourSettings): void {
   const { asksForCode, email, webhooks } = settings;
   if (isDevelopment) return;
@@ -227,7 +217,6 @@ function requireReachable({ name, isDevelopment }: Release, settings: ClusterTou
   }
 }
 
-/** Runs `work` as a step of the terminal. The result's `detail` is the step's detail. */
 function shown<T extends { detail: string }>(
   { terminal, interrupted }: Pick<Context, "terminal" | "interrupted">,
   name: string,

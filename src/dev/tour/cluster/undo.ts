@@ -3,29 +3,27 @@ import { messageOf } from "../../user_error.ts";
 
 /** Something that the tour has created or is about to create. */
 export type Made = {
-  /** Name that is shown to users. If the name is absent, the removal is not shown. */
+  /** Name for users. If it is absent, the removal is not shown. */
   what?: string;
-  /** Removes the object. Succeeds if the object does not exist. */
+  /** Succeeds if the object does not exist. */
   remove(): Promise<void>;
-  /** Shell command that does the same removal. Absent for parts of this process. */
+  /** Shell command for the same removal. Absent for parts of this process. */
   byHand?: string;
 };
 
-/** Everything that the tour has created and must remove at the end. */
+/** The objects that the tour has created or is about to create. It must remove all of them at the end. */
 export type Undo = {
-  /** Call this function before you create the object, so that a partly created object is removed too. */
+  /** Call this before the object is created, so that a partly created object is removed too. */
   add(made: Made): void;
   /**
-   * Removes everything in reverse order and shows the removal as a step. After the first failure it leaves
-   * the cluster as it is, stops only the parts of this process, and prints what is left. Resolves to true if
-   * nothing is left.
+   * Removes everything in reverse order. After the first failure, leaves the cluster as it is, stops the
+   * parts of this process, and prints what is left. Resolves to true if nothing is left.
    */
   all(): Promise<boolean>;
-  /** Prints what is left in the cluster. */
   printLeft(): void;
 };
 
-/** Creates an empty list. */
+/** Returns an empty list. */
 export function createUndo(terminal: Terminal): Undo {
   const made: Made[] = [];
 
