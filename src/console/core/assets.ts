@@ -14,8 +14,8 @@ const FOLDER = `${CONSOLE}/assets/`;
 const HERE = join(import.meta.dirname, "..");
 
 /**
- * Reads the static files that pages load, once. A file's URL contains a hash of its content, so browsers may
- * cache it forever. A URL with another hash returns 404.
+ * Reads the static files that pages load. A file's URL contains a hash of its content, so browsers may cache
+ * it forever. A URL with another hash returns 404.
  */
 export function readAssets(root: string): { assets: Assets; serve: Koa.Middleware } {
   const files = new Map<string, File>();
@@ -56,7 +56,6 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
   };
 }
 
-/** Joins the files of a folder in the order of their names. */
 function joined(folder: string, ending: string): string {
   const names = readdirSync(join(HERE, folder)).filter((name) => name.endsWith(ending));
   return names

@@ -34,10 +34,7 @@ type Recovery = z.infer<typeof recoveryAnswer>;
 
 type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 
-/**
- * The answers of the operations that pages call, by operation id. Each operation that a page declares needs
- * an entry in this type.
- */
+/** Each operation that a page declares needs an entry with its answer. */
 export type Answers = {
   get_session: SessionAnswer;
   get_credits: CreditsAnswer;
@@ -129,10 +126,10 @@ export type Answers = {
   list_suspended_endpoints: SuspendedAnswer;
 };
 
-/** The id of an operation that pages may call. */
+/** An operation that pages may call. */
 export type OperationId = keyof Answers;
 
-/** The input of a call. With `once`, the call sends the idempotency key that the form contained. */
+/** With `once`, the call sends the idempotency key that the form contained. */
 export type CallInput = {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
@@ -141,7 +138,7 @@ export type CallInput = {
 };
 
 /**
- * Calls an API operation for the person who requested the page: with their cookies, the CSRF token of their
- * form, and the account that they act for. Throws a refusal as `ApiError`.
+ * Calls an API operation for the person who requested the page. Uses their cookies, the CSRF token of their
+ * form, and the account that they act for. Throws `ApiError` if the API refuses the call.
  */
 export type Call = <Id extends OperationId>(id: Id, input?: CallInput) => Promise<Answers[Id]>;

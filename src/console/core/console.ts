@@ -28,7 +28,7 @@ export type ConsoleParts = {
   pages: readonly Page[];
   assets: Assets;
   clock: Clock;
-  /** The contact for more credit and help: an email address or a URL. */
+  /** An email address or a URL, for more credit and help. */
   contact?: string | undefined;
 };
 
@@ -45,14 +45,12 @@ const NOWHERE: Page = {
   },
 };
 
-/** Stands in for the request data if the URL cannot be read. */
+/** Replaces the request data if the URL cannot be read. */
 const NOTHING = { page: NOWHERE, params: {}, query: {}, account: undefined, sent: undefined };
 
-/** The data about a request that an error page needs. */
 type UnderWay = {
   requested?: Requested;
   begun?: Begun;
-  /** Whether the form's action has started. */
   isSubmitted?: boolean;
 };
 
@@ -95,7 +93,7 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
       takeFile(requested, visit.session?.account_id);
       return pageOf(frame, page, outcome?.status).catch(async (error: unknown) => {
         const isNotFound = error instanceof ApiError && error.code === "not_found";
-        // Parameters in the URL name the page's subject, so `not_found` means that this subject no longer
+        // Parameters in the URL name the page's subject, so `not_found` means that the subject no longer
         // exists.
         const isGone = outcome?.status === 404 && isNotFound && Object.keys(requested.params).length > 0;
         if (!isGone) throw error;
@@ -103,7 +101,7 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
       });
     }
 
-    /** Returns the error page. Calls no operation, because that operation may be the one that fails. */
+    /** Calls no operation, because that operation may be the one that fails. */
     function refuse(exchange: Exchange, underWay: UnderWay, error: ApiError): Reply {
       const { requested = { exchange, ...NOTHING }, isSubmitted = false } = underWay;
       const { visit, cookies } = underWay.begun ?? beginVisit(visitDeps, requested, undefined);
@@ -155,10 +153,7 @@ async function pageOf(frame: Omit<Frame, "title" | "content">, page: Page, statu
   );
 }
 
-/**
- * Returns where to go after a form if its page no longer exists. Another submission or another person has
- * already performed the form's action.
- */
+/** Returns where to go if another submission or another person has already performed the form's action. */
 async function above(visit: Visit, places: { page: Page; pages: readonly Page[] }): Promise<Outcome> {
   const { session } = await visit.renewed();
   const acting = actingFor(session, visit.account);
@@ -171,15 +166,13 @@ function outcomeReply(frame: Omit<Frame, "title" | "content">, outcome: Outcome,
   return pageReply({ ...frame, ...outcome }, outcome.status ?? status);
 }
 
-/** Returns whether htmx requests part of a page that is already open. */
 function isPart({ exchange, sent }: Requested): boolean {
   return sent === undefined && exchange.request.headers["hx-request"] !== undefined;
 }
 
 /**
- * Returns whether a form was sent from a page of this origin. Relies on the browser's `Sec-Fetch-Site`
- * header, which no page can set, or on `Origin` if `Sec-Fetch-Site` is missing. Returns false for a request
- * without both headers.
+ * Returns whether a page of this origin sent the form. Relies on `Sec-Fetch-Site`, which no page can set, or
+ * else on `Origin`. Returns false for a request without these headers.
  */
 function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
   const site = headers["sec-fetch-site"];
@@ -188,22 +181,15 @@ function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
 }
 
 /**
- * Maximum number of files that one person may download at the same time. Part of each file stays in memory
- * until the person has received it.
+ * Downloads of one person at the same time. Part of each file is in memory until the person has received it.
  */
 export const MAX_CONCURRENT_FILES = 3;
 const AGAIN_MS = 10_000;
 
-/**
- * Counts a file download for the person who requested it, until the response ends. Call it before the file is
- * created.
- */
+/** Counts a download until the response ends. Call it before the file is created. */
 type TakeFile = (requested: Requested, person: string | undefined) => void;
 
-/**
- * Counts file downloads in this process. Throws `rate_limited` if a person is already downloading
- * `MAX_CONCURRENT_FILES` files.
- */
+/** Throws `rate_limited` if a person is already downloading {@link MAX_CONCURRENT_FILES} files. */
 function createFilesUnderWay(): TakeFile {
   const counts = createKeyCounts();
   return ({ page, exchange: { response } }, person) => {

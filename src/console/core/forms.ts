@@ -5,11 +5,11 @@ import type { Texts } from "../texts/texts.ts";
 
 /** The fields of a submitted form. */
 export type Fields = {
-  /** Returns a field's value, or an empty string if there is no such field. */
+  /** Empty if there is no such field. */
   get(name: string): string;
   /** Returns all values of a field, for instance of checked boxes. */
   all(name: string): string[];
-  /** Returns all names and values in the order in which they were sent. */
+  /** In the order in which the fields were sent. */
   pairs(): [string, string][];
 };
 
@@ -43,26 +43,25 @@ export function faultsByField(message: string): Map<string, string> {
   return new Map(faults.map(([, field = "", fault = ""]) => [field, fault]));
 }
 
-/** Seconds for which the notice about an action can be shown. */
+/** A notice about an action is shown at most this many seconds later. */
 export const NOTICE_SECONDS = 60;
 
 /**
- * Returns the CSRF token for a browser in which nobody is signed in yet. The token is derived from the
- * browser's sign-in cookie, which another site can neither read nor send.
+ * Returns the CSRF token for a browser in which nobody is signed in. It is derived from the browser's sign-in
+ * cookie, which another site can neither read nor send.
  */
 export function browserToken(cookie: string): string {
   return hash("sha256", `console form ${cookie}`, "base64url");
 }
 
-/** Returns whether a form's token was derived from this cookie. */
+/** Returns whether a form's token was derived from the sign-in cookie. */
 export function isOfBrowser(token: string, cookie: string | undefined): boolean {
   return cookie !== undefined && isEqual(token, browserToken(cookie));
 }
 
 /**
- * Returns the value that makes a URL show a notice: the notice's name, with a proof that this service created
- * it for this browser at this time. `key` is the browser's CSRF token. So a URL made up by someone else shows
- * no notice.
+ * Returns a URL value that shows a notice: its name and a proof that this service created it for this browser
+ * at this time. `key` is the browser's CSRF token. A URL made up by someone else shows no notice.
  */
 export function provenNotice(notice: string, key: string, now: Date): string {
   const made = Math.floor(now.getTime() / 1000).toString(36);
@@ -95,9 +94,8 @@ export function sentence(message: string): string {
 const HIDDEN_ONES = new RegExp(HIDDEN, "gu");
 
 /**
- * Returns the API's message in words for people. Omits the field name at its start and messages about other
- * fields. Replaces invisible characters, and characters that reverse the surrounding text, with their code
- * points.
+ * Returns the API's message in words for people. Omits the field's name and messages about other fields.
+ * Replaces invisible characters, and characters that reverse the surrounding text, with code points.
  */
 export function inWords({ errors }: Texts, message: string): string {
   const place = /^(?:(?:body|query|params|constraints)(?:\.[\w.[\]]+)?|[a-z]+(?:_[a-z]+)+): /;

@@ -5,19 +5,15 @@ import { type Fields, fieldsOf } from "./forms.ts";
 import type { Outcome, Visit } from "./page.ts";
 import { CONSOLE, isConsolePath, RENEW } from "./places.ts";
 
-/** The hidden field of every form. It contains the account id of the person who filled in the form. */
+/** Hidden field of every form: the account id of the person who filled in the form. */
 export const WRITER = "person";
 
-/**
- * A form that was submitted after the session expired. Pages pass the form on until the person sends it
- * again.
- */
+/** A form that was submitted after the session expired, and that pages pass on until it is sent again. */
 const kept = z.object({
   path: z.string().refine(isConsolePath),
   fields: z.array(z.tuple([z.string(), z.string()])).max(2_000),
 });
 
-/** Serializes a form so that it can be sent again to this page. */
 function keep(path: string, sent: Fields): string {
   return JSON.stringify({ path, fields: sent.pairs().filter(([name]) => name !== "csrf") });
 }
@@ -28,9 +24,8 @@ export function keptField(text: string): Html | undefined {
 }
 
 /**
- * Returns the page that keeps a submitted form. With `ended`, it is kept until the session is renewed. With
- * `stale`, it is kept until the person sends it again with the current session's token. The form is never
- * sent automatically.
+ * Returns the page that keeps a submitted form. With `ended`, the page keeps it until the session is renewed.
+ * With `stale`, until the person sends it again with the session's token. It is never sent automatically.
  */
 export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Outcome {
   const path = pathOf(visit);
@@ -49,15 +44,13 @@ export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Ou
   };
 }
 
-/** Returns whether a form was filled in while another person was signed in. */
+/** Returns whether another person was signed in when the form was filled in. */
 export function isOfAnother({ session }: Visit, sent: Fields): boolean {
   const writer = sent.get(WRITER);
   return session !== undefined && writer !== "" && writer !== session.account_id;
 }
 
-/**
- * Returns a page that says that another person filled in the form. The form cannot be sent from this page.
- */
+/** Returns a page that says that another person filled in the form. The page cannot send the form. */
 export function foreignForm({ texts: { kept: words, errors }, session, own }: Visit): Outcome {
   return {
     status: 403,
@@ -68,9 +61,8 @@ export function foreignForm({ texts: { kept: words, errors }, session, own }: Vi
 }
 
 /**
- * Returns the page from which the signed-in person can send their own form again. If another person filled in
- * the form, returns a page without it. Returns `undefined` if there is no form, or if the form is not from
- * this console.
+ * Returns the page from which a person can send their kept form again. The page omits another person's form.
+ * Returns `undefined` if there is no form of this console in `text`.
  */
 export function sendAgain(visit: Visit, text: string): Outcome | undefined {
   const read = text === "" ? undefined : kept.safeParse(readJson(text)).data;
@@ -89,8 +81,8 @@ export function sendAgain(visit: Visit, text: string): Outcome | undefined {
 type Unanswered = { visit: Visit; sent: Fields; isSubmitted: boolean; error: ApiError };
 
 /**
- * Returns the page to show if a form's action failed without a definite result. The same form can be sent
- * again from this page. The page says that nothing was done only if the action had not started.
+ * Returns the page to show if a form's action failed without a definite result. The page can send the form
+ * again. It says that nothing was done only if the action had not started.
  */
 export function unansweredForm({ visit, sent, isSubmitted, error }: Unanswered) {
   const { kept: words, errors } = visit.texts;

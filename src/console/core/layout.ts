@@ -7,7 +7,7 @@ import { WRITER } from "./kept_forms.ts";
 import type { Acting, Back, NoticeId, Page, PageFile, Visit } from "./page.ts";
 import { ACCOUNT, addressFor, CONSOLE, isOffered, sameFor } from "./places.ts";
 
-/** The parts of a page around its content. */
+/** A page's content, and what surrounds it. */
 export type Frame = {
   visit: Visit;
   assets: Assets;
@@ -18,13 +18,12 @@ export type Frame = {
   content: Html;
 };
 
-/** Statuses after which htmx leaves an open page's part unchanged, because the part could not be updated. */
+/** After these statuses, htmx leaves the part of the open page unchanged, since it could not be updated. */
 const noSwap = [204, 304, "4xx", "5xx"];
 const HTMX = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: "same-origin", noSwap });
-/** Minutes before a session expires at which the page announces it. */
+/** The page announces the end of the session this many minutes before. */
 const ANNOUNCED_MINUTES = 2;
 
-/** Returns the whole document around a page's content. */
 function layout(frame: Frame): Html {
   const { visit, assets, title, back, content } = frame;
   const { texts } = visit;
@@ -56,10 +55,7 @@ function layout(frame: Frame): Html {
   </html>`;
 }
 
-/**
- * Returns the notice about the latest action. A sign-out notice needs no proof: nobody is signed in, so the
- * notice is true, and the browser has no token.
- */
+/** A sign-out notice needs no proof: nobody is signed in, so it is true, and the browser has no token. */
 function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit): string | undefined {
   const { notice = "" } = query;
   if (notice === "signed_out" && session === undefined) return notices.signed_out;
@@ -67,10 +63,7 @@ function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit)
   return Object.hasOwn(notices, name) ? notices[name as NoticeId] : undefined;
 }
 
-/**
- * Returns the announcement that the session will expire soon. A style sheet shows the announcement at the
- * right time. With scripts, it also counts down and can renew the session without leaving the page.
- */
+/** A style sheet shows the announcement when the session is about to expire. */
 function sessionEnd(visit: Visit): Html | undefined {
   const { session, texts, own, now } = visit;
   if (session === undefined) return undefined;
@@ -85,10 +78,7 @@ function sessionEnd(visit: Visit): Html | undefined {
 
 type Header = Pick<Frame, "visit" | "pages" | "page">;
 
-/**
- * Returns the header of every page: the navigation, the account that the person acts for, and the sign-out
- * button.
- */
+/** Returns the navigation, the account that the person acts for, and the sign-out button. */
 export function header(frame: Header): Html {
   const { visit } = frame;
   const { texts, session, acting, at, own } = visit;
@@ -102,7 +92,7 @@ export function header(frame: Header): Html {
   </header>`;
 }
 
-/** Returns the navigation. Narrow screens show it behind a button. */
+/** Narrow screens show the navigation behind a button. */
 function navigation({ visit, pages, page }: Header): Html {
   const { texts, at, acting } = visit;
   const entries = pages
@@ -120,20 +110,13 @@ function navigation({ visit, pages, page }: Header): Html {
 
 type Entry = { page: Page } & NonNullable<Page["navigation"]>;
 
-/**
- * Returns the `aria-current` value of a navigation entry: `page` if it leads to this page, `true` if this
- * page belongs to it.
- */
+/** Returns `page` if the entry leads to this page, `true` if this page belongs to the entry. */
 function currentOf({ page, also = [] }: Entry, path = ""): "page" | "true" | undefined {
   if (page.path === path) return "page";
   const parts = page.path === CONSOLE ? [] : [page.path, ...also];
   return parts.some((part) => `${path}/`.startsWith(`${part}/`)) ? "true" : undefined;
 }
 
-/**
- * Returns the menu with the current account, the person's other accounts, their own account page, and the
- * sign-out button.
- */
 function who(frame: Header): Html {
   const { visit, page } = frame;
   const { texts, session, acting, at } = visit;
@@ -178,10 +161,7 @@ function signOut({ visit }: Header): Html {
   </form>`;
 }
 
-/**
- * Returns a banner if the current account's credit is low or exhausted. Returns none on the credit page,
- * which shows the same information.
- */
+/** Returns a banner if the current account's credit is low or exhausted, except on the credit page. */
 export function creditBanner({ visit, page }: Header): Html | undefined {
   const { acting, texts } = visit;
   const level = acting?.credit;
@@ -191,7 +171,7 @@ export function creditBanner({ visit, page }: Header): Html | undefined {
   </aside>`;
 }
 
-/** Response headers that allow pages to load from and send to this origin only. */
+/** Pages may load from and send to this origin only. */
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": [
@@ -216,7 +196,7 @@ export function pageReply(frame: Frame, status = 200): Reply {
   return { status, headers: HEADERS, body: renderDocument(layout(frame)) };
 }
 
-/** Returns the reply that contains a file. The browser saves the file and does not display it. */
+/** Returns the reply that contains a file. Browsers save the file and never display it. */
 export function fileReply({ name, type, content, rest }: PageFile): Reply {
   if (!/^[\w-][\w.-]*$/.test(name)) {
     throw new Error("A file's name may contain only letters, digits, `.`, `_` and `-`");
@@ -230,20 +210,17 @@ export function fileReply({ name, type, content, rest }: PageFile): Reply {
   return { status: 200, headers, body: content, ...(rest && { rest }) };
 }
 
-/** Returns a redirect that browsers follow with `GET`, whatever method the request had. */
+/** Returns a redirect that browsers follow with `GET`, also after a `POST`. */
 export function redirectReply(location: string): Reply {
   return { status: 303, headers: { ...HEADERS, location }, body: "" };
 }
 
-/** Returns a reply that leaves part of an open page unchanged. */
+/** Returns a reply after which the browser keeps the part of the page that it shows. */
 export function unchangedReply(): Reply {
   return { status: 204, headers: {}, body: "" };
 }
 
-/**
- * Returns a reply that refuses to update part of an open page. The part stays unchanged and is marked as out
- * of date.
- */
+/** Returns a reply that refuses an update. The browser keeps what it shows and marks it as out of date. */
 export function refusedPartReply({ session }: Visit): Reply {
   return { status: session === undefined ? 401 : 403, headers: {}, body: "" };
 }

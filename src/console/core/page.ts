@@ -12,92 +12,80 @@ export type Acting = SessionAnswer["accounts"][number];
 /** The people who may see a page: everybody, a signed-in person, or a person whose onboarding is complete. */
 export type PageAccess = "public" | "signed_in" | "onboarded";
 
-/** A page of the console. All its parts are declared, so that tests can visit every page. */
+/** A page of the console, declared so that tests can visit every page. */
 export type Page<D = unknown> = PageParts<D> & { access: PageAccess };
 
 type PageParts<D> = {
-  /** Unique name, in snake_case. */
+  /** Unique, in snake_case. */
   id: string;
-  /**
-   * Path below the base URL, with `{name}` parameters. Each path below `/console` also exists once for each
-   * organization.
-   */
+  /** Has `{name}` parameters. Each path below `/console` also exists once for each organization. */
   path: string;
-  /**
-   * Every operation that the page calls. A call to any other operation throws. Everyone who may call the
-   * first operation may see the page.
-   */
+  /** A call to any other operation throws. Everyone who may call the first operation may see the page. */
   operations: readonly OperationId[];
   /**
    * The page's subject. Default: the account that the person acts for.
+   *
    * - `organization`: the page exists only for organizations.
+   *
    * - `person`: the signed-in person, whatever account they act for.
+   *
    * - `installation`: the whole service. Only service administrators may call its operations.
    */
   about?: "organization" | "person" | "installation";
-  /**
-   * Whether the forms' CSRF tokens are bound to the session, or to the browser (before sign-in). Default: the
-   * session.
-   */
+  /** The forms' CSRF tokens belong to the session (default) or, before sign-in, to the browser. */
   boundTo?: "session" | "browser";
-  /**
-   * Position and label in the navigation. Everyone who may call the page's first operation sees the entry.
-   */
+  /** Only a person who may call the page's first operation sees the entry. */
   navigation?: {
     order: number;
     label: (texts: Texts) => string;
-    /** Paths of other pages that belong to this page. Pages below this page's path always belong to it. */
+    /** Paths of pages that belong to this page although they are not below its path. */
     also?: readonly string[];
   };
-  /** Loads the page's data. Throws `Redirect` to send the browser to another page. */
+  /** Throws `Redirect` to send the browser to another page. */
   load(visit: Visit): Promise<D>;
 } & (ShownPage<D> | FilePage<D>);
 
 type ShownPage<D> = {
   title(visit: Visit, data: D): string;
-  /** Returns the link to the parent page. It appears above the title. */
+  /** The link to the parent page, above the title. */
   back?(visit: Visit, data: D): Back;
-  /** Returns the content of `<main>` below the title heading. */
+  /** The content of `<main>` below the title heading. */
   render(visit: Visit, data: D): Html;
-  /** The forms of the page, by name. */
   forms?: Record<string, Form>;
 };
 
 /** The link from a page to its parent page. */
 export type Back = { to: string; text: string };
 
-/** A page that is a downloadable file. */
 type FilePage<D> = { file(visit: Visit, data: D): PageFile };
 
-/** A file that a browser saves and never displays. */
+/** A file that browsers save and never display. */
 export type PageFile = {
-  /** The file's name: letters, digits, `.`, `_` and `-`. */
+  /** Contains only letters, digits, `.`, `_` and `-`. */
   name: string;
-  /** The file's media type. */
+  /** The media type. */
   type: string;
   content: string;
-  /** The rest of the content in chunks, for files of any length. */
+  /** The rest of the content in chunks, so that the file can have any length. */
   rest?: AsyncIterable<string>;
 };
 
-/** Declares a page and infers the type of its data. The default `access` is `onboarded`. */
+/** Declares a page and infers the type of its data. `access` is `onboarded` by default. */
 export function page<D>(declaration: PageParts<D> & { access?: PageAccess }): Page {
   return { access: "onboarded", ...declaration } as unknown as Page;
 }
 
 /** How a page handles one of its forms. */
 export type Form = {
-  /** By error code: the field that shows the error if the message names no field. */
+  /** By error code, the field that shows the error if the message names no field. */
   errorFields?: Partial<Record<ErrorCode, string>>;
-  /** Messages for fields that replace the API's own message where that is written for programs. */
+  /** By field, replacements for API messages that are written for programs. */
   faults?: (texts: Texts) => Record<string, string>;
-  /**
-   * The form changes nothing: it shows the page again with the submitted fields. Such a form needs no token.
-   */
+  /** If true, the form changes nothing. It shows the page with the submitted fields and needs no token. */
   carries?: true;
   /**
-   * Performs the action. Returns the next page, or a page that must be shown only once, or `again` to show
-   * this page with the submitted fields. Throws `ApiError` for a refusal.
+   * Performs the action. `again` shows this page with the submitted fields. A returned page with content is
+   * shown only once. Throws `ApiError` if the API refuses the action.
    */
   submit(visit: Visit, fields: Fields): Promise<Outcome | "again">;
 };
@@ -105,21 +93,21 @@ export type Form = {
 /** The result of a form: another page, perhaps with a notice, or content to show directly. */
 export type Outcome = { to: string; notice?: NoticeId } | { title: string; content: Html; status?: number };
 
-/** The names of notices that pages show once. A URL can name a notice but not contain its text. */
+/** A URL can contain a notice's name, but not its text. */
 export type NoticeId = keyof Texts["notices"];
 
 /** The errors and the submitted fields of a refused form. */
 export type Failure = {
   form: string;
   message: string;
-  /** Error messages by field name. */
+  /** Messages by field name. */
   fields: ReadonlyMap<string, string>;
   typed: Fields;
-  /** Names of fields whose message already appears next to them. */
+  /** Fields whose message the page already shows next to the field. */
   said: Set<string>;
-  /** Whether the form's idempotency key was already used for another request. */
+  /** True if the form's idempotency key was already used for another request. */
   isSpent?: boolean;
-  /** Whether the form showed the message. A page may omit the form if its action was already done. */
+  /** True if the page showed the message. A page may omit the form if its action was already done. */
   isSaid?: true;
 };
 
@@ -129,41 +117,37 @@ export type Visit = {
   query: Record<string, string | undefined>;
   call: Call;
   /**
-   * Returns whether the signed-in person may call an operation for the account that they act for, or for
-   * another of their accounts. Pages do not offer forbidden actions.
+   * Whether the person may call an operation for the account that they act for, or for another account of
+   * theirs. Pages do not offer forbidden actions.
    */
   may(id: OperationId, acting?: Acting): boolean;
-  /** The account that the person acts for, with their role in it. Absent if they are not a member of it. */
+  /** The account that the person acts for. Undefined if they are not a member of it. */
   acting: Acting | undefined;
-  /** The contact for more credit and help: an email address or a URL, from the settings. */
+  /** An email address or a URL, for more credit and help. */
   contact: string | undefined;
-  /** The session of the signed-in person. */
+  /** Undefined if nobody is signed in. */
   session: SessionAnswer | undefined;
-  /** The account id of the organization that the person acts for. */
+  /** Undefined if the person acts for their own account. */
   account: string | undefined;
   texts: Texts;
   now: Date;
-  /**
-   * Returns the URL of a console page for the current account: `at("/requests")`, or `at("/")` for the home
-   * page.
-   */
+  /** Returns a console page's URL for the current account. `at("/")` is the home page. */
   at(path: string, query?: Record<string, string | undefined>): string;
-  /** Returns the URL of a path of this origin, such as `/v1/auth/refresh/console`. */
+  /** Returns the URL of a path such as `/v1/auth/refresh/console`, whatever the current account. */
   own(path: string, query?: Record<string, string | undefined>): string;
-  /** How applications call the API: the URL for a path, and the full name of a header. */
+  /** For applications that call the API: a path's URL, and a header's full name. */
   outside: { url(path: string): string; header(name: string): string };
-  /** The URL of this page, with its query. */
+  /** This page's URL, with its query. */
   here: string;
-  /** The page's path below the base URL. `own(path)` returns its URL without a query. */
+  /** Below the base URL. `own(path)` returns this page's URL without a query. */
   path: string;
-  /** Returns the current value of a cookie, including changes by calls during this visit. */
+  /** Returns a cookie's current value, which a call of this visit may have changed. */
   cookie(name: CookieName): string | undefined;
-  /** The CSRF token in every form of this page. */
+  /** The CSRF token of this page's forms. */
   formToken: string;
   failure: Failure | undefined;
   /**
-   * Returns the visit with the current session. Use it after a call that signed the person in or renewed
-   * their session.
+   * Returns the visit with the current session. Use it after a call that signed in or renewed the session.
    */
   renewed(): Promise<Visit>;
 };
@@ -174,7 +158,7 @@ export function signedIn({ session }: Visit): SessionAnswer {
   return session;
 }
 
-/** Thrown by a page to redirect to another page. */
+/** A page throws this to redirect the browser to another page. */
 export class Redirect extends Error {
   override readonly name = "Redirect";
   readonly to: string;
@@ -185,7 +169,7 @@ export class Redirect extends Error {
   }
 }
 
-/** Thrown by a page to leave an open page unchanged, because its data has not changed. */
+/** A page throws this if its data has not changed. The browser then keeps what it shows. */
 export class Unchanged extends Error {
   override readonly name = "Unchanged";
 }
@@ -198,8 +182,7 @@ export function faultBeside({ failure }: Visit, { form, name }: { form: string; 
 }
 
 /**
- * Returns the message of a refused form, to be shown above it. Call it after the form's fields were created:
- * it contains only the errors that no field showed.
+ * Returns the errors that no field showed, for a place above the form. Call it after all fields were created.
  */
 export function refusal(visit: Visit, form: string): Html | undefined {
   const { failure } = visit;
@@ -208,10 +191,7 @@ export function refusal(visit: Visit, form: string): Html | undefined {
   return alert(failure);
 }
 
-/**
- * Returns a page's content. If the content no longer includes the refused form, the refusal's message comes
- * first.
- */
+/** Returns a page's content. If it no longer includes the refused form, the form's error comes first. */
 export function withRefusal({ failure }: Visit, content: Html): Html {
   if (failure === undefined || failure.isSaid || failure.message === "") return content;
   return html`${alert(failure)}${content}`;

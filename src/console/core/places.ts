@@ -9,10 +9,7 @@ export const CONSOLE = "/console";
 export const ACCOUNT = `${CONSOLE}/account`;
 /** The path of the page on which people enter an invitation code. */
 export const ACCEPT_INVITATION = `${CONSOLE}/invitations/accept`;
-/**
- * Paths of the pages that need the sign-in cookie or the refresh cookie. Browsers send these cookies to no
- * other path.
- */
+/** Browsers send the sign-in cookie and the refresh cookie only to the following paths. */
 export const SIGN_IN = "/v1/auth/email/console";
 export const ENTER_CODE = `${SIGN_IN}/code`;
 export const RENEW = "/v1/auth/refresh/console";
@@ -25,7 +22,7 @@ export function splitAccount(path: string): { account: string | undefined; path:
   return account === undefined ? { account, path } : { account, path: path.replace(FOR, CONSOLE) };
 }
 
-/** Returns a console page's path for the account that the person acts for. */
+/** Returns a console page's path for an account. `undefined` means the person's own account. */
 export function consolePath(account: string | undefined, path: string): string {
   const start = account === undefined ? CONSOLE : `${CONSOLE}/for/${account}`;
   return path === "/" ? start : `${start}${path}`;
@@ -38,8 +35,8 @@ export function withQuery(path: string, query: Record<string, string | undefined
 }
 
 /**
- * Returns the console path that a request gives as its return path. Without a valid path, returns the home
- * page. The path is used unchanged, so it must not lead to another host or out of the console.
+ * Returns the path to return to after a form, or the home page if `asked` is no console path. The browser
+ * follows the path unchanged, so it must not lead to another host or out of the console.
  */
 export function wayBack(asked: string | undefined): string {
   return asked !== undefined && isConsolePath(asked) ? asked : CONSOLE;
@@ -52,7 +49,7 @@ export function isConsolePath(path: string): boolean {
   return path.length <= 2_000 && form.test(path) && !/%(2f|5c|2e|0|1)/i.test(path.split("?")[0] ?? "");
 }
 
-/** Creates a function that finds a path's page and parameters with Koa's router. */
+/** Returns a function that finds a path's page and parameters. */
 export function createFindPage(pages: readonly Page[]) {
   const router = new Router({ sensitive: true });
   const known = new Map(pages.map((page) => [page.id, page]));
@@ -66,8 +63,8 @@ export function createFindPage(pages: readonly Page[]) {
 }
 
 /**
- * Returns the account that the signed-in person acts for: the named account, or by default their own. Returns
- * `undefined` if they are not a member of the account.
+ * Returns the account that the person acts for, by default their own. Returns `undefined` if they are not a
+ * member of it.
  */
 export function actingFor(
   session: SessionAnswer | undefined,
@@ -77,8 +74,7 @@ export function actingFor(
 }
 
 /**
- * Returns the signed-in person's permissions for an account. They act as service administrator only in their
- * own account.
+ * Returns the person's permissions for an account. They are service administrator only in their own account.
  */
 export function powersOf(session: Visit["session"], acting: Acting | undefined): Powers {
   const isForThemselves = acting !== undefined && acting.account_id === session?.account_id;
@@ -95,8 +91,8 @@ export function isOffered({ about, operations: [first] }: Page, visit: Visit, ac
 }
 
 /**
- * Returns the URL of the same page for another of the person's accounts. A page about one object leads to the
- * list above it. If the person's role allows neither, returns the home page.
+ * Returns the URL of the same page for another account. For a page about one object, this is the list of such
+ * objects. If the person's role does not allow that page, it is the home page.
  */
 export function sameFor(acting: Acting, visit: Visit, { page, pages }: Places): string {
   const here = page?.path.startsWith(CONSOLE) ? page.path.split("/") : [];
@@ -109,7 +105,7 @@ export function sameFor(acting: Acting, visit: Visit, { page, pages }: Places): 
 
 type Places = { page?: Page | undefined; pages: readonly Page[] };
 
-/** Returns the URL of a console page for an account that the person may act for. */
+/** Returns a console page's URL for an account that the person may act for. */
 export function addressFor({ account_id }: Acting, { session, own }: Visit, path = "/"): string {
   return own(consolePath(account_id === session?.account_id ? undefined : account_id, path));
 }

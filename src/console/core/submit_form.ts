@@ -4,10 +4,9 @@ import { foreignForm, isOfAnother, keptForm, sendAgain } from "./kept_forms.ts";
 import type { Failure, Form, Outcome, Page, Visit } from "./page.ts";
 import { withQuery } from "./places.ts";
 
-/** A refused form, to be shown again, with the response status. */
 type Refused = { failure: Failure; status: number };
 
-/** Performs the action of a submitted form. */
+/** Performs the action of a submitted form. Returns what to show next. */
 export async function submitForm(page: Page, visit: Visit, sent: Fields): Promise<Outcome | Refused> {
   const name = sent.get("form");
   const forms = "forms" in page ? page.forms : undefined;
@@ -31,19 +30,19 @@ export async function submitForm(page: Page, visit: Visit, sent: Fields): Promis
   }
 }
 
-/** Returns the page to show instead of performing the action if another person filled in the form. */
+/** Returns a page that keeps the form if another person filled it in. */
 function heldBack({ boundTo }: Page, visit: Visit, sent: Fields): Outcome | undefined {
   if (boundTo !== "browser") return isOfAnother(visit, sent) ? foreignForm(visit) : undefined;
-  // Somebody has signed in in another tab in the meantime.
+  // Somebody has meanwhile signed in, in another tab.
   return visit.session === undefined ? undefined : sendAgain(visit, sent.get("kept"));
 }
 
-/** Returns whether renewing the session helps, because the form itself came from a page of this console. */
+/** Renewing the session helps after these errors: the form itself came from a page of this console. */
 function isOfSession({ code }: ApiError): boolean {
   return code === "csrf_failed" || code === "auth_required";
 }
 
-/** Returns an outcome whose URL contains its notice. */
+/** Adds the notice to the outcome's URL. */
 export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): Outcome {
   if (!("to" in outcome) || outcome.notice === undefined) return outcome;
   const [path = "", query = ""] = outcome.to.split("?");
@@ -52,10 +51,7 @@ export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): O
   return { to: withQuery(path, { ...Object.fromEntries(new URLSearchParams(query)), notice }) };
 }
 
-/**
- * Returns whether the form's idempotency key was already used for another request, so the form needs a new
- * key.
- */
+/** The form needs a new key if its idempotency key was already used for another request. */
 function isSpent(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && isGeneral(error);
 }
@@ -65,10 +61,7 @@ function isStillRunning(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && !isSpent(error);
 }
 
-/**
- * Returns whether it is unknown if a call had an effect. If an operation's error has its own message, the
- * effect is known.
- */
+/** Returns whether a call's effect is unknown. It is known if the operation's error has its own message. */
 function isEndUnknown(error: ApiError): boolean {
   return (error.code === "unavailable" || error.code === "internal") && isGeneral(error);
 }

@@ -17,17 +17,16 @@ import { keptForm } from "./kept_forms.ts";
 import type { Outcome, Page, Visit } from "./page.ts";
 import { ACCOUNT, actingFor, CONSOLE, consolePath, powersOf, RENEW, withQuery } from "./places.ts";
 
-/** Dependencies from which visits are created. */
 type VisitDeps = {
   inProcess: InProcess;
   isForRole: SiteDeps["isForRole"];
   cookies: Cookies;
   clock: Clock;
-  /** The base URL's path, without a trailing slash. */
+  /** Without a trailing slash. */
   root: string;
   baseUrl: string;
   names: Names;
-  /** The contact for more credit and help: an email address or a URL. */
+  /** An email address or a URL, for more credit and help. */
   contact: string | undefined;
 };
 
@@ -38,14 +37,14 @@ export type Requested = {
   params: Record<string, string>;
   query: Record<string, string | undefined>;
   account: string | undefined;
-  /** The fields of a submitted form. Absent if the page is only viewed. */
+  /** Undefined if no form was submitted. */
   sent: Fields | undefined;
 };
 
 /** A visit, and the cookies that its calls set. */
 export type Begun = { visit: Visit; cookies: string[] };
 
-/** Creates the visit of the signed-in person, or of a visitor who is not signed in. */
+/** Creates the visit of the signed-in person, or of somebody who is not signed in. */
 export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit["session"]): Begun {
   const { exchange, page, params, query, account } = requested;
   const cookies: string[] = [];
@@ -98,14 +97,13 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
   return { visit, cookies };
 }
 
-/** Returns the exchange with the browser's current cookies instead of the received ones. */
 function withCookies(exchange: Exchange, cookies: Record<string, string | undefined>): Exchange {
   const { headers, socket } = exchange.request;
   const request = { headers: { ...headers, cookie: stringifyCookie(cookies) }, socket } as IncomingMessage;
   return { ...exchange, request };
 }
 
-/** Returns the session of the person who sent a request, or `undefined` if nobody is signed in. */
+/** Returns the session of the person who sent the request. Returns `undefined` if nobody is signed in. */
 export async function whoIsSignedIn(inProcess: InProcess, exchange: Exchange): Promise<Visit["session"]> {
   try {
     const { body } = await inProcess(exchange, "get_session");
@@ -135,7 +133,7 @@ function createCall(
   };
 }
 
-/** Returns the page to show instead if the person has no session or has not completed onboarding. */
+/** Returns another page to show if the person has no session or has not completed onboarding. */
 export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | undefined {
   const { session } = visit;
   if (page.access === "public") return undefined;
@@ -157,13 +155,12 @@ export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | 
   return refuseStranger(visit, sent !== undefined);
 }
 
-/** Returns the page to show instead of an account's pages if the person is not a member of the account. */
+/** Returns the page for a person who is not a member of the account. */
 function refuseStranger(visit: Visit, isForm: boolean): Outcome | undefined {
   const { acting, account, own, texts } = visit;
   const words = texts.acting;
   if (acting !== undefined) return undefined;
-  // A person who opened an organization's account and left it may still act for other accounts. Their form is
-  // not executed.
+  // A person who left the organization may still act for other accounts. Their form has no effect.
   if (account === undefined && !isForm) return { to: own(ACCOUNT) };
   return {
     title: words.strangerTitle,

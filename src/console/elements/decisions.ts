@@ -22,10 +22,7 @@ export function decisionBadge({ decisions, history }: Texts, { decision }: Named
   return decision === undefined ? badge(history.presented) : badge(decisions[decision], TONES[decision]);
 }
 
-/**
- * Returns why a decision was not `allow`, or `undefined` for an allowed one. A reason without its own text is
- * shown as its code.
- */
+/** Returns why a decision was not `allow`, or `undefined` if it was. Shows an unknown reason's code. */
 export function reasonText({ decisions }: Texts, details: NamedEntry["details"]): Html | string | undefined {
   const { decision, decision_reason: reason } = details;
   if (decision === undefined || decision === "allow" || reason === undefined) return undefined;
@@ -71,7 +68,6 @@ export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
 
 type Day = DailyCounts["days"][number];
 
-/** Returns the stacked bars of one day, one for each result. */
 function bar(day: Day, { x, width, most }: { x: number; width: number; most: number }): Html[] {
   let top = BASE;
   return RESULTS.filter((result) => day[result] > 0).map((result) => {
@@ -85,7 +81,7 @@ function round(number: number): number {
   return Math.round(number * 10) / 10;
 }
 
-/** The known facts about a decision besides its reason. The explanation omits unknown facts. */
+/** The facts that are known about a decision. Its explanation omits the others. */
 export type DecisionFacts = {
   requiredScope?: string | undefined;
   certificate?:
@@ -94,9 +90,9 @@ export type DecisionFacts = {
         "approved_scope" | "issued_at" | "expires_at" | "revoked_at" | "revoke_reason" | "cert_json"
       >
     | undefined;
-  /** The scopes that the platform's ceiling currently allows. */
+  /** The platform's current ceiling. */
   ceiling?: readonly string[] | undefined;
-  /** The detail that the verify call returned. */
+  /** As the verify call returned it. */
   detail?: string | null | undefined;
 };
 
@@ -105,8 +101,8 @@ type Check = ReturnType<typeof explainDecision>[number];
 const OUTCOME_TONES: Record<Check["outcome"], Tone> = { passed: "good", failed: "bad", not_reached: "plain" };
 
 /**
- * Returns tables of all rules of a decision. The reason determines whether each rule passed, failed or was
- * not reached. `undefined` means that there was no decision. The rules about the proof itself are collapsed.
+ * Returns tables of all rules of a decision. `reason` determines which rules passed, failed or were not
+ * reached. It is `undefined` if there was no decision.
  */
 export function ruleTables({ explain: words }: Texts, reason: string | undefined): Html {
   const checks = explainDecision(reason);
@@ -136,8 +132,8 @@ export function ruleTables({ explain: words }: Texts, reason: string | undefined
 }
 
 /**
- * Explains, with the known values, what would have been needed for an allowed decision. `reason` is the
- * decision's reason, or the error code if there was no decision.
+ * Explains what would have been needed for an allowed decision. `reason` is the decision's reason, or the
+ * error code if there was no decision.
  */
 export function neededFor(texts: Texts, reason: string, known: DecisionFacts): Html {
   const words = texts.explain;
@@ -152,7 +148,7 @@ function isExplained({ explain }: Texts, reason: string): reason is Explained {
 
 type Values = Parameters<typeof facts>[0];
 
-/** The switch has no `default`, so that a new reason without values does not compile. */
+/** The switch has no `default`, so a new reason does not compile until a case here gives its values. */
 function valuesFor(texts: Texts, reason: Explained, known: DecisionFacts): Values {
   const words = texts.explain;
   const { requiredScope, certificate, ceiling, detail } = known;

@@ -9,7 +9,7 @@ import { table } from "./listing.ts";
 import { type ScopeWords, scopeList, scopesInWords } from "./scopes.ts";
 import { badge, type Tone, time } from "./values.ts";
 
-/** The state of a delegation. `ending` means active, but expiring within {@link SOON_SECONDS}. */
+/** `ending` means active, but expiring within {@link SOON_SECONDS}. */
 type DelegationState = "active" | "ending" | "expired" | "revoked";
 
 const SOON_SECONDS = 7 * 24 * 60 * 60;
@@ -32,7 +32,7 @@ export function delegationState({ now }: Visit, { status, expires_at }: Ending):
   return left < SOON_SECONDS ? "ending" : "active";
 }
 
-/** Returns the time until which an active delegation's expiry counts as soon. */
+/** Returns the time before which an active delegation must expire to count as `ending`. */
 export function soon({ now }: Visit): Date {
   return addSeconds(now, SOON_SECONDS);
 }
@@ -43,7 +43,6 @@ export function stateBadge(visit: Visit, certificate: Ending): Html {
   return badge(visit.texts.delegations.states[state], TONES[state]);
 }
 
-/** Returns when a delegation expires. */
 function endOf({ texts }: Visit, { expires_at }: Ending): Html {
   return expires_at === null
     ? html`<span class="quiet">${texts.delegations.forever}</span>`
@@ -70,16 +69,15 @@ function agentOf({ at, texts }: Visit, { cert_id, agent, platform }: Certificate
   return html`<a href=${at(`/delegations/${cert_id}`)}>${agent.name}</a> <span class="quiet">${texts.delegations.of(platform.name)}</span>`;
 }
 
-/** The agent, scopes, constraints and expiry of a certificate. */
 type Lent = {
   agent: string;
   scopes: readonly string[];
   constraints: readonly unknown[];
-  /** `null` means that the certificate is valid until it is revoked. */
+  /** `null` means until the certificate is revoked. */
   expiresAt: string | null;
 };
 
-/** Returns the content of a certificate as sentences. */
+/** Returns a certificate's content as sentences. */
 export function grant(
   texts: Texts,
   words: ScopeWords,

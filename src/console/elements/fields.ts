@@ -11,14 +11,11 @@ export type Field = {
   hint?: Piece;
   value?: string;
   required?: boolean;
-  /** Attributes of the input, such as `autocomplete`. */
+  /** Attributes of the input element, such as `autocomplete`. */
   attributes?: Record<string, string | number | boolean | undefined>;
 };
 
-/**
- * Returns a single-line text field. After a refusal, it contains the submitted text, with the error next to
- * it.
- */
+/** Returns a single-line text field. After a refusal, it shows the submitted text and the error. */
 export function textField(visit: Visit, { attributes = {}, ...field }: Field): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   const { type = "text", ...rest } = attributes;
@@ -134,7 +131,7 @@ function stateOf(visit: Visit, field: Field) {
   };
 }
 
-/** Returns choices for labels by value. */
+/** Returns a choice for each entry. `words` maps a choice's value to its label. */
 export function choicesOf(words: Record<string, string>): Choice[] {
   return Object.entries(words).map(([value, label]) => ({ value, label }));
 }
@@ -142,9 +139,8 @@ export function choicesOf(words: Record<string, string>): Choice[] {
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
 
 /**
- * Returns a field for a date and a time. Without scripts, the entered time is in UTC, as its label says. With
- * scripts, the field uses the reader's time zone, its label says so, and the sent value includes the time
- * zone.
+ * Returns a date and time field. Without scripts, the entered time is in UTC, as the label says. With
+ * scripts, it is in the reader's time zone, the label says so, and the sent value includes the zone.
  */
 export function momentField(visit: Visit, { label, value, ...field }: Field): Html {
   const { listing } = visit.texts;
@@ -165,8 +161,8 @@ export function momentField(visit: Visit, { label, value, ...field }: Field): Ht
 }
 
 /**
- * Parses the value of a date-and-time field. A time without a zone is in UTC. Returns `undefined` for an
- * invalid value.
+ * Parses the value of a date and time field. Without a zone it is in UTC. Returns `undefined` if it is
+ * invalid.
  */
 export function readMoment(text: string): Date | undefined {
   const date = new Date(LOCAL.test(text) ? `${text}Z` : text);
@@ -174,8 +170,8 @@ export function readMoment(text: string): Date | undefined {
 }
 
 /**
- * Returns the times from the page's query in the API's format. If one is invalid, shows an error at its field
- * and returns `undefined`.
+ * Returns the times from the page's query in the API's format. An invalid time becomes `undefined`, with an
+ * error at its field.
  */
 export function queryMoments(
   visit: Visit,
@@ -204,7 +200,7 @@ export function sayWrong(visit: Visit, { form, name }: { form: string; name: str
   };
 }
 
-/** Returns the visit with this string as the field's submitted value. */
+/** Returns the visit as if `text` had been submitted in this field. */
 function shown(visit: Visit, { form, name }: { form: string; name: string }, text: string): Visit {
   const { failure } = visit;
   if (failure === undefined || failure.form !== form) return visit;

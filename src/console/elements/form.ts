@@ -10,19 +10,16 @@ import type { Texts } from "../texts/texts.ts";
 export type FormParts = {
   /** The form's name among the page's `forms`. */
   name: string;
-  /** The form's content. Functions such as {@link textField} create its fields. */
   content?: Piece;
-  /** The label of the form's button. */
+  /** The label of the button. */
   submit: string;
-  /** Content next to the button. */
   beside?: Piece;
-  /** The button's style: `danger` for actions that cannot be undone. */
+  /** `danger` is for actions that cannot be undone. */
   tone?: "primary" | "quiet" | "danger";
-  /** For forms that create something. Submitting the same form twice creates it only once. */
+  /** For forms that create something: a second submission creates nothing more. */
   once?: boolean;
-  /** Hidden fields, by name. */
   hidden?: Record<string, string | undefined>;
-  /** Whether a script submits the form automatically. */
+  /** If true, a script submits the form automatically. */
   autoSubmit?: boolean;
 };
 
@@ -56,34 +53,26 @@ export function form(visit: Visit, parts: FormParts): Html {
   </form>`;
 }
 
-/**
- * Returns the idempotency key of the submitted form, if the key is still valid for these fields. Otherwise,
- * returns an empty string.
- */
+/** Returns the submitted form's idempotency key, or "" if the form needs a new one. */
 function keyOf({ failure }: Visit, of: string): string {
   return failure?.form === of && failure.isSpent !== true ? failure.typed.get("key") : "";
 }
 
 /** Reads form fields and collects their errors. */
 export type FieldReader = {
-  /** Returns the text of a required field. */
+  /** Adds an error if the field is empty. */
   text(name: string): string;
   optional(name: string): string;
-  /**
-   * Returns a number with a decimal point or a decimal comma. Adds an error if the text has two readings,
-   * neither of them above `most`.
-   */
+  /** Accepts a decimal point or comma. Adds an error if the text has two readings that `most` allows. */
   number(name: string, most?: number): number;
   whole(name: string): number;
-  /** Adds an error to a field. */
+  /** Keeps only the first error of a field. */
   fault(name: string, message: string): void;
-  /**
-   * Throws `invalid_request` if there are errors. The message names the fields as the API's own errors do.
-   */
+  /** Throws `invalid_request` if there are errors. Names the fields as the API's own errors do. */
   check(): void;
 };
 
-/** Creates a reader of a form's fields. */
+/** Returns a reader of a form's fields. */
 export function readerOf({ request }: Texts, fields: Fields): FieldReader {
   const faults = new Map<string, string>();
   const fault = (name: string, message: string) => {
@@ -122,13 +111,16 @@ export function readerOf({ request }: Texts, fields: Fields): FieldReader {
 /** The highest absolute value of a coordinate, in degrees. */
 export const MOST_DEGREES = 180;
 
-/** One separator with three digits after it: "1,000" means a thousand to some people, and one to others. */
+/**
+ * Text with one separator and three digits after it: "1,000" means a thousand to some people, and one to
+ * others.
+ */
 const IN_TWO_WAYS = /^(-?[1-9]\d{0,2})[.,](\d{3})$/;
 
 /**
- * Returns the numbers that a person may have meant: one number, or two for text like "1,000" or "1.000".
- * Returns none for text that is not a number or has several separators, like "1,000.50". A reading above
- * `most` does not count: as a longitude, "13.405" has only one reading.
+ * Returns the numbers that a person may have meant: two for text like "1,000" or "1.000". Returns none for
+ * text that is not a number or has several separators. Readings above `most` do not count: as a longitude,
+ * "13.405" has only one reading.
  */
 export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): number[] {
   const typed = text.trim().replace("−", "-");
@@ -139,7 +131,7 @@ export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): numbe
   return before === undefined || Math.abs(whole) > most ? [fraction] : [whole, fraction];
 }
 
-/** Formats a number so that it has only one reading: three decimals become four. */
+/** Formats a number so that it has only one reading: "1.234" becomes "1.2340". */
 export function writtenNumber(value: number): string {
   const text = String(value).includes("e") ? value.toFixed(20).replace(/0+$/, "") : String(value);
   return IN_TWO_WAYS.test(text) ? `${text}0` : text;

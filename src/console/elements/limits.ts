@@ -9,7 +9,7 @@ import type { TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { Texts } from "../texts/texts.ts";
 import { facts } from "./values.ts";
 
-/** Maximum number of clocks in a list. Untrusted parties determine how long a list is. */
+/** Untrusted parties determine how many constraints a list has. */
 const MOST_CLOCKS = 4;
 
 /** Returns constraints as phrases. Each phrase continues the words "only if". */
@@ -20,8 +20,7 @@ export function limitList(texts: Texts, constraints: readonly Constraint[]): Htm
 }
 
 /**
- * Returns constraints as phrases. A time window also has a clock. An area also has its coordinates and a link
- * to a map.
+ * Returns constraints as phrases. A time window also gets a clock, an area its coordinates and a map link.
  */
 export function detailedLimitList(texts: Texts, constraints: readonly Constraint[]): Html {
   const drawn = new Set(constraints.filter(({ type }) => type === "time_window").slice(0, MOST_CLOCKS));
@@ -49,13 +48,10 @@ type Place = GeoCircle | GeoPolygon | GeoBox;
 type Circle = Pick<GeoCircle, "lat" | "lon" | "radius_m">;
 
 const METERS_PER_DEGREE = 111_195;
-/** The radius in meters of a circle that fills a map of zoom level 0 at the equator. */
+/** Radius of a circle that fills a map of zoom level 0 at the equator. */
 const WHOLE_MAP_METERS = 20_000_000;
 
-/**
- * Returns the exact numbers of an area, and a link to a public map. The map site learns the location only
- * when somebody follows the link.
- */
+/** The map site learns the location only when somebody follows the link. */
 function place({ limits }: Texts, limit: Place): Html {
   const { lat, lon, radius_m } = circleAround(limit);
   const shrunk = Math.log2((WHOLE_MAP_METERS * Math.cos((lat * Math.PI) / 180)) / radius_m);
@@ -70,10 +66,7 @@ function place({ limits }: Texts, limit: Place): Html {
   }<p><a href=${map} target="_blank" rel="noreferrer">${limits.map}</a></p>`;
 }
 
-/**
- * Returns a circle unchanged. For a polygon or box, returns a circle around its center, with half of its
- * longer side as radius.
- */
+/** Returns a circle around the center. For a polygon or box, the radius is half of the longer side. */
 function circleAround(limit: Place): Circle {
   if (limit.type === "geo_circle") return limit;
   const { south, west, north, east } = boundsOf(limit);
@@ -83,9 +76,7 @@ function circleAround(limit: Place): Circle {
   return { lat, lon: lon > 180 ? lon - 360 : lon, radius_m: radius };
 }
 
-/**
- * Returns the bounds of a polygon or box in degrees. `east` exceeds 180 for a box that crosses the date line.
- */
+/** In degrees. `east` exceeds 180 for a box that crosses the date line. */
 function boundsOf(limit: GeoPolygon | GeoBox) {
   if (limit.type === "geo_bbox") {
     const { min_lat: south, min_lon: west, max_lat: north, max_lon } = limit;
@@ -106,10 +97,7 @@ const RADIUS = 54;
 const MINUTES = 24 * 60;
 const HOURS = [0, 3, 6, 9, 12, 15, 18, 21];
 
-/**
- * Draws the day as a circle with midnight at the top, and the time window as an arc. The text next to it has
- * the same content.
- */
+/** Draws the time window as an arc, with midnight at the top. The text next to it has the same content. */
 function dayClock({ limits }: Texts, window: TimeWindow): Html {
   const start = minuteOf(window.start);
   // The window includes its last minute.

@@ -2,7 +2,7 @@ import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** A table column: its heading, and its cell for an item. The first column contains the row headings. */
+/** The first column contains the row headings. */
 type Column<Item> = { label: string; cell(item: Item): Piece };
 
 type Table<Item> = {
@@ -13,8 +13,8 @@ type Table<Item> = {
 };
 
 /**
- * Returns items as a table. On a narrow screen, each item becomes a block with labeled cells. ARIA roles make
- * screen readers treat it as a table even then.
+ * Returns items as a table. Narrow screens show each item as a block with labeled cells. ARIA roles let
+ * screen readers treat those blocks as a table.
  */
 export function table<Item>({ caption, columns, items, empty }: Table<Item>): Html {
   if (items.length === 0) return html`<p class="quiet">${empty}</p>`;
@@ -44,10 +44,7 @@ export function pager(visit: Visit, nextCursor: string | null): Html | undefined
   </nav>`;
 }
 
-/**
- * Returns a form that filters a list. Its fields have the names of the page's query parameters. Empty fields
- * do not filter.
- */
+/** Returns a form that filters a list. Its fields must have the names of the page's query parameters. */
 export function filterForm(visit: Visit, { label, content }: { label: string; content: Piece }): Html {
   const { texts, own, path } = visit;
   return html`<form method="get" action=${own(path)} class="filters" role="search" aria-label=${label}>
@@ -62,7 +59,7 @@ export function filtersOf(visit: Visit, names: readonly string[]): Record<string
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
 }
 
-/** Returns the note that a script shows when it could not update part of the page. */
+/** Returns a hidden note. A script shows it when it could not update part of the page. */
 export function staleNote({ listing }: Texts): Html {
   return html`<p class="refusal" role="status" data-stale hidden>${listing.stale}</p>`;
 }

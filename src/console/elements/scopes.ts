@@ -12,19 +12,16 @@ export function scopeList(scopes: readonly string[]): Html {
   return html`<ul class="scopes">${scopes.map((scope) => html`<li><code>${scope}</code></li>`)}</ul>`;
 }
 
-/** How to describe scopes: the vocabulary, and the name of the platform that defines the custom scopes. */
+/** `platform` is the name of the platform that defines the custom scopes. */
 export type ScopeWords = { vocabulary: ScopesAnswer; platform: string };
 
-/**
- * Returns a phrase for what a scope allows an agent to do. For a custom scope, returns its description and
- * platform.
- */
+/** Returns what a scope allows. For a custom scope, names the platform that defines it. */
 function scopeWords({ scopes }: Texts, { vocabulary, platform }: ScopeWords, scope: string): string {
   const words = Object.hasOwn(vocabulary.words, scope) ? vocabulary.words[scope] : undefined;
   return words ?? scopes.custom(scope, platform);
 }
 
-/** Returns the scope string, the scopes that a wildcard grants, and whether the scope is sensitive. */
+/** Returns the scope, which scopes a wildcard grants, and whether the scope is sensitive. */
 function scopeDetail({ scopes }: Texts, { vocabulary }: ScopeWords, scope: string): Html {
   const granted = Object.hasOwn(vocabulary.wildcards, scope) ? vocabulary.wildcards[scope] : undefined;
   return html`<code>${scope}</code>${granted !== undefined && ` ${scopes.grants(granted)}`}${
@@ -57,13 +54,13 @@ type Picker = {
   label: string;
   hint: Piece;
   vocabulary: Vocabulary;
-  /** The scopes that are initially selected. */
+  /** The initially selected scopes. */
   value?: readonly string[];
 };
 
 /**
- * Returns a field to choose scopes. Scopes of the vocabulary are checkboxes in groups. Others are entered as
- * text, one on each line. All inputs have the same name. {@link pickedScopes} reads them.
+ * Returns checkboxes for the vocabulary's scopes, and a text field for others. All inputs have the same name,
+ * and {@link pickedScopes} reads them.
  */
 export function scopePicker(visit: Visit, picker: Picker): Html {
   const { form, name, label, hint, vocabulary, value = [] } = picker;
@@ -105,7 +102,7 @@ export function pickedScopes(fields: Fields, name: string): string[] {
   return [...new Set(picked.filter((scope) => scope !== ""))];
 }
 
-/** Groups the vocabulary by the part before the last colon. Each group starts with its wildcard. */
+/** Groups by the part before the last colon. Each group starts with its wildcard. */
 function groupsOf({ scopes, wildcards }: Vocabulary): { group: string; scopes: string[] }[] {
   const all = [...Object.keys(wildcards), ...scopes];
   const groups = Map.groupBy(all, (scope) => scope.slice(0, scope.lastIndexOf(":")));

@@ -5,8 +5,8 @@ import type { Outcome, Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
 /**
- * Returns a part that shows a secret, to be copied or, where scripts run, saved as a file. Use it only in the
- * reply to a form: no URL leads back to that reply, so the secret appears only once.
+ * Returns a secret with buttons that copy it or save it as a file. Use it only in the reply to a form: no URL
+ * leads back to that reply, so the secret appears only once.
  */
 export function shownOnce(
   { listing }: Texts,
@@ -21,8 +21,8 @@ export function shownOnce(
 }
 
 /**
- * Returns the outcome of a form that creates a secret: the secret the first time. If the same form is
- * submitted again, returns a note that the secret was already shown.
+ * Returns the outcome of a form that creates a secret. If the form is submitted again, returns a note that
+ * the secret was already shown.
  */
 export async function onceOnly(
   make: () => Promise<Outcome>,
@@ -35,9 +35,7 @@ export async function onceOnly(
   });
 }
 
-/**
- * Returns the time until a moment. A script counts it down. Once the moment has passed, returns another text.
- */
+/** Returns the time until a moment, which a script counts down, or another text after that moment. */
 export function countdown({ texts, now }: Visit, to: Date): Html {
   const { left, over } = texts.countdown;
   const seconds = Math.ceil((to.getTime() - now.getTime()) / 1000);
@@ -46,13 +44,12 @@ export function countdown({ texts, now }: Visit, to: Date): Html {
   }</span>`;
 }
 
-/** Formats seconds as hours, minutes and seconds. */
 function clock(seconds: number): string {
   const pair = (number: number) => String(number).padStart(2, "0");
   return `${Math.floor(seconds / 3600)}:${pair(Math.floor(seconds / 60) % 60)}:${pair(seconds % 60)}`;
 }
 
-/** Returns a shell command that makes an API call with the key in `$API_KEY`. The call changes nothing. */
+/** Returns a shell command that tests the API key in `$API_KEY` and changes nothing. */
 export function tryKeyLine({ outside }: Visit, connectionId: string): string {
   const url = outside.url(`/v1/service/connections/${connectionId}/agents`);
   return curlLine({ url, header: outside.header("X-Service-API-Key"), apiKey: "$API_KEY" });

@@ -1,12 +1,12 @@
 import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** How good a state is: `good` is as expected, `warn` needs attention, `bad` is wrong, `plain` is neutral. */
+/** `good` is as expected, `warn` needs attention, `bad` is wrong, `plain` is neutral. */
 export type Tone = "good" | "warn" | "bad" | "plain";
 
 const MARKS: Record<Tone, string> = { good: "✓", warn: "!", bad: "✕", plain: "–" };
 
-/** Returns the name of a state with a mark and a color. */
+/** Returns a state's name with a mark and a color. */
 export function badge(text: string, tone: Tone = "plain"): Html {
   return html`<span class=${`badge ${tone}`}><span aria-hidden="true">${MARKS[tone]} </span>${text}</span>`;
 }
@@ -50,7 +50,7 @@ export function jsonBlock(value: unknown): Html {
   return html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>`;
 }
 
-/** Returns an object's name in its cluster, `namespace/name`, without unknown parts. */
+/** Returns an object's name in its cluster, `namespace/name`. Omits unknown parts. */
 export function objectName({ namespace, name }: { namespace: string | null; name: string | null }): string {
   return [namespace, name].filter((part) => part !== null).join("/");
 }

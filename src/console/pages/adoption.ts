@@ -10,10 +10,7 @@ const PLACE = ["cluster", "namespace", "name"] as const;
 
 type Shown = { adoption: AdoptionAnswer["adoption"]; mayConfirm: boolean; mayWithdraw: boolean };
 
-/**
- * Returns the cluster object that may adopt the agent or platform, with the forms `confirm` and `withdraw` if
- * the person may use them.
- */
+/** Offers the forms `confirm` and `withdraw` only if the person may use them. */
 function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Shown): Html {
   const { adoption: words } = visit.texts;
   return html`${
@@ -30,7 +27,6 @@ function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Show
   ${mayConfirm ? confirming(visit) : html`<p class="quiet">${words.ownersOnly}</p>`}`;
 }
 
-/** Returns the cluster object that a form of {@link adoptionForms} names. */
 function placeIn(fields: Fields): Record<string, string> {
   return Object.fromEntries(PLACE.map((name) => [name, fields.get(name).trim()]));
 }
@@ -103,7 +99,7 @@ async function loadAgent(visit: Visit) {
   return { agent, adoption };
 }
 
-/** Returns the path parameters of the calls about an agent. They include the agent's connection. */
+/** The calls about an agent also need the agent's connection. */
 export async function paramsOf({ call, params }: Visit): Promise<Record<string, string>> {
   return idsOf(await call("get_account_agent", { params }));
 }

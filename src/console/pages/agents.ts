@@ -91,7 +91,6 @@ function howMade(visit: Visit, { platform }: Listed): Html {
     }</section>`;
 }
 
-/** Returns a shell command that creates an agent. */
 function newAgentLine({ outside }: Visit, connectionId: string): string {
   return curlLine({
     url: outside.url(`/v1/service/connections/${connectionId}/agents`),

@@ -11,10 +11,7 @@ import { time } from "../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/**
- * The page about the cluster namespaces that act for the account, and the cluster users whose decisions count
- * as decisions of its owner.
- */
+/** The page about the namespaces that act for the account and the cluster users who decide as its owner. */
 export const clustersPage = page<Loaded>({
   id: "clusters",
   path: "/console/clusters",
@@ -80,7 +77,6 @@ function fault(field: string, message: string): ApiError {
   return new ApiError("invalid_request", `body.${field}: ${message}`);
 }
 
-/** Returns the URL of the page that accepts, limits and removes a namespace. */
 function namespaceAddress(
   { at }: Visit,
   { cluster, namespace }: Pick<NamespaceBindingAnswer, "cluster" | "namespace">,

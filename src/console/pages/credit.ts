@@ -10,10 +10,7 @@ import { facts, time } from "../elements/values.ts";
 type Data = Awaited<ReturnType<typeof load>>;
 type Posting = NonNullable<Answers["get_credits"]["items"]>[number];
 
-/**
- * The page about the account's credit: the balance, how long it will last, the contact for more, and the
- * postings.
- */
+/** The page about the account's credit: the balance, how long it will last, and the postings. */
 export const creditPage = page<Data>({
   id: "credit",
   path: "/console/credit",
@@ -70,7 +67,7 @@ function signed(microUsd: number): string {
   return `${microUsd < 0 ? "−" : "+"}${formatUsd(Math.abs(microUsd))}`;
 }
 
-/** Number of past days whose decisions are used to estimate how long the credit will last. */
+/** The estimate of how long the credit will last uses the decisions of this many past days. */
 const RATE_DAYS = 7;
 
 /** Returns the decision counts by day, or `undefined` if the history is too long to count in time. */
@@ -94,10 +91,7 @@ export function creditLeft(visit: Visit, { credits, counts }: Left): Html {
     ${level !== "enough" && html`<p class="refusal">${words.levels[level]} ${words.levelHints[level]} ${whomToAsk(visit)}</p>`}`;
 }
 
-/**
- * Returns for how many days the credit lasts at the average use of the past days. Returns `Infinity` if
- * nothing was used.
- */
+/** Assumes the average use of the past days. Returns `Infinity` if nothing was used. */
 function daysLeft(credits: Left["credits"], { days }: DailyCounts): number {
   const last = days.slice(-RATE_DAYS);
   const used = last.reduce((sum, { charged }) => sum + charged, 0) * credits.price_micro_usd;

@@ -43,7 +43,7 @@ async function load(visit: Visit) {
   return { requests, active: delegations.items.filter(isActive), denials: denials.events, credits, counts };
 }
 
-/** Returns the pending requests. A script updates them. */
+/** A script updates the requests. */
 function waiting(visit: Visit, { requests }: Home): Html {
   const { home } = visit.texts;
   const { items, next_cursor } = requests;

@@ -8,7 +8,7 @@ import { badge, type Tone, time } from "../elements/values.ts";
 type State = PartAnswer["state"];
 type Figure = PartAnswer["figures"][number];
 
-/** The states that the summary shows, most urgent first. */
+/** Most urgent first. */
 const URGENT = ["act", "away", "look"] as const;
 const TONES: Record<State, Tone> = { well: "good", look: "warn", act: "bad", away: "bad" };
 const SUSPENDED = "/service/suspended";
@@ -36,7 +36,6 @@ export const servicePage = page<PartAnswer[]>({
   </div>`,
 });
 
-/** Returns the parts that need attention. */
 function summary(visit: Visit, parts: readonly PartAnswer[]): Html {
   const { service } = visit.texts;
   const named = (state: State) =>
@@ -89,10 +88,7 @@ function shown({ texts: { service } }: Visit, figure: Figure): Piece {
   return unit === "seconds" ? service.lasting(value) : value.toLocaleString("en");
 }
 
-/**
- * The page with suspended callbacks, for service administrators. It includes data that identifies their
- * owners.
- */
+/** The page with suspended callbacks and their owners' data. Only service administrators see it. */
 export const suspendedPage = page<SuspendedAnswer>({
   id: "service_suspended",
   path: "/console/service/suspended",

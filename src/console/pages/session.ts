@@ -6,8 +6,8 @@ import { choiceField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
 /**
- * The page for signing out. The button on every page signs out immediately. This page's own form signs out of
- * this session or of all sessions.
+ * The page that signs a person out of this session or of all sessions. The button of other pages signs out
+ * immediately.
  */
 export const signOutPage = page({
   id: "sign_out",
@@ -44,9 +44,7 @@ export const signOutPage = page({
   },
 });
 
-/**
- * The page that renews a session. The browser sends the refresh cookie only to this path and the paths below.
- */
+/** The page that renews a session. Browsers send the refresh cookie only to this path and below it. */
 export const renewPage = page({
   id: "renew",
   path: RENEW,

@@ -6,8 +6,8 @@ import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
 /**
- * The page on which people request a code. The browser sends the sign-in cookie to this path. The cookie
- * separates the codes of different browsers.
+ * The page on which people request a code. The sign-in cookie, which this path receives, separates the codes
+ * of different browsers.
  */
 export const signInPage = page({
   id: "sign_in",
@@ -59,15 +59,10 @@ export const signInPage = page({
   },
 });
 
-/**
- * Data about a person who is signing in: their email address, and a form that is kept until they have signed
- * in.
- */
+/** `kept` is a form to send after the sign-in. */
 type Known = { email: string; kept: string };
 
-/**
- * The page on which people enter their code. The link in an email opens this page, with the code after `#`.
- */
+/** The page on which people enter their code. An email's link opens it, with the code after `#`. */
 export const enterCodePage = page<Known>({
   id: "enter_code",
   path: ENTER_CODE,
@@ -101,7 +96,6 @@ export const enterCodePage = page<Known>({
   },
 });
 
-/** Returns the form that submits a code. */
 function codeContent(visit: Visit, { email, kept }: Known): Html {
   const { texts, query } = visit;
   return html`<p class="lead">${email === "" ? texts.code.leadUnknown : texts.code.lead(email)}</p>

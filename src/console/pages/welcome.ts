@@ -92,8 +92,8 @@ export const welcomeAccountPage = page({
 });
 
 /**
- * Reads the account type. Throws `invalid_request` if no type was selected, or if an organization's name was
- * sent with another type. The type cannot be changed later, so the page does not guess.
+ * Throws `invalid_request` if no type was selected, or if an organization's name was sent with another type.
+ * The type cannot be changed later, so the page does not guess.
  */
 function readAccount({ texts }: Visit, fields: Fields): { account_type: string; organization_name?: string } {
   const reader = readerOf(texts, fields);
@@ -108,7 +108,7 @@ function readAccount({ texts }: Visit, fields: Fields): { account_type: string; 
   return { account_type, ...named };
 }
 
-/** Runs a step of onboarding. Ignores the error if another tab has already completed the step. */
+/** Ignores the error if another tab has already completed the step. */
 async function inAnyTab(step: () => Promise<unknown>): Promise<void> {
   try {
     await step();
@@ -117,7 +117,6 @@ async function inAnyTab(step: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** Redirects to the account's current onboarding step if it is another step. */
 function stayAt(step: "profile" | "account_type", visit: Visit): undefined {
   const { onboarding_step } = signedIn(visit);
   if (onboarding_step === step) return undefined;

@@ -1,4 +1,5 @@
-// Runs a function once the page is drawn, so that reading never waits for scripts. A background page is not drawn.
+// Runs a function after the page is drawn, so that reading never waits for scripts. A background page is
+// never drawn.
 const whenShown = (run) => {
   if (document.hidden) setTimeout(run);
   else requestAnimationFrame(() => setTimeout(run));

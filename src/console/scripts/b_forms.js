@@ -1,4 +1,5 @@
-// Forms: puts the code of a mail's link into its field, submits some forms automatically, and none twice concurrently.
+// Puts the code of an email's link into its field. Submits some forms automatically. Prevents concurrent
+// submissions of the same form.
 whenShown(() => {
   const field = document.querySelector("[data-code]");
   const given = /^#code=([0-9a-f]{32}|[0-9a-f]{64})$/.exec(location.hash)?.[1];

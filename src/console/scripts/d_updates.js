@@ -1,4 +1,4 @@
-// Shows a note when a part of the page could not be updated. The next successful answer removes it.
+// Shows a note when a part of the page could not be updated. The next successful answer hides it.
 const sayStale = (target, isStale) => {
   const note = target.closest?.("[hx-get]")?.querySelector("[data-stale]");
   if (note) note.hidden = !isStale;
@@ -8,7 +8,7 @@ addEventListener("htmx:after:request", ({ target, detail }) =>
   sayStale(target, detail.ctx.response.status >= 400),
 );
 
-// Keeps a list up to date while its page is visible, shows how much is new, and stops by a button.
+// Updates a list while its page is visible, and shows the number of new entries. A button stops the updates.
 whenShown(() => {
   const button = document.querySelector("[data-tail]");
   if (button === null) return;

@@ -14,10 +14,10 @@ const REFUSING = {
   revocation_state_unavailable: "Whether the delegation is revoked could not be known",
   ceiling_exceeded: "The scope is wider than the account or the platform allows",
 } satisfies Record<RefusingReason, string>;
-/** Why a decision was not `allow`, in plain words. Pages show an unknown reason unchanged. */
+/** Why a decision was not `allow`. Pages show an unknown reason unchanged. */
 export const REASONS: Record<string, string | undefined> = REFUSING;
 
-/** Returns a duration in its largest unit that gives a whole number. */
+/** Returns a duration in the largest unit that gives a whole number. */
 export function span(seconds: number): string {
   const units: [number, string][] = [
     [86_400, "day"],
@@ -32,7 +32,7 @@ export function span(seconds: number): string {
   return `${number} ${unit}${number === 1 ? "" : "s"}`;
 }
 
-/** Texts for the rules of a decision. Each text is true if its rule passes. */
+/** Each text is true if its rule passes. */
 const RULES = {
   structure: "The proof is complete: certificates, and a challenge of 32 bytes.",
   session_context: "It is bound to the operation that the application names, and to none when it names none.",
@@ -60,7 +60,6 @@ const RULES = {
 /** The reasons of decisions that pages explain, and the error codes of calls without a decision. */
 export type Explained = RefusingReason | "no_active_delegation" | "credits_exhausted";
 
-/** For each reason, what would have been needed for an allowed decision. */
 const NEEDED = {
   untrusted_root:
     "A delegation by an account of this service. Nobody here has the key that signed the one that was shown.",
@@ -111,7 +110,6 @@ export const EXPLAIN = {
   detail: "In the service's words",
 };
 
-/** Labels and hints of the fields for the values that constraints are compared with. */
 const CONTEXT = {
   amount: { label: "Amount", hint: "A number, such as 12.50" },
   currency: { label: "Currency", hint: "As the delegation writes it, such as EUR" },

@@ -1,4 +1,4 @@
-/** The meaning of each kind of event. Pages show an unknown kind unchanged. */
+/** Pages show an unknown kind unchanged. */
 const EVENTS: Record<string, string | undefined> = {
   "connection.created": "The platform was registered",
   "connection.key_rotated": "The API key was replaced",
@@ -38,7 +38,6 @@ const DETAILS: Record<string, string | undefined> = {
   internal: "The request could not be made here. Ask who runs this service.",
 };
 
-/** Returns advice on what to check after a response with this status. */
 function adviceOf(status: number): string {
   if (status < 300) return "The receiver took it.";
   if (status < 400) return "Redirects are not followed. Set the URL to which it leads.";

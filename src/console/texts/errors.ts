@@ -1,4 +1,4 @@
-/** Replacements for validation messages that are written for programs. The first matching pattern applies. */
+/** Replacements for messages that are written for programs. The first matching pattern applies. */
 const FAULTS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
   [/^Too small: expected string to have >=1 character/, () => "Is missing"],
   [/^Invalid input: expected \w+, received (?:undefined|null|NaN)/, () => "Is missing"],
@@ -22,7 +22,7 @@ const FAULTS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
 
 type Said = { title: string; explain?: string };
 
-/** Messages for refusals, by error code. For all other codes, pages show the API's own message. */
+/** Messages by error code. For all other codes, pages show the API's own message. */
 export const ERRORS = {
   home: "Go to the home page",
   lookBelow: "Something is not right yet: see below.",

@@ -1,6 +1,5 @@
 import type { MemberRole } from "../../route.ts";
 
-/** Names of the roles. */
 const ROLES: Record<MemberRole, string> = {
   owner: "owner",
   approver: "approver",
@@ -8,7 +7,6 @@ const ROLES: Record<MemberRole, string> = {
   auditor: "auditor",
 };
 
-/** Descriptions of what each role may do. */
 const ROLE_HINTS: Record<MemberRole, string> = {
   owner:
     "Does everything. Only owners change members and domains, publish platforms, and decide whose authority platforms accept.",

@@ -2,7 +2,7 @@ import type { PartAnswer } from "../../installation/routes.ts";
 
 type Figure = Pick<PartAnswer["figures"][number], "name" | "about" | "value">;
 
-/** Names of figures. `what` is the subject of a figure that exists for several subjects. */
+/** `what` is the subject of a figure that exists for several subjects. */
 const FIGURES: Record<string, ((what: string) => string) | undefined> = {
   api_version: () => "Version",
   database_schema: () => "Schema of its database",
@@ -33,7 +33,6 @@ const FIGURES: Record<string, ((what: string) => string) | undefined> = {
   deputize_ledger_accounts: () => "Accounts compared",
 };
 
-/** Texts for values that are codes. */
 const WORDS: Record<string, string | undefined> = {
   "database_schema usable": "as this version needs it",
   "database_schema behind": "behind this version: run deputize migrate",

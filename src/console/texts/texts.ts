@@ -251,5 +251,5 @@ export const texts = {
   errors: ERRORS,
 };
 
-/** The type of {@link texts}. Elements receive only the parts that they need. */
+/** The type of {@link texts}. */
 export type Texts = typeof texts;

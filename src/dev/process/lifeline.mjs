@@ -1,10 +1,13 @@
 import { spawn } from "node:child_process";
 
 /**
- * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Keyword of Node, or a file descriptor.
+ * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Target of a standard stream: a
+ *   keyword of Node or a file descriptor.
+ *
  * @typedef {object} TiedOptions
- * @property {string} [cwd] Default: the working folder of this process.
+ * @property {string} [cwd] Working folder. Default: that of this process.
  * @property {Record<string, string | undefined>} [env] Default: the environment of this process.
+ *
  * @property {number} [uid] User that the child runs as.
  * @property {number} [gid] Group that the child runs as.
  * @property {[Stream, Stream, Stream]} stdio Standard input, output and error.

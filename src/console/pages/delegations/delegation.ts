@@ -86,7 +86,6 @@ function quiet(text: string): Piece {
   return html`<span class="quiet">${text}</span>`;
 }
 
-/** Returns the certificate in plain words and as signed JSON. */
 function certificateDetails(visit: Visit, certificate: CertificateAnswer): Html {
   const words = visit.texts.delegation;
   const { cert_id, issued_at, expires_at, cert_json } = certificate;
@@ -122,10 +121,7 @@ export const certificateFilePage = page<CertificateAnswer>({
 
 type Step = { title: string; id: string; checks: Piece[]; fingerprint?: string };
 
-/**
- * Returns the steps from the root identity through the certificate to the agent's key, each with the result
- * of its check.
- */
+/** Returns the steps from the root identity to the agent's key, each with the result of its check. */
 function chain(visit: Visit, found: ChainAnswer, isRevoked: boolean): Html {
   const words = visit.texts.delegation;
   const { issuer, signature, agent } = found;
@@ -181,7 +177,6 @@ function revocationList(visit: Visit, { revocation_list }: ChainAnswer, isRevoke
 }
 
 type Event = HistoryAnswer["events"][number];
-/** Returns the latest decisions about a delegation, with a link to all of them. */
 function lastDecisions(visit: Visit, certId: string, events: readonly Event[]): Html {
   const words = visit.texts.delegation;
   return html`<section class="card"><h2>${words.decisions}</h2>

@@ -40,7 +40,6 @@ async function load(visit: Visit) {
   return { ...listed, platforms };
 }
 
-/** Returns the list's query parameters for the selected state filter. */
 function asked(visit: Visit, state: string | undefined): Record<string, string> {
   if (state === undefined) return {};
   if (state !== "ending") return { state };

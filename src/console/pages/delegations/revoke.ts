@@ -9,9 +9,7 @@ import { objectName, time } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/**
- * The page that asks for confirmation before a delegation is revoked. It shows what the revocation will stop.
- */
+/** The page that confirms a revocation. It first shows what the revocation will stop. */
 export const revokePage = page<Loaded>({
   id: "revoke_delegation",
   path: "/console/delegations/{cert_id}/revoke",

@@ -3,13 +3,12 @@ import type { ExportAnswer } from "../../../history/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { askedFor } from "./filters.ts";
 
-/** Number of events that one call reads and keeps in memory. */
+/** Events that one call reads and keeps in memory. */
 const READ = "1000";
 
 /**
- * The page that downloads the filtered history as one file of any length, newest first. The history is read
- * page by page during the download, each page in its own statement. `before` continues a file after its last
- * complete line.
+ * The page that downloads the filtered history as one file of any length, newest first. It reads each part
+ * during the download, in a separate statement. `before` continues a file after its last complete line.
  */
 export const exportPage = page<ExportAnswer>({
   id: "history_export",
@@ -46,10 +45,7 @@ async function* csvPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<str
   for await (const events of pagesFrom(visit, first)) yield events.map(csvLine).join("");
 }
 
-/**
- * Returns one line for each event. The last line says that the file is complete and how many events it
- * contains.
- */
+/** The last line says that the file is complete and how many events it contains. */
 async function* jsonPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<string> {
   let count = 0;
   for await (const events of pagesFrom(visit, first)) {
@@ -80,16 +76,10 @@ const COLUMNS: readonly [name: string, of: (event: NamedEntry) => Cell][] = [
   ["receipt_hash", (event) => event.receipt_hash],
 ];
 
-/**
- * Matches text that a spreadsheet would read as a formula, even after leading characters that the spreadsheet
- * drops.
- */
+/** Text that a spreadsheet would read as a formula, even after characters that the spreadsheet drops. */
 const FORMULA = /^[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/;
 
-/**
- * Returns the first line of a CSV file. It starts with the byte order mark by which spreadsheets recognize
- * UTF-8.
- */
+/** Returns the first line of a CSV file, with the byte order mark by which spreadsheets recognize UTF-8. */
 export function csvHead(): string {
   return `\ufeff${lineOf(COLUMNS.map(([name]) => name))}`;
 }
@@ -103,10 +93,7 @@ function lineOf(cells: readonly Cell[]): string {
   return `${cells.map(quoted).join(",")}\r\n`;
 }
 
-/**
- * Returns a quoted cell that every spreadsheet reads as text. Adds an apostrophe before text that looks like
- * a formula.
- */
+/** An apostrophe before text that looks like a formula makes every spreadsheet read it as text. */
 function quoted(cell: Cell): string {
   const text = cell ?? "";
   return `"${(FORMULA.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;

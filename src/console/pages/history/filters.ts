@@ -5,7 +5,7 @@ import type { Visit } from "../../core/page.ts";
 import { type Choice, selectField, textField } from "../../elements/fields.ts";
 import { filterForm, filtersOf } from "../../elements/listing.ts";
 
-/** The fields of the filter form. Links from other pages may set these fields. */
+/** The filter form's fields. Links from other pages may set them. */
 export const FILTER_FIELDS = [
   "from",
   "to",
@@ -22,7 +22,7 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 type Query = NonNullable<CallInput["query"]>;
 
-/** Returns the query of a history operation for the filter form's fields. Days are whole days in UTC. */
+/** Returns a history operation's query for the filter form's fields. Days are whole days in UTC. */
 export function askedFor(visit: Visit): Query {
   const { from, to, result, ...rest } = filtersOf(visit, FILTER_FIELDS);
   const presented = result === "presented";
@@ -34,10 +34,7 @@ export function askedFor(visit: Visit): Query {
   };
 }
 
-/**
- * Returns when a day begins, or with `after` 1 when the next day begins. Returns invalid text unchanged, so
- * that the operation refuses it.
- */
+/** Returns when a day begins, or the next day if `after` is 1. The operation refuses invalid text. */
 function startOf(day: string, after: number): string {
   const start = DAY.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
   return Number.isNaN(start) ? day : new Date(start + after * DAY_MS).toISOString();
@@ -50,7 +47,7 @@ export function isNarrowed(visit: Visit): boolean {
 
 type Name = (typeof FILTER_FIELDS)[number];
 
-/** Fields that stay collapsed until one of them is used. */
+/** Collapsed until one of them is used. */
 const FOLDED: readonly Name[] = ["decision_reason", "required_scope", "connection_id", "agent_id", "cert_id"];
 
 /** Returns the form that filters the history. */

@@ -11,10 +11,7 @@ import { time } from "../../elements/values.ts";
 import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed } from "./filters.ts";
 
 const SHOWN = "25";
-/**
- * Seconds after which all events of a given time have been written. An event's time is when its writing
- * began.
- */
+/** An event is stored at most this many seconds after its time. */
 const SETTLED = 10;
 
 type History = {
@@ -53,8 +50,8 @@ async function load(visit: Visit): Promise<History> {
 }
 
 /**
- * Throws `Unchanged` if a live update has no new events. `fresh` is a time, and `seen` is the number of
- * events since then that the open page already shows.
+ * Throws `Unchanged` if a live update has no new events. `seen` is how many events since the time `fresh` the
+ * open page shows.
  */
 async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof askedFor>): Promise<void> {
   const { fresh, seen } = query;
@@ -109,7 +106,7 @@ function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): H
   return html`${details.verifier.platform_name} <span class="quiet">${texts.history.elsewhere}</span>`;
 }
 
-/** Returns the controls of the live updates. Without scripts, it is a link. */
+/** Without scripts, the controls are a link. */
 function liveTail({ texts, own, path, query }: Visit): Html {
   const { live, newer } = texts.history;
   return html`<p class="actions">
@@ -119,7 +116,7 @@ function liveTail({ texts, own, path, query }: Visit): Html {
   </p>`;
 }
 
-/** Returns the query parameters with which an open list requests new events. */
+/** The query by which an open list requests new events. */
 function tailOf({ now, own, path, query }: Visit, events: readonly NamedEntry[]) {
   const fresh = addSeconds(now, -SETTLED).toISOString();
   const seen = events.filter(({ occurred_at }) => occurred_at >= fresh).length;

@@ -54,9 +54,7 @@ function receiptForm(visit: Visit): Html {
   })}</section>`;
 }
 
-/**
- * Parses the pasted text as strictly as the API does. The text is a receipt, or an answer that contains one.
- */
+/** Parses as strictly as the API does. The text is a receipt, or an answer that contains one. */
 function readReceipt(text: string): Read {
   const value = parsed(text);
   const outer = isObject(value) ? value : {};
@@ -116,7 +114,7 @@ function receiptFileName(receiptId: string): string {
   return `receipt-${receiptId}.json`;
 }
 
-/** Returns the outcome that the application reported after a decision, or `undefined` if it reported none. */
+/** Returns the outcome that the application reported after a decision, if any. */
 export function outcomeCard({ texts }: Visit, { outcome }: ReceiptAnswer): Html | undefined {
   if (outcome === null) return undefined;
   const words = texts.history.outcome;
@@ -128,10 +126,7 @@ export function outcomeCard({ texts }: Visit, { outcome }: ReceiptAnswer): Html 
     ])}</section>`;
 }
 
-/**
- * Returns the card about a decision's receipt: whether it is unchanged, its file, and how others can check
- * it.
- */
+/** Returns the card about a decision's receipt: whether it is unchanged, its file, and how to check it. */
 export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAnswer): Html {
   const { texts, at } = visit;
   const words = texts.history.receipt;
@@ -149,7 +144,7 @@ export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAns
 }
 
 /**
- * The page that downloads a decision's receipt as a file with exactly the bytes that the receipt's hash
+ * The page that downloads a decision's receipt. The file has exactly the bytes that the receipt's hash
  * covers.
  */
 export const receiptFilePage = page<ReceiptAnswer>({

@@ -70,13 +70,12 @@ function domainAddress({ at }: Visit, domain: string): string {
 
 type Domain = Answers["add_organization_domain"];
 
-/** Returns the state of a domain as a badge. */
 function stateOf({ texts: { domains: words } }: Visit, { verified_at, failing_since }: Domain) {
   if (verified_at === null) return badge(words.waiting, "plain");
   return failing_since === null ? badge(words.verified, "good") : badge(words.failing, "bad");
 }
 
-/** Number of days with a missing record after which a domain is no longer verified. */
+/** A domain whose record is missing for this many days is no longer verified. */
 const LAPSE_DAYS = 7;
 
 type Platform = Answers["get_platform"];

@@ -110,8 +110,8 @@ export const invitationPage = page<Answers["invite_organization_member"]>({
 const LENGTH = 64;
 
 /**
- * The page on which people enter an invitation code, see the invitation and accept it. The link in the email
- * opens this page.
+ * The page on which people enter an invitation code and accept the invitation. The link in the email opens
+ * it.
  */
 export const acceptInvitationPage = page({
   id: "accept_invitation",

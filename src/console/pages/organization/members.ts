@@ -46,7 +46,6 @@ export const memberPage = page<Data>({
   },
 });
 
-/** Returns whether this member is the organization's only owner. */
 function isLastOwner(members: readonly Member[], { account_id, role }: Member): boolean {
   return role === "owner" && !members.some((each) => each.role === "owner" && each.account_id !== account_id);
 }

@@ -69,10 +69,7 @@ function until({ texts, now }: Visit, end: string | null): Html | string {
   return html`${time(end)} ${Date.parse(end) <= now.getTime() && badge(untilEnded, "warn")}`;
 }
 
-/**
- * Returns this account's identity, which others need to accept it. Returns `undefined` for organizations,
- * because an organization's identity is not the person's own.
- */
+/** Others need the identity to accept it. An organization's identity is not the person's own. */
 function ownIdentity({ texts, session, account }: Visit): Html | undefined {
   const isOwn = account === undefined || account === session?.account_id;
   if (session?.human_id == null || !isOwn) return undefined;
@@ -142,10 +139,7 @@ function acceptForm(): Form {
   };
 }
 
-/**
- * Replaces the error about a refused identity with one for readers: the identity belongs to nobody, or to
- * this account.
- */
+/** Replaces an error about a refused identity with one for readers. */
 function refusedIdentity({ texts }: Visit, error: unknown): unknown {
   const { nobodysIdentity, alwaysCounts } = texts.platforms;
   const said = { not_found: nobodysIdentity, invalid_principal: alwaysCounts };
@@ -153,10 +147,7 @@ function refusedIdentity({ texts }: Visit, error: unknown): unknown {
   return new ApiError("invalid_principal", said[error.code as keyof typeof said]);
 }
 
-/**
- * Returns the end of a day in UTC. Throws `invalid_expiry` for an invalid day, a past day, or a day after the
- * year 9999.
- */
+/** Returns the end of a day in UTC. Throws `invalid_expiry` for an invalid or past day, or one after 9999. */
 function endOf({ texts, now }: Visit, day: string): string | null {
   if (day === "") return null;
   const { noSuchDay, dayIsOver, dayTooLate } = texts.platforms;

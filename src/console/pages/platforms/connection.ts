@@ -131,10 +131,7 @@ function removing(visit: Visit, connection: ConnectionAnswer): Html | undefined 
 
 const CHANGE = "change";
 
-/**
- * The page that changes the verifier name to which proofs are bound, and whether AuthZEN answers without a
- * proof.
- */
+/** The page that changes the verifier name in proofs, and whether AuthZEN answers without a proof. */
 export const changeConnectionPage = page<ConnectionAnswer>({
   id: "change_connection",
   path: "/console/connections/{connection_id}/change",

@@ -9,10 +9,7 @@ import { badge, copyable, facts, type Tone, time } from "../../elements/values.t
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/**
- * The page about a platform: its settings, how its application connects to the service, and whether it is
- * published.
- */
+/** The page about a platform: its settings, its application's connection, and whether it is published. */
 export const platformPage = page<Loaded>({
   id: "platform",
   path: "/console/platforms/{platform_id}",
@@ -128,19 +125,13 @@ export function callbackBadge({ texts }: Visit, { callback_url, callback_state }
     : badge(callbackStates[callback_state], CALLBACK[callback_state]);
 }
 
-/**
- * Returns a phrase that names the cluster object that declares a platform, or `undefined` for other
- * platforms.
- */
+/** Returns a phrase that names the cluster object that declares a platform, if any. */
 export function declaredWords({ texts }: Visit, { declared_by }: Shown): string | undefined {
   if (declared_by === null) return undefined;
   return texts.platforms.declaredBy(declared_by.cluster_id, declared_by.namespace, declared_by.name);
 }
 
-/**
- * Returns a note that a platform can be changed only through its cluster object, or `undefined` for other
- * platforms.
- */
+/** Returns a note that a declared platform can be changed only through its cluster object. */
 export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
   const words = declaredWords(visit, shown);
   const { declared, declaredExplain } = visit.texts.platforms;
@@ -150,7 +141,7 @@ export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
 }
 
 /**
- * Returns a platform's publish state, with the forms that change it. `domains` is empty unless the person may
+ * Returns a platform's publish state and the forms that change it. `domains` is empty unless the person may
  * publish.
  */
 export function publishing(

@@ -76,10 +76,7 @@ async function load(visit: Visit) {
   return { vocabulary, only };
 }
 
-/**
- * Returns the account's platform if the account is personal and has one. A personal account may have only one
- * platform.
- */
+/** A personal account may have only one platform. */
 async function onlyPlatform(visit: Visit) {
   if (isOrganization(visit)) return undefined;
   const { items } = await visit.call("list_platforms", { query: { limit: "1" } });
@@ -100,7 +97,7 @@ async function register(visit: Visit, fields: Fields): Promise<Outcome> {
   return { title: visit.texts.platforms.madeTitle(made.name), content: secrets(visit, made) };
 }
 
-/** Converts CR LF to LF in text of several lines, because browsers send CR LF. */
+/** Browsers send CR LF in text of several lines. */
 function lineFeeds(text: string): string {
   return text.replaceAll("\r\n", "\n");
 }

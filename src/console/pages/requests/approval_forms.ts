@@ -14,15 +14,13 @@ import { type ScopeWords, scopeChoices } from "../../elements/scopes.ts";
 import { time } from "../../elements/values.ts";
 import { fieldOfLimit, limitFields, readLimits } from "./limit_fields.ts";
 
-/** Maximum length of a string in the preview of a certificate, in characters. */
+/** Maximum length of a string in the preview, in characters. */
 const LONGEST = 64;
 
 /** A pending request, with the data needed for a decision. */
 export type Waiting = { request: RequestAnswer; words: ScopeWords; preview: Preview };
 
-/**
- * Returns the forms that approve or deny a request. A person who may not decide sees only what was requested.
- */
+/** Returns the forms that approve or deny a request, or only the request if the person may not decide. */
 export function decision(visit: Visit, waiting: Waiting): Html {
   const { texts } = visit;
   const words = texts.request;
@@ -37,7 +35,7 @@ export function decision(visit: Visit, waiting: Waiting): Html {
   }${denial(visit)}`;
 }
 
-/** Returns why the viewer may not approve the request, if the organization requires a second person. */
+/** Returns why the viewer may not approve, if the organization requires a second person. */
 function twoPeople({ texts, session }: Visit, request: RequestAnswer): string | undefined {
   if (!request.four_eyes) return undefined;
   if (request.requested_by === null) return texts.request.fourEyesUnknown;
@@ -91,9 +89,8 @@ function end(visit: Visit, request: RequestAnswer): Html {
 }
 
 /**
- * Returns the preview of the certificate. Its button updates the preview. With scripts, each change in the
- * form does too. The button comes first in the form, so that the Enter key updates the preview and does not
- * approve.
+ * The preview's button comes first in the form, so that the Enter key updates the preview and does not
+ * approve. With scripts, each change in the form updates the preview too.
  *
  * The element that receives htmx responses is never replaced itself: htmx drops a response if its target was
  * removed in the meantime.
@@ -114,7 +111,6 @@ function previewPart(visit: Visit, waiting: Waiting): Html {
   </section>`;
 }
 
-/** Shortens long strings, such as keys. */
 function cutShort(_name: string, value: unknown): unknown {
   return typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
 }
@@ -137,7 +133,6 @@ function denial(visit: Visit): Html {
   })}</section>`;
 }
 
-/** The body of an approve call. */
 type Approval = { approved_scope: string[]; constraints: KnownConstraint[]; expires_in?: number };
 
 /** The content of the future certificate, or why it cannot be created. */
@@ -173,7 +168,7 @@ export async function previewOf(visit: Visit): Promise<Preview> {
   }
 }
 
-/** Moves the error about a constraint to the form field of that constraint. */
+/** Moves a constraint's error to the form field of that constraint. */
 export function besideField(error: unknown, request: RequestAnswer, approval: Approval): unknown {
   if (!(error instanceof ApiError) || !/^(invalid_constraints|constraint_widened)$/.test(error.code)) {
     return error;
@@ -220,7 +215,7 @@ export function endFields(
     })}</div></fieldset>`;
 }
 
-/** Returns the duration in seconds, or nothing if the number is empty. Adds errors to the reader. */
+/** Returns the duration in seconds, or nothing if the field is empty. Adds errors to the reader. */
 export function readEnd({ texts }: Visit, reader: FieldReader): { expires_in?: number } {
   if (reader.optional("end_number") === "") return {};
   const expires_in = reader.whole("end_number") * reader.whole("end_unit");

@@ -9,11 +9,11 @@ import type { Texts } from "../../texts/texts.ts";
 
 const FORM = "approve";
 
-/** A kind of limit that a person can add: its form fields, and the constraint that they describe. */
+/** A limit that a person can add: its form fields, and the constraint that they describe. */
 type LimitKind = {
   type: KnownConstraint["type"];
   title: keyof Texts["request"] & ("amount" | "rate" | "hours" | "place" | "speed" | "resource");
-  /** Names of the form fields of this limit. Errors appear at the first field. */
+  /** Errors appear at the first field. */
   names: readonly [string, ...string[]];
   fields(visit: Visit): Html;
   read(reader: FieldReader, texts: Texts): KnownConstraint;
@@ -154,7 +154,7 @@ const KINDS: readonly LimitKind[] = [
   },
 ];
 
-/** Returns the form fields of every kind of limit. A kind is collapsed if its fields are empty. */
+/** Returns the form fields of every limit. A limit is collapsed if its fields are empty. */
 export function limitFields(visit: Visit): Html {
   const words = visit.texts.request;
   const { failure } = visit;

@@ -12,10 +12,7 @@ import { askedEnd, besideField, decision, previewOf, readApproval } from "./appr
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
-/**
- * The page about one request: the requester, the requested scopes, and the decision. The operator's messages
- * link to this page.
- */
+/** The page about one request and its decision. The operator's messages link to this page. */
 export const requestPage = page<Shown>({
   id: "request",
   path: "/console/requests/{request_id}",
@@ -50,7 +47,7 @@ export const requestPage = page<Shown>({
         const { call, params, at } = visit;
         const request = await call("get_delegation_request", { params });
         const body = readApproval(visit, fields);
-        // If the approval is not possible, the preview shows the error.
+        // If the approval is impossible, the preview shows the error.
         if (fields.get("show") === "preview") return "again";
         await call("approve_delegation_request", { params, body, once: true }).catch((error: unknown) => {
           throw besideField(error, request, body);
@@ -83,9 +80,6 @@ async function load(visit: Visit) {
   return { request, words, preview, certificate };
 }
 
-/**
- * Returns the card about the requester (agent, platform, key, channel and time) and the person who decided.
- */
 function asker(visit: Visit, request: RequestAnswer): Html {
   const { texts, at } = visit;
   const words = texts.request;
@@ -123,7 +117,6 @@ function asker(visit: Visit, request: RequestAnswer): Html {
   ])}</section>`;
 }
 
-/** Returns a table row for each field that the cluster object declares. */
 function declaredRows({ texts: { request: words } }: Visit, declared: DeclaredFields): [string, Piece][] {
   const rows = {
     requested_by: [
@@ -149,17 +142,13 @@ function decidedBy({ texts: { request: words } }: Visit, request: RequestAnswer)
   return ` ${words.decidedIn(decided_by, decided_in_cluster)}`;
 }
 
-/** A request that was decided or has expired, with its certificate if there is one. */
 type Decided = {
   request: RequestAnswer;
   words: ScopeWords;
   certificate: CertificateAnswer | undefined;
 };
 
-/**
- * Returns what was approved and what was withheld. For a request without a certificate, returns what was
- * requested.
- */
+/** Returns what was approved and withheld, or without a certificate what was requested. */
 function outcome(visit: Visit, { request, words, certificate }: Decided): Html {
   const { texts } = visit;
   if (certificate === undefined) {

@@ -62,9 +62,7 @@ function agent({ at, texts }: Visit, { request_id, agent: { name }, platform }: 
 const FORM = "ask";
 const SCOPES = "requested_scope";
 
-/**
- * The page that requests a delegation for an agent, within its platform's ceiling. An approver decides later.
- */
+/** The page that requests a delegation for an agent, within its platform's ceiling. */
 export const askPage = page<Awaited<ReturnType<typeof load>>>({
   id: "ask",
   path: "/console/agents/{agent_id}/ask",

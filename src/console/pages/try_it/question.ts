@@ -11,23 +11,18 @@ import { form, MOST_DEGREES, readerOf, writtenNumber } from "../../elements/form
 import { limitList } from "../../elements/limits.ts";
 import type { Texts } from "../../texts/texts.ts";
 
-/** The names of the values that constraints are compared with, as in the verify call. */
+/** As in the verify call. */
 type ContextName = keyof Texts["tryIt"]["context"];
 
 const TEXTS: readonly ContextName[] = ["currency", "resource_id", "path"];
 
-/** The highest absolute values of coordinates. */
+/** Highest absolute values. */
 const BOUNDS: Record<string, number | undefined> = { latitude: MOST_DEGREES, longitude: MOST_DEGREES };
 
-/**
- * Values that a constraint needs to know about an action, each with an example that satisfies the constraint.
- */
+/** Facts about an action that a constraint needs, each with an example that satisfies the constraint. */
 type Wanted = Partial<Record<ContextName, string>>;
 
-/**
- * Returns the form that asks about a delegation: a scope, and the values that its constraints are compared
- * with.
- */
+/** Returns the form that asks about a delegation, with the values that its constraints are compared with. */
 export function questionForm(
   visit: Visit,
   {
@@ -68,7 +63,7 @@ export function scopeOf(fields: Fields): string {
 }
 
 /**
- * Returns the entered values as the verify call expects them. Omits empty fields, which count as unknown.
+ * Returns the entered values as the verify call expects them. Empty fields are omitted and count as unknown.
  * Throws `invalid_request` for a number that is invalid or has two readings.
  */
 export function contextOf({ texts }: Visit, fields: Fields): Record<string, string | number> | undefined {
@@ -124,10 +119,7 @@ function contextFields(visit: Visit, certificate: CertificateAnswer): Html | und
   </fieldset>`;
 }
 
-/**
- * Returns the values that a constraint is compared with, each with an example that satisfies the constraint.
- * Returns none if the service knows the values itself.
- */
+/** Returns the values that a constraint is compared with, unless the service knows them itself. */
 function wantedBy(constraint: Constraint): Wanted {
   if (!isKnownConstraint(constraint)) return {};
   switch (constraint.type) {

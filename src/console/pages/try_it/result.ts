@@ -11,18 +11,17 @@ export type Result = {
   certificate: CertificateAnswer;
   requiredScope: string;
   context: Record<string, string | number> | undefined;
-  /** The platform's current ceiling. */
   ceiling: readonly string[] | undefined;
-  /** The price of a decision, in US dollars. */
+  /** In US dollars. */
   price: string;
   answer: TryAnswer;
 };
 
 const TONES: Record<string, Tone> = { allow: "good", deny: "bad" };
-/** Strings longer than `LONG` characters are shortened to `SHOWN` characters. */
+/** Strings longer than {@link LONG} characters are shortened to {@link SHOWN} characters. */
 const SHOWN = 32;
 const LONG = 100;
-/** Maximum number of list entries that are shown. A certificate chain never has more certificates. */
+/** Lists show at most this many entries. A certificate chain never has more certificates. */
 const MOST_ENTRIES = 8;
 
 /** Returns the heading above a result. */
@@ -30,10 +29,7 @@ export function resultTitle({ texts }: Visit, { answer: { decision } }: Result):
   return texts.tryIt.titles[decision ?? "none"];
 }
 
-/**
- * Returns the content of a result: the decision in words, its rules, what would have been needed, and the
- * calls.
- */
+/** Returns the decision in words, its rules, what would have been needed, and the calls. */
 export function resultContent(visit: Visit, result: Result): Html {
   const { texts, at } = visit;
   const words = texts.tryIt;
@@ -92,14 +88,14 @@ function sentenceOf({ texts }: Visit, { answer, certificate, requiredScope }: Re
   return answer.decision === null ? (words.refusals[why] ?? why) : words.indeterminate;
 }
 
-/** Returns the decision's reason, or the error code that ended the calls. */
+/** The reason is an error code if there was no decision. */
 function reasonOf({ decision_reason, calls }: TryAnswer): string {
   if (decision_reason !== null) return decision_reason;
   const error = calls.at(-1)?.answer.error as { code?: string } | undefined;
   return error?.code ?? "";
 }
 
-/** Returns the answer of the verify call, or `undefined` if there was no decision. */
+/** Returns the verify call's answer, or `undefined` if there was no decision. */
 function verified({ decision, calls }: TryAnswer): Record<string, unknown> | undefined {
   return decision === null ? undefined : calls.at(-1)?.answer;
 }
@@ -126,7 +122,7 @@ function calls({ texts }: Visit, answer: TryAnswer): Html {
     )}</section>`;
 }
 
-/** Returns a value with long strings shortened and long lists of objects omitted. */
+/** Also omits long lists of objects. */
 function shortened(value: unknown, words: Texts["tryIt"]): unknown {
   if (typeof value === "string") {
     return value.length > LONG ? words.shortened(value.slice(0, SHOWN), value.length) : value;

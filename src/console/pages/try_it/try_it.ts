@@ -8,10 +8,7 @@ import { resultContent, resultTitle } from "./result.ts";
 
 type TryIt = Awaited<ReturnType<typeof load>>;
 
-/**
- * The page that shows how the service would answer an application. A person selects a delegation, asks a
- * question, and sees the explained answer.
- */
+/** The page that explains how the service would answer an application about a delegation. */
 export const tryItPage = page<TryIt>({
   id: "try_it",
   path: "/console/try",
@@ -56,10 +53,7 @@ function readCertificate({ call }: Visit, certId: string): Promise<CertificateAn
   return call("get_delegation", { params: { cert_id: certId } });
 }
 
-/**
- * Returns the current ceiling of a certificate's platform, if the platform exists, and the price of a
- * decision.
- */
+/** Returns the platform's ceiling, if the platform still exists, and the price of a decision. */
 async function surroundings({ call }: Visit, { platform }: CertificateAnswer) {
   const [found, { price_micro_usd }] = await Promise.all([
     call("get_platform", { params: { platform_id: platform.platform_id } }).catch(unlessRemoved),
@@ -83,7 +77,7 @@ function content(visit: Visit, data: TryIt): Html {
   return html`${!isOnly && choice(visit, items, chosen?.certificate)}${chosen && question(visit, chosen)}`;
 }
 
-/** Returns the form that selects a delegation. The selection becomes part of the page's URL. */
+/** The selection becomes part of the page's URL. */
 function choice(visit: Visit, items: CertificateAnswer[], chosen: CertificateAnswer | undefined): Html {
   const words = visit.texts.tryIt;
   const all = chosen && !items.some(({ cert_id }) => cert_id === chosen.cert_id) ? [chosen, ...items] : items;

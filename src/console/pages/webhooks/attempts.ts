@@ -46,9 +46,7 @@ export function lastResult({ deliveries }: Texts, { last_outcome, last_status }:
   return last_status === null ? result : `${result}, ${deliveries.status(last_status)}`;
 }
 
-/**
- * Returns whether a delivery is being sent, or will be sent within a minute, so the page must update itself.
- */
+/** Returns whether a delivery will change within a minute, so the page must update itself. */
 export function isMoving(now: Date, { state, next_attempt_at }: Delivery): boolean {
   if (state === "sending") return true;
   return (
@@ -57,7 +55,7 @@ export function isMoving(now: Date, { state, next_attempt_at }: Delivery): boole
   );
 }
 
-/** Returns one attempt: its time, duration and result, and advice on what to check. */
+/** Returns an attempt's time, duration and result, and advice on what to check. */
 export function attemptItem({ texts }: Visit, attempt: Attempt, isSecret: boolean): Html {
   const words = texts.deliveries;
   const { status, outcome } = attempt;
@@ -71,7 +69,7 @@ export function attemptItem({ texts }: Visit, attempt: Attempt, isSecret: boolea
   </li>`;
 }
 
-/** Returns the receiver's response as untrusted text. */
+/** The receiver's response is untrusted. */
 function excerpt({ deliveries }: Texts, { response_excerpt: text }: Attempt): Html {
   if (text === null || text === "") return html`<p class="quiet">${deliveries.answeredNothing}</p>`;
   return html`<details open=${text.length < 500}><summary>${deliveries.answered}</summary><pre tabindex="0">${`\n${text}`}</pre></details>`;
@@ -83,16 +81,13 @@ function reasonOf({ deliveries }: Texts, { outcome, detail }: Attempt): string {
   return (Object.hasOwn(deliveries.details, detail) && deliveries.details[detail]) || detail;
 }
 
-/** A requested test, and its delivery if the worker has already created it. */
+/** `delivery` is undefined until the worker has created it. */
 type Test = { deliveryId: string; delivery: WholeDelivery | undefined };
 
 /** The operations of a page that contains the test card. */
 export const TEST_OPERATIONS = ["test_callback", "get_delivery"] as const satisfies OperationId[];
 
-/**
- * Returns the form `test` of a connection's page. It sends a test event and then shows the result on the same
- * page.
- */
+/** Returns the form `test`. It sends a test event and shows the result on the same page. */
 export function testForm(part: string): Form {
   return {
     async submit(visit) {
@@ -103,9 +98,7 @@ export function testForm(part: string): Form {
   };
 }
 
-/**
- * Returns the test that the page's URL names. The worker creates the test's delivery within about a second.
- */
+/** Returns the test that the page's URL names. The worker creates its delivery within about a second. */
 export async function loadTest({ call, params, query }: Visit): Promise<Test | undefined> {
   const { test: deliveryId } = query;
   if (deliveryId === undefined) return undefined;
@@ -129,7 +122,7 @@ export function testButton(visit: Visit, callback: CallbackAnswer): Html | undef
   return form(visit, { name: "test", submit: words.test, tone: "quiet", once: true });
 }
 
-/** Returns the result of a test. A script updates it until the receiver has responded. */
+/** Returns a test's result. A script updates it until the receiver has responded. */
 export function testResult(visit: Visit, test: Test | undefined): Html | undefined {
   if (test === undefined) return undefined;
   const { callbacks: words } = visit.texts;

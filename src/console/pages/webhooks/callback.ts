@@ -135,7 +135,6 @@ function testing(visit: Visit, callback: CallbackAnswer, tests: readonly Deliver
     }</section>`;
 }
 
-/** Returns the form that pauses an active callback, or resumes a paused or suspended one. */
 function sending(visit: Visit, { callback_url, callback_state }: CallbackAnswer): Html | undefined {
   const words = visit.texts.callbacks;
   if (callback_url === null || !visit.may("pause_callback")) return undefined;
@@ -176,7 +175,6 @@ const TONES: Record<State, Tone> = {
   suspended: "bad",
 };
 
-/** Returns the state of a callback, the time since when, and what to do about it. */
 function callbackState({ texts }: Visit, callback: CallbackAnswer): Html {
   const words = texts.callbacks;
   const state = stateOf(callback);

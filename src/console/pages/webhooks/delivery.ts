@@ -36,7 +36,7 @@ export const deliveryPage = page<Shown>({
   },
 });
 
-/** Returns the state and attempts. A script updates them while the delivery is in progress. */
+/** A script updates this while the delivery is in progress. */
 function progress(visit: Visit, { callback, delivery }: Shown): Html {
   const { texts, now } = visit;
   const words = texts.deliveries;
@@ -68,7 +68,6 @@ function progress(visit: Visit, { callback, delivery }: Shown): Html {
   </section>`;
 }
 
-/** Returns the form that sends the delivery again, or the reason why that is not possible. */
 function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
   const words = visit.texts.deliveries;
   if (!visit.may("resend_delivery")) return undefined;
@@ -100,10 +99,7 @@ function whyNot(reasons: Reasons, { state, body_state }: WholeDelivery): string 
     : undefined;
 }
 
-/**
- * Returns the body and headers as they are sent, without signatures. Each attempt creates new signatures,
- * which are not stored.
- */
+/** Shows no signatures: each attempt creates new ones, which are not stored. */
 function content(visit: Visit, { delivery }: Shown): Html {
   const { texts, outside } = visit;
   const { header } = outside;

@@ -9,7 +9,7 @@ export function loadCallback({ call, params }: Visit): Promise<CallbackAnswer> {
   return call("get_callback", { params: { connection_id: params.connection_id ?? "" } });
 }
 
-/** Returns the URL of one of a connection's pages. `""` is the connection's main page. */
+/** Returns the URL of a connection's page. `""` is the connection's main page. */
 export function partAddress(
   { at, params }: Visit,
   part: string,

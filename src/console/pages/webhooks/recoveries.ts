@@ -54,7 +54,6 @@ async function load(visit: Visit): Promise<Shown> {
   return { callback, recoveries, wish, counted: await countWish(visit, wish) };
 }
 
-/** Returns the form for a time range, with a preview of the deliveries that it would send. */
 function asking(visit: Visit, { callback, recoveries, wish, counted }: Shown): Html {
   const words = visit.texts.recoveries;
   if (!isOpen(callback)) {
@@ -116,7 +115,7 @@ function begin(visit: Visit, { since, until, states }: Wish): Html {
   });
 }
 
-/** Returns earlier recoveries and the running one. A script updates the list. */
+/** A script updates the list. */
 function former(visit: Visit, { items, next_cursor }: Recoveries): Html {
   const { recoveries: words, deliveries } = visit.texts;
   const runs = items.some(({ state }) => state === "running");
@@ -149,27 +148,22 @@ function range({ texts }: Visit, { since, until }: { since: Date | string; until
   return html`${time(since)} ${texts.recoveries.to} ${time(until)}`;
 }
 
-/** The name of the form for a time range. Its field names start with it. */
+/** The names of the form's fields start with it. */
 const WISH = "wish";
 /** States of deliveries that can be sent again. */
 const STATES = ["failed", "rejected", "blocked", "delivered"] as const;
-/** Maximum number of deliveries that the preview counts for each state. */
+/** The preview counts at most this many deliveries of each state. */
 const MOST_COUNTED = 100;
 
 type Recoverable = (typeof STATES)[number];
 
-/** The time range and the delivery states to send again. */
 type Wish = { since: Date; until: Date; states: Recoverable[] };
 
-/** Returns whether the page's query contains a time range. */
 function hasAsked({ query }: Visit): boolean {
   return query.look !== undefined;
 }
 
-/**
- * Returns the time range in the page's query. For an invalid range, shows the errors at its fields and
- * returns `undefined`.
- */
+/** Returns `undefined` for an invalid time range, with errors at its fields. */
 function readWish(visit: Visit): Wish | undefined {
   const { now, query, texts } = visit;
   const words = texts.recoveries;
@@ -188,7 +182,7 @@ function readWish(visit: Visit): Wish | undefined {
   return visit.failure?.form !== WISH ? { since, until: end, states } : undefined;
 }
 
-/** Counts the deliveries of each selected state, up to one page. */
+/** Counts at most one page of deliveries for each state. */
 async function countWish({ call, params }: Visit, { since, until, states }: Wish) {
   const { connection_id = "" } = params;
   return Promise.all(

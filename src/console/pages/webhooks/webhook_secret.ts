@@ -55,7 +55,7 @@ async function load(visit: Visit) {
   return { callback, test };
 }
 
-/** Creates a secret and returns the only page that shows it. */
+/** The returned page is the only one that shows the secret. */
 async function rotate(visit: Visit): Promise<Outcome> {
   const { webhook_signing_secret: secret } = await visit.call("rotate_webhook_secret", {
     params: idOf(visit),
@@ -129,7 +129,7 @@ function anew(visit: Visit): Html | undefined {
     ${form(visit, { name: "rotate", submit: words.again, tone: "quiet", once: true })}</section>`;
 }
 
-/** Returns sample code for a receiver. It checks signatures made with either of two secrets. */
+/** Returns sample code for a receiver, which accepts signatures by either of two secrets. */
 function signatureSample(header: (name: string) => string): string {
   const name = (each: string) => header(each).toLowerCase();
   return `import { createHmac, timingSafeEqual } from "node:crypto";
