@@ -19,7 +19,7 @@ const liar = page({
   render: () => html`<p>never</p>`,
 });
 
-/** Pages that do not belong to any page in the navigation. */
+/** These pages belong to no page in the navigation. */
 const APART = ["account", "accept_invitation", "sign_out", "welcome_name", "welcome_account"];
 function isBelowAnother(page: Page): boolean {
   return (
@@ -36,14 +36,11 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/**
- * Maximum number of bytes that a page may transfer on its first visit. Responses of the API are not
- * compressed.
- */
+/** Bytes of a page's first visit. The API does not compress its own responses. */
 const MOST_BYTES = 60_000;
 const packed = new Map<string, Promise<number>>();
 
-/** Returns the transferred bytes of the files that a page loads. Includes `htmx` only if the page uses it. */
+/** Includes `htmx` only if the page uses it. */
 async function loadedBytes(text: string): Promise<number> {
   const files = [...text.matchAll(/(?:href|src)="(\/console\/assets\/[^"]+)"/g)].map(([, path = ""]) => path);
   const htmx = / hx-get=/.test(text) ? /data-htmx="([^"]+)"/.exec(text)?.[1] : undefined;
@@ -55,10 +52,7 @@ async function loadedBytes(text: string): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
-/**
- * Returns the transferred bytes of a file. `fetch` decompresses the response, so this function uses the
- * length header.
- */
+/** Uses the length header, since `fetch` decompresses the response. */
 async function packedBytes(path: string): Promise<number> {
   const answer = await fetch(`${api.url}${path}`, { headers: { "accept-encoding": "br" } });
   await answer.arrayBuffer();

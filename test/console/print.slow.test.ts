@@ -5,10 +5,10 @@ import { program, withChromium } from "./support/in_chromium.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { openWindow } from "./support/window.ts";
 
-/** Width between the margins of A4 in CSS pixels, in portrait and landscape. */
+/** Width between the margins of A4 in CSS pixels, portrait and landscape. */
 const PAPERS = [718, 1047];
 
-/** Returns the elements that would be printed although they are only for clicking. */
+/** Elements that are only for clicking, but would be printed. */
 const clickable = (page: Page) =>
   page.evaluate<string[]>(`[...document.querySelectorAll("nav, button, .button, .filters, .back")]
     .filter((each) => each.checkVisibility() && !each.matches(".who > button"))

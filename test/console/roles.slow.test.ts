@@ -12,7 +12,7 @@ const table = new Map(documentedRows().map(({ operation, roles }) => [operation,
 const pages = consolePages.filter(
   ({ access, path }) => access === "onboarded" && path.startsWith("/console"),
 );
-/** The text of a refusal because of the role, as a page and above a form. */
+/** Shown as a page, or above a form. */
 const REFUSED = /Your role does not allow this|role in the organization does not allow/;
 
 let api: PlatformApi;
@@ -21,9 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/**
- * Makes the account of a page's viewer an organization in which the viewer has this role. Returns the viewer.
- */
+/** Makes the viewer's account an organization in which the viewer has this role. */
 async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
   const seen = await viewerOf(api, visits[page.id]?.viewer ?? "nobody");
   const { body } = await seen.client.get("/v1/auth/session");
@@ -34,13 +32,13 @@ async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
   return seen;
 }
 
-/** Returns whether the role table in the docs allows a role to call a page's first operation. */
+/** Follows the role table in the docs. */
 function mayOpen({ about, operations: [first] }: Page, role: MemberRole): boolean {
   const roles = first === undefined || about === "person" ? "person" : table.get(first);
   return roles === undefined || roles === "person" || roles.includes(role);
 }
 
-/** Returns the forms that a page offers, except for those in the header. */
+/** Omits the forms in the header. */
 function formsOf({ text }: Shown): string[] {
   const main = text.slice(text.indexOf("<main"));
   return [...new Set([...main.matchAll(/name="form" value="([^"]+)"/g)].map(([, name = ""]) => name))];

@@ -6,7 +6,7 @@ const CONSOLE = join(import.meta.dirname, "../../src/console");
 const SHEETS = globSync(join(CONSOLE, "style/*.css"));
 const SOURCES = globSync(join(CONSOLE, "{core,elements,pages}/**/*.ts"));
 
-/** Classes that pages compose or scripts add. Each is a word in the named file. */
+/** Classes that pages compose or scripts add. Each must be a word in the named file. */
 const MADE: Record<string, readonly string[]> = {
   "elements/values.ts": ["badge", "good", "warn", "bad", "plain"],
   "elements/form.ts": ["primary", "quiet", "danger"],
@@ -15,9 +15,9 @@ const MADE: Record<string, readonly string[]> = {
   "scripts/c_session.js": ["on", "off"],
 };
 const ENDS_IN = Array.from({ length: 14 }, (_, minutes) => `ends-in-${minutes}`);
-/** Classes that htmx adds during a request, and the level in `credit-banner`, which comes from the API. */
+/** htmx adds the first during a request. The second is a level of `credit-banner`, from the API. */
 const NAMED_ELSEWHERE = ["htmx-request", "exhausted"];
-/** Classes without a style rule, because they look like the elements around them. */
+/** Elements with these classes look like the elements around them. */
 const WITHOUT_RULE = ["grant", "plain", "primary"];
 
 test("the style sheets have rules for exactly the classes that pages use", () => {
@@ -45,7 +45,6 @@ test("the style sheets have rules for exactly the classes that pages use", () =>
   expect([...used].filter((each) => !styled.has(each)).sort()).toEqual([...WITHOUT_RULE].sort());
 });
 
-/** Returns the classes in a style sheet's selectors. */
 function classesOf(sheet: string): string[] {
   const selectors = sheet.replaceAll(/\/\*.*?\*\//gs, "").match(/[^{}]+(?=\{)/g) ?? [];
   return selectors.flatMap((selector) =>

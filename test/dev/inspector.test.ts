@@ -13,7 +13,7 @@ const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 let folder: string;
 let operator: RunningPart;
 
-/** Starts a role without any Node option, as a service manager would. The role's API is unavailable. */
+/** Like a service manager, starts the role without any Node option. The role's API is unavailable. */
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-inspector-"));
   const env = {

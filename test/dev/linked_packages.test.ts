@@ -18,7 +18,7 @@ beforeEach(async () => {
   await mkdir(join(target, "precious"), { recursive: true });
   await writeFile(join(target, "precious/index.js"), "1;\n");
   await cp(join(ROOT, "src/dev"), join(project, "src/dev"), { recursive: true });
-  // npm has not installed this package yet. The package is local, so its installation needs no network.
+  // The package is not installed yet. It is local, so npm needs no network.
   await mkdir(join(project, "local"));
   const local = { name: "local", version: "1.0.0" };
   await writeFile(join(project, "local/package.json"), JSON.stringify(local));

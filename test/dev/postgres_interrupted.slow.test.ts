@@ -32,10 +32,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/**
- * Begins a start. `ended` resolves to the error, or to "started" when the server has started and stopped
- * again.
- */
+/** `ended` resolves to the error, or to "started" when the server has started and stopped again. */
 function begin(settings: Record<string, string> = {}, spawned = (_interrupt: () => void) => {}) {
   const controller = new AbortController();
   const interrupt = () => controller.abort(new Error("interrupted"));
@@ -52,19 +49,17 @@ function begin(settings: Record<string, string> = {}, spawned = (_interrupt: () 
   return start;
 }
 
-/** Copies a stopped server's data to the test's data folder. */
 async function useTemplate(): Promise<void> {
   await promisify(execFile)("cp", ["-a", `${template}/.`, folder]);
 }
 
-/** Copies data with a setting that delays the server's readiness by ten minutes. */
+/** The setting delays the server's readiness by ten minutes. */
 async function useSlow(): Promise<void> {
   await useTemplate();
   await promisify(execFile)("cp", ["-p", join(dataDir, "PG_VERSION"), join(dataDir, "recovery.signal")]);
 }
 const slow = { restore_command: "sleep 600" };
 
-/** Returns the processes that use the test's folder. */
 async function atWork(): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {

@@ -9,7 +9,7 @@ import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/post
 import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 
-/** A new folder for each test of a file. The test's servers are stopped after the test. */
+/** Each test has a new folder. Its servers stop after the test. */
 export type PostgresWorld = {
   folder: string;
   dataDir: string;
@@ -18,11 +18,11 @@ export type PostgresWorld = {
   start(options?: { port?: number }): Promise<RunningPostgres>;
   startElsewhere(): Promise<RunningScript>;
   query(server: RunningPostgres, sql: string): Promise<unknown[]>;
-  /** Starts Postgres and returns the error with which the start fails. */
+  /** Returns the error of a start that fails. */
   refusal(): Promise<UserError>;
 };
 
-/** Sets up the folders for a test file, and returns functions that use them. */
+/** Sets up the folders for a test file. */
 export function postgresWorld(): PostgresWorld {
   let template: string;
   const servers: RunningPostgres[] = [];

@@ -21,7 +21,7 @@ import { LOCKED_NODE } from "../../src/dev/setup/node.mjs";
 import { isRunning, until } from "../support/process.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** Two SIGINTs with a longer interval cannot be one key press that npm repeats. */
+/** npm repeats a key press faster than this, so two SIGINTs at this interval are two key presses. */
 const LONGER_THAN_ONE_PRESS_MS = 500;
 
 let above: string;
@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(above, { recursive: true, force: true }));
 
-/** Returns this environment without the variables that npm and the project's setup have set. */
+/** Omits the variables that npm and the project's setup have set. */
 function foreignEnvironment(more: Record<string, string> = {}): Record<string, string | undefined> {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(npm_|VITEST|NODE_|INIT_CWD|KEYVAULT_|TEST$)/i.test(name),
@@ -57,7 +57,7 @@ async function finish(child: ChildProcess): Promise<{ code: number | null; said:
   return { code: child.exitCode, said: out + err };
 }
 
-/** Runs a target that exits immediately with success. */
+/** This target exits immediately with success. */
 const check = (...options: string[]) => finish(npm(["run", "chart", ...options, "--", "--check"]));
 
 const isThere = (path: string) => existsSync(join(clone, "node_modules", path));
@@ -130,7 +130,7 @@ describe("setup repairs an installation", () => {
     process.kill(Number.parseInt(lock, 10), "SIGKILL");
     await killed;
     await until("npm ci has ended", () => !isRunning(Number.parseInt(installer, 10)));
-    // Complete the Node package, so that only the other missing packages show that npm was interrupted.
+    // With a complete Node package, only the other missing packages show that npm was interrupted.
     await mkdir(dirname(join(clone, LOCKED_NODE)), { recursive: true });
     await copyFile(process.execPath, join(clone, LOCKED_NODE));
     const both = await Promise.all([check(), check()]);
@@ -167,7 +167,6 @@ describe("a setup target", () => {
     return { target, said: () => said };
   }
 
-  /** Returns the process IDs of the npm and setup processes above a process. */
   function ancestors(pid: number): { npm: number; setup: number } {
     const parentOf = (child: number) =>
       Number(execFileSync("ps", ["-o", "ppid=", "-p", String(child)], { encoding: "utf8" }));

@@ -9,11 +9,10 @@ import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 import { type PartOptions, testPart } from "./fixtures/parts.ts";
 
-/** A new state folder for each test of a file. The test's stacks are stopped after the test. */
+/** Each test has a new state folder. Its stacks stop after the test. */
 export type StackWorld = {
   folder: string;
   notes: string;
-  /** Warnings that the terminal has printed. */
   warnings: string;
   stacks: Stack[];
   terminal: Terminal;
@@ -21,15 +20,12 @@ export type StackWorld = {
   start(...parts: PartOptions[]): Promise<Stack>;
   startInVain(...parts: PartOptions[]): Promise<number>;
   startElsewhere(...parts: PartOptions[]): Promise<RunningScript>;
-  /** Returns the error with which `work` rejects. */
   refusal(work: Promise<unknown>): Promise<UserError>;
-  /** Returns the lines that the parts have written to their files. */
   noted(): Promise<string[]>;
-  /** Process IDs of the parts in `run.json`. */
   pids(): Promise<Record<string, number>>;
 };
 
-/** Creates the folder and the terminal for a test file. */
+/** Sets up the folder and the terminal for a test file. */
 export function stackWorld(): StackWorld {
   const stacks: Stack[] = [];
   const scripts: RunningScript[] = [];
@@ -70,7 +66,6 @@ export function stackWorld(): StackWorld {
     return stack;
   }
 
-  /** Runs a stack with a part that does not start, and returns the exit status. */
   async function startInVain(...parts: PartOptions[]): Promise<number> {
     const stack = await openStack({ folder: world.folder, terminal });
     stacks.push(stack);

@@ -8,7 +8,7 @@ import { type Node, walk } from "../support/syntax.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 
-/** The Dockerfile's instructions, each joined into one line. */
+/** Each instruction is joined into one line. */
 const INSTRUCTIONS = read("Dockerfile")
   .split("\n")
   .filter((line) => !line.startsWith("#"))
@@ -17,7 +17,6 @@ const INSTRUCTIONS = read("Dockerfile")
   .split("\n")
   .filter((line) => line !== "");
 
-/** The instructions of each stage, by stage name. */
 const STAGES = new Map<string, string[]>();
 for (const line of INSTRUCTIONS) {
   const [, name] = /^FROM \S+ AS (\S+)$/.exec(line) ?? [];
@@ -71,7 +70,7 @@ describe("the Dockerfile", () => {
   });
 });
 
-/** Returns the packages that these files load at run time, by import or by `import.meta.resolve`. */
+/** Packages load other packages by import or by `import.meta.resolve`. */
 function packagesOf(globs: string[], exclude: RegExp): string[] {
   const found = new Set<string>();
   for (const path of globSync(globs, { cwd: ROOT }).filter((each) => !exclude.test(each))) {

@@ -142,7 +142,7 @@ describe.each(NAMES)("the image %s", (name) => {
     expect(entries.filter(({ isFile, mode }) => isFile && (mode & 0o6000) !== 0)).toEqual([]);
     const writable = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o022) !== 0);
     expect(writable).toMatchObject([{ path: "tmp", mode: 0o1777 }]);
-    // If a process's program is not readable, Linux lets no other process inspect the process.
+    // If a program file is not readable, Linux lets no other process inspect its process.
     const closed = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o004) === 0);
     expect(closed.map(({ path }) => path)).toEqual(
       name === "deputize-keyvault" ? ["usr/local/bin/node"] : [],

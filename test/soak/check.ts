@@ -1,23 +1,20 @@
 import { type Lines, readLines } from "./lines.ts";
 
-/** The result of a run: its counts, and a sentence for each problem. A good run has no problems. */
+/** The result of a run. A good run has no problems. */
 export type Report = {
   events: number;
   poison: number;
   decisions: number;
-  /** The number of inflicted faults by kind. */
+  /** How many faults of each kind were inflicted. */
   faults: Record<string, number>;
   requests: number;
-  /**
-   * Requests after the first accepted request of a delivery: the sum over all deliveries. `mostExtraRequests`
-   * is the maximum for one delivery.
-   */
+  /** Requests after a delivery's first accepted request: the sum, and the maximum for one delivery. */
   extraRequests: number;
   mostExtraRequests: number;
   lostAttempts: number;
   lost: number;
   invented: number;
-  /** The number of connections and accounts whose order could be compared. */
+  /** Connections and accounts whose order could be compared. */
   orderedConnections: number;
   orderedAccounts: number;
   repeatedRecords: number;
@@ -25,13 +22,12 @@ export type Report = {
 };
 
 /**
- * Maximum milliseconds between a fault's end and a request that the fault affected. Includes the difference
- * between two clocks.
+ * Milliseconds between a fault's end and a request that it affected. Includes the difference of two clocks.
  */
 const MARGIN_MS = 2_000;
 const MOST_PROBLEMS = 20;
 
-/** Checks a run by the files in its folder alone. Without Kafka, compares no topics. */
+/** Checks a run only by the files in its folder. Without Kafka, compares no topics. */
 export function check(folder: string, { kafka = true }: { kafka?: boolean } = {}): Report {
   const run = readRun(folder);
   const events = checkEvents(run);
@@ -72,10 +68,7 @@ function readRun(folder: string): Run {
   };
 }
 
-/**
- * Checks that nothing is lost or invented, that each event has one delivery id, and that all signatures are
- * valid.
- */
+/** Checks that nothing is lost or invented, each event has one delivery id, and all signatures are valid. */
 function checkEvents({ appended, received, deliveries }: Run) {
   const own = appended.filter(({ kind }) => kind === "event");
   const accepted = new Set(received.filter(({ status }) => status === 204).map(({ id }) => id));
@@ -108,9 +101,8 @@ function checkEvents({ appended, received, deliveries }: Run) {
 }
 
 /**
- * Checks that each attempt cut off by a fault explains at most one additional accepted request, and that no
- * attempt was cut off without a fault. Also checks the order of requests for each connection without retries
- * and faults.
+ * Checks that each attempt that a fault cut off explains at most one additional accepted request, and that no
+ * other attempt was cut off. Checks the order of requests for connections without retries and faults.
  */
 function checkRequests({ received, deliveries, faults }: Run) {
   const accepted = Map.groupBy(
@@ -150,9 +142,7 @@ function checkRequests({ received, deliveries, faults }: Run) {
   };
 }
 
-/**
- * Checks that decisions, histories and the audit topic contain the same rows, in the order of each account.
- */
+/** Checks that decisions, histories and the audit topic have the same rows, in each account's order. */
 function checkHistory({ appended, history, audit }: Run, kafka: boolean) {
   const decisions = appended.filter(({ kind }) => kind === "decision");
   const kept = new Set(history.map(({ entry }) => idOf(entry)));
@@ -193,10 +183,7 @@ function checkHistory({ appended, history, audit }: Run, kafka: boolean) {
   };
 }
 
-/**
- * Checks that exactly the poison events became dead letters, once each, and were copied to the dead-letter
- * topic.
- */
+/** Checks that exactly the poison events became dead letters, once each, also on the dead-letter topic. */
 function checkPoison(
   { appended, dead_letters: letters, dead_letter_records: records, faults }: Run,
   kafka: boolean,

@@ -5,13 +5,13 @@ import type pg from "pg";
 import type undici from "undici";
 
 /**
- * Preloaded into the worker's process. Kills the process with SIGKILL before or after one of its steps.
- * `DIE_AT` is `<step> before` or `<step> after`.
+ * Preloaded into the worker. Kills the process before or after a step: `DIE_AT` is `<step> before` or `<step>
+ * after`.
  */
 const require = createRequire(import.meta.url);
 const [, step = "", side = ""] = /^(.*) (before|after)$/.exec(process.env.DIE_AT ?? "") ?? [];
 
-/** Steps that are SQL statements, with a pattern for their text. */
+/** Steps that are SQL statements. */
 const STATEMENTS: Record<string, RegExp> = {
   "relay reads": /from outbox o\s+where o\.id >/,
   "relay takes off": /delete from outbox o/,
@@ -53,7 +53,7 @@ type Query = { text?: string };
 type Result = { rowCount: number | null };
 type Done = (error: unknown, result?: Result) => void;
 
-/** True when a delivery may exist. Before that, a claim finds no delivery, so it does not count as a step. */
+/** Before a delivery exists, a claim finds none, so it does not count as a step. */
 let hasConsumed = false;
 
 function watchStatements(): void {

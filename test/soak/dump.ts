@@ -10,10 +10,7 @@ import { openLines } from "./lines.ts";
 
 type Source = { database: Database; settings: KafkaSettings; folder: string };
 
-/**
- * Returns how many items have not arrived yet, as one string for each kind. The list is empty if everything
- * has arrived.
- */
+/** Returns one string for each kind of item that has not arrived yet. */
 export async function underWay({ database, settings }: Source): Promise<string[]> {
   const { rows } = await database.raw(
     `select (select count(*) from outbox) as "events in the outbox",
@@ -41,10 +38,7 @@ async function readLags(settings: KafkaSettings): Promise<number> {
   }
 }
 
-/**
- * Waits until everything has arrived. Rejects with a list of missing items if that takes longer than
- * `seconds`.
- */
+/** Rejects with a list of missing items if not everything has arrived after `seconds`. */
 export async function untilQuiet(source: Source, seconds: number): Promise<void> {
   let waiting: string[] = [];
   for (let waited = 0; waited < seconds; waited += 2) {
@@ -55,7 +49,7 @@ export async function untilQuiet(source: Source, seconds: number): Promise<void>
   throw new Error(`Still under way after ${seconds} s: ${waiting.join(", ")}`);
 }
 
-/** Writes the contents of the database and the topics to the run's folder, for the checker. */
+/** Writes the contents of the database and the topics to the run's folder. */
 export async function dump(source: Source): Promise<void> {
   await dumpDeliveries(source);
   await dumpDeadLetters(source);
@@ -122,7 +116,6 @@ async function dumpHistory({ database, settings, folder }: Source): Promise<void
   await audit.close();
 }
 
-/** Reads all records of a topic. */
 async function readAll(settings: KafkaSettings, name: string) {
   const admin = createKafkaClient(settings, SILENT).admin();
   await admin.connect();

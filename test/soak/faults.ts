@@ -7,12 +7,10 @@ import type { KafkaNode } from "../support/kafka.ts";
 import { MOMENTS } from "./die_at.ts";
 import type { WorkerProcess, World } from "./world.ts";
 
-/**
- * The running parts that a fault may break. `chance` returns random numbers, the same ones for the same seed.
- */
+/** `chance` returns random numbers, the same ones for the same seed. */
 export type Scene = { world: World; workers: WorkerProcess[]; chance: () => number };
 
-/** Breaks a part and repairs it. Resolves with a description of the fault when the fault is over. */
+/** Breaks a part and repairs it. Resolves to a description of the fault. */
 export type Fault = (scene: Scene) => Promise<string>;
 
 const pick = <T>(all: readonly T[], chance: () => number): T => all[Math.floor(chance() * all.length)] as T;
@@ -21,10 +19,7 @@ async function on(scene: Scene, work: (node: KafkaNode) => Promise<void>): Promi
   await work(pick(scene.world.nodes, scene.chance));
 }
 
-/**
- * Faults of the brokers. Only one happens at a time, so two of three brokers remain, except in the fault that
- * stops all three.
- */
+/** At most one fault of a broker at a time. It leaves two of three brokers, unless it stops all three. */
 export const BROKER_FAULTS: readonly Fault[] = [
   async (scene) => {
     await on(scene, async (node) => {

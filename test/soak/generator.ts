@@ -13,7 +13,7 @@ import { chances } from "../events/support/load.ts";
 import { itemFor, type Records } from "../proofs/records.ts";
 import { openLines } from "./lines.ts";
 
-/** The input of the generator. `perSecond` is the approximate number of events and decisions it writes. */
+/** `perSecond` is the approximate number of events and decisions. */
 export type GeneratorInput = {
   url: string;
   folder: string;
@@ -27,13 +27,12 @@ const ROLLED_BACK = 0.1;
 const POISON = 0.005;
 const DECISION = 0.2;
 const CHALLENGE_SECONDS = 300;
-/** A secret box with another key. The worker cannot decrypt its content. */
+/** A secret box with another key: the worker cannot decrypt what it encrypts. */
 const strangeBox = createSecretBox(Buffer.alloc(32, 9));
 
 /**
- * Writes decisions and events. Some events cannot be handled, and some are in transactions that are rolled
- * back. Records the outcome of each: committed, rolled back, or unknown, for example when Postgres stopped.
- * Stops when its standard input closes.
+ * Some events cannot be handled, and some are in transactions that are rolled back. Records whether each was
+ * committed, rolled back, or has an unknown outcome. Stops when its standard input closes.
  */
 async function generate({ url, folder, seed, perSecond, connections, accounts }: GeneratorInput) {
   const onError = () => undefined;

@@ -1,10 +1,10 @@
 import { createWriteStream, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The files that a run writes to its folder, with one kind of JSON lines in each. */
+/** Files of a run, each with JSON lines of one kind. */
 export type Lines = {
   /**
-   * Every event and decision that the generator tried to write. `of` is the id of its connection or account.
+   * Every event and decision that the generator tried to write. `of` is a connection's or an account's id.
    */
   appended: {
     id: string;
@@ -12,10 +12,7 @@ export type Lines = {
     of: string;
     outcome: "committed" | "rolled_back" | "unknown";
   };
-  /**
-   * Every request that a receiver received, with its response and the rule violations found in it. Times are
-   * in milliseconds.
-   */
+  /** Every request to a receiver, with its response and its rule violations. Times are in milliseconds. */
   received: {
     id: string;
     connectionId: string;
@@ -24,12 +21,8 @@ export type Lines = {
     status: number;
     faults: string[];
   };
-  /** Every inflicted fault, from its start until its end. */
   faults: { name: string; from: number; until: number };
-  /**
-   * Every delivery in the database, in the order of its connection, with the attempts that ended without a
-   * result.
-   */
+  /** In each connection's order. `lost` has the attempts that ended without a result. */
   deliveries: {
     deliveryId: string;
     connectionId: string;
@@ -37,14 +30,12 @@ export type Lines = {
     attempts: number;
     lost: { from: number; until: number }[];
   };
-  /** Dead letters in the database and on their topic. `id` is the id from the generator, or null. */
+  /** In the database and on their topic. `id` is the generator's id, or null. */
   dead_letters: { eventId: string; id: string | null; type: string };
   dead_letter_records: { eventId: string };
-  /**
-   * The histories in the database, in the order of each account. `entry` is the entry as the owner sees it.
-   */
+  /** In each account's order. `entry` is what the owner sees. */
   history: { accountId: string; entry: string };
-  /** The audit topic, in the order of its partitions. */
+  /** In the order of the audit topic's partitions. */
   audit: { accountId: string; recordId: string; entry: string };
 };
 
@@ -59,7 +50,7 @@ export function openLines<Name extends keyof Lines>(folder: string, name: Name) 
   };
 }
 
-/** Reads all lines of a file. Returns none if the file does not exist. */
+/** Returns no lines if the file does not exist. */
 export function readLines<Name extends keyof Lines>(folder: string, name: Name): Lines[Name][] {
   const file = fileOf(folder, name);
   if (!existsSync(file)) return [];

@@ -7,15 +7,14 @@ import type { TestConnection } from "../events/support/connection.ts";
 import type { GeneratorInput } from "./generator.ts";
 import type { ReceiversInput } from "./receivers.ts";
 
-/** A child process of the run, which exits when its standard input closes. */
+/** Exits when its standard input closes. */
 export type Program = { end(): Promise<void> };
 
-/** Starts the generator in its own process. */
 export function startGenerator(input: GeneratorInput): Program {
   return programOf(run("generator.ts", input));
 }
 
-/** Starts the receivers in their own process, and resolves when they listen. */
+/** Resolves when the receivers listen. */
 export async function startReceivers(input: ReceiversInput) {
   const child = run("receivers.ts", input);
   const [url] = (await once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), "line")) as [

@@ -3,19 +3,15 @@ import { chances } from "../events/support/load.ts";
 import { startReceiver } from "../events/support/receiver.ts";
 import { openLines } from "./lines.ts";
 
-/**
- * The input of the receivers: the host on which they listen, and the share of deliveries that they refuse
- * once. Their first output line is their URL.
- */
+/** `failing` is the share of deliveries that are refused once. The first output line is the URL. */
 export type ReceiversInput = { folder: string; seed: number; host?: string; failing?: number };
 
 const SLOWEST_MS = 30;
 const FAILING = 0.005;
 
 /**
- * Receives webhooks and checks both signatures independently. Records every request with its response before
- * it sends the response. Reads secrets as lines `<connection id> <secret>` from standard input, and exits
- * when it closes.
+ * Checks both signatures independently. Records every request before it sends the response. Reads secrets as
+ * lines `<connection id> <secret>` from standard input, and exits when that closes.
  */
 async function receive({ folder, seed, host, failing = FAILING }: ReceiversInput): Promise<void> {
   const lines = openLines(folder, "received");
@@ -26,7 +22,7 @@ async function receive({ folder, seed, host, failing = FAILING }: ReceiversInput
     receiver.requests.length = 0;
     const at = Date.now();
     await sleep(chance() * SLOWEST_MS);
-    // Each delivery fails only once, because a second failure would cause a wait of five minutes.
+    // A second failure of the same delivery would cause a wait of five minutes.
     const fails = chance() < failing && !failed.has(deliveryId);
     if (fails) failed.add(deliveryId);
     const status = fails ? 500 : 204;

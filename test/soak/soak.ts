@@ -22,8 +22,8 @@ const PAUSE_MS = 4_000;
 const POSTGRES_PAUSE_MS = 8_000;
 
 /**
- * Runs real parts under load, with three brokers, and inflicts faults on brokers, workers and Postgres
- * concurrently. Then repairs everything, waits until all events have arrived, and checks the recorded lines.
+ * Inflicts faults on three brokers, workers and Postgres under load. Then repairs everything, waits until all
+ * events have arrived, and checks the recorded lines.
  */
 export async function soak({ folder, seed, seconds, say }: SoakOptions): Promise<Report> {
   await mkdir(folder, { recursive: true });
@@ -55,10 +55,7 @@ export async function soak({ folder, seed, seconds, say }: SoakOptions): Promise
 
 type Plan = Pick<SoakOptions, "folder" | "seconds" | "say">;
 
-/**
- * Runs three concurrent series of faults: of brokers, of workers and of Postgres. Each series begins with
- * every fault of its kind once.
- */
+/** The series of faults run concurrently. Each begins with every fault of its kind once. */
 async function inflictAll(scene: Scene, { folder, seconds, say }: Plan): Promise<void> {
   const lines = openLines(folder, "faults");
   const end = performance.now() + seconds * 1_000;
@@ -105,10 +102,7 @@ function words(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
-/**
- * Returns sentences about parts of a run that had too little activity. For them, the absence of problems
- * proves nothing.
- */
+/** Returns sentences about parts with so little activity that the absence of problems proves nothing. */
 export function idleness(report: Report, seconds: number): string[] {
   const { events, decisions, poison, orderedConnections, orderedAccounts, faults, mostExtraRequests } =
     report;

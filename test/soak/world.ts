@@ -41,18 +41,15 @@ export type World = {
   stop(): Promise<void>;
 };
 
-/**
- * Lease durations in seconds. They are short, so that a dead worker's shards and deliveries become free soon.
- * The shortest possible lease is 3 s.
- */
+/** In seconds. Short, so that a dead worker's shards and deliveries become free soon. The minimum is 3 s. */
 const LEASE_SECONDS = 3;
 const CLAIM_SECONDS = 20;
 /**
- * Longer than the timeout of a produce request. If a broker freezes for less than this, the request times out
- * although the record was written.
+ * Longer than a produce request's timeout: after a shorter freeze, the request times out although the broker
+ * wrote the record.
  */
 const BROKER_SESSION_MS = 18_000;
-/** Maximum milliseconds to wait for an exit. A worker stops within this time. */
+/** A worker stops within this time. */
 const END_MS = 40_000;
 const CREDIT_MICRO_USD = 1e12;
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
@@ -161,7 +158,7 @@ function createWorkers(folder: string, url: string, settings: KafkaSettings) {
   };
 }
 
-/** Keeps this many workers running, like an orchestrator, by restarting each one that ends. */
+/** Restarts each worker that ends, as an orchestrator would. */
 export function keepWorkers(world: World, count: number) {
   const workers: WorkerProcess[] = [];
   let isOver = false;

@@ -11,6 +11,7 @@ import { spawn } from "node:child_process";
  * @property {number} [uid] User that the child runs as.
  * @property {number} [gid] Group that the child runs as.
  * @property {[Stream, Stream, Stream]} stdio Standard input, output and error.
+ *
  * @property {"TERM" | "INT" | "KILL"} [signal] Name without "SIG" of the signal that asks the child to exit.
  * @property {number} [graceMs] Milliseconds between that signal and SIGKILL.
  */

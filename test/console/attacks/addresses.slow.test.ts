@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the status that the attacker gets for a raw path, which `fetch` would normalize. */
+/** `fetch` would normalize the raw path. */
 function statusOf(path: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = { cookie: `service_session=${stranger.client.cookie("service_session")}` };
@@ -33,7 +33,7 @@ function statusOf(path: string): Promise<number | undefined> {
 /** Pages about one object. Excludes cluster namespaces, because each account chooses their names itself. */
 const pages = consolePages.filter(({ path, id }) => path.includes("{") && id !== "cluster_namespace");
 
-/** Returns a response without the parts that always differ. */
+/** Removes the parts that always differ. */
 function plain(text: string, path: string): string {
   return text
     .replaceAll(path, "/here")
@@ -91,17 +91,13 @@ function formsOf(page: Page): string[] {
   return "forms" in page ? Object.keys(page.forms ?? {}) : [];
 }
 
-/** Replaces the ids in a path with other ids of the same form. */
 function otherIds(path: string): string {
   return path
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, () => randomUUID())
     .replaceAll(/[0-9a-f]{32}/g, () => randomUUID().replaceAll("-", ""));
 }
 
-/**
- * Returns the tables that have changed. Excludes the activity of the attacker's own organization, which
- * records the attempts.
- */
+/** The activity of the attacker's own organization records the attempts. */
 function differences(before: Record<string, string>, after: Record<string, string>): string[] {
   return Object.keys(after).filter(
     (table) => table !== "organization_activity" && before[table] !== after[table],

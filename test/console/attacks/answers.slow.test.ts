@@ -13,7 +13,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Checks the security headers that every response of the console must have. */
 function expectGuarded({ headers, status }: HttpAnswer, of: string): void {
   const said = (name: string) => headers.get(name) ?? "";
   expect([of, status, said("content-security-policy")]).toEqual([
@@ -31,7 +30,7 @@ function expectGuarded({ headers, status }: HttpAnswer, of: string): void {
   ]);
 }
 
-/** Query parameters that pages read. One URL sets all of them to the hostile value. */
+/** One URL sets all of these query parameters to the hostile value. */
 const PARAMETERS = [
   ...["notice", "return_to", "email", "format", "status", "state", "decision", "cursor", "before", "since"],
   ...["until", "agent_id", "connection_id", "delegation", "test", "look"],
@@ -53,7 +52,7 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("page %s", (
     plain = await seen.client.get(path);
   });
 
-  /** Returns the cookies that a response sets, except for the sign-in cookie. */
+  /** A page before sign-in may set the sign-in cookie. */
   const cookiesOf = ({ headers }: HttpAnswer) =>
     headers.getSetCookie().filter((each) => page.boundTo !== "browser" || !each.includes("_sign_in="));
 

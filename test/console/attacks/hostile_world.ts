@@ -8,7 +8,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 
 const DECLARED = Object.values(declaredFields).map(({ column }) => column);
 
-/** Columns that attackers can fill, by table. `AS` gives the stored form of columns that are not text. */
+/** Columns that attackers can fill, by table. {@link AS} has the form of columns that are not text. */
 const FILLED: Record<string, readonly string[]> = {
   accounts: ["first_name", "last_name", "organization_name", "email"],
   adoptions: ["cluster_id", "namespace", "name"],
@@ -37,10 +37,7 @@ const AS: Record<string, string> = {
   email: 'lower(? collate "C")',
 };
 
-/**
- * Conditions for the rows to fill. Other rows stay unchanged, because service administrators are recognized
- * by their address.
- */
+/** Rows to fill. Service administrators are recognized by their address, so theirs must stay. */
 const ONLY: Record<string, string> = {
   "accounts.email": "account_id in (select account_id from organization_members)",
 };
@@ -51,9 +48,10 @@ export const FIELDS = Object.entries(FILLED).flatMap(([table, columns]) =>
 );
 
 /**
- * Writes a text into every such column of every row that has a value. Bypasses the API, which would refuse
- * many of these texts. A number after the text distinguishes rows whose values must differ. A row has the
- * same number in every world. Otherwise, a certificate would match its request's scopes in one world only.
+ * Writes a text into each of the {@link FIELDS} of every row that has a value. Bypasses the API, which would
+ * refuse many of these texts. The text ends with the row's number, because some values must be unique. A row
+ * has the same number in every world: otherwise, a certificate would match its request's scopes in one world
+ * only.
  */
 export async function fill(db: Database, textFor: (field: string) => string): Promise<void> {
   for (const { table, column, name } of FIELDS) {
@@ -70,9 +68,7 @@ export async function fill(db: Database, textFor: (field: string) => string): Pr
   }
 }
 
-/**
- * Makes an account's agents and requests look as if cluster objects declared them. Returns a request's id.
- */
+/** Returns the id of a request that a cluster object seems to have declared. */
 async function declare(db: Database, account_id: string): Promise<string> {
   const object = { external_id: db.raw("'c1.' || agent_id"), object_name: "an object" };
   await db("platforms").where({ account_id }).update({ object_namespace: "shop" });
@@ -84,7 +80,7 @@ async function declare(db: Database, account_id: string): Promise<string> {
   return String(request?.request_id);
 }
 
-/** Creates a viewer for every page. Pages of the same kind share a viewer. */
+/** Returns a viewer and a path for every page. Pages of the same kind share a viewer. */
 export async function everybody(api: PlatformApi): Promise<Map<string, { seen: Seen; path: string }>> {
   const kinds = new Map<unknown, Seen>();
   const found = new Map<string, { seen: Seen; path: string }>();
@@ -103,7 +99,7 @@ export async function everybody(api: PlatformApi): Promise<Map<string, { seen: S
   return found;
 }
 
-/** Returns every page in its current state. */
+/** Returns every page as its viewer sees it now. */
 export async function allPages(
   viewers: ReadonlyMap<string, { seen: Seen; path: string }>,
 ): Promise<Map<string, Shown>> {

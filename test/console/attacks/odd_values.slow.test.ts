@@ -14,7 +14,7 @@ const ODD = [
   "a\u202eb",
   "2026-02-30",
 ];
-/** Matches words of validators and of the API that are meant for programs. */
+/** Words of validators and of the API that are meant for programs. */
 const RAW =
   /Too (?:small|big)|expected|Invalid (?:input|option)|\bbody\b|invalid_|canonical|\b[a-z]+_[a-z_]+\b|idempotency|nothing was decided|\u202e/i;
 
@@ -24,7 +24,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the fields of a page in which people enter text, by form. */
 function typedFields({ text }: Shown): [string, string][] {
   return [...text.matchAll(/<form [^>]*method="post"[^>]*>(.*?)<\/form>/gs)].flatMap(([, content = ""]) => {
     const form = /name="form" value="([^"]*)"/.exec(content)?.[1] ?? "";

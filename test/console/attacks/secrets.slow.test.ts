@@ -7,7 +7,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { tablesThatHold } from "./stored.ts";
 
 const making = new Set(declaredRoutes.filter(({ showsSecret }) => showsSecret).map(({ id }) => id as string));
-/** Pages that show secrets. A page that is missing in FORMS fails the test. */
+/** A page that is missing in FORMS fails the test. */
 const pages = consolePages.filter(({ operations }) => operations.some((id) => making.has(id)));
 const FORMS: Record<string, [form: string, values: Record<string, string | string[]>]> = {
   new_platform: ["register", { name: "Shop", default_allowed_scopes: ["data:read"] }],
@@ -21,14 +21,13 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the contents of the elements that show secrets on a page. */
 function secretsOn({ text }: Shown): string[] {
   return [...text.matchAll(/<div class="secret">.*?<pre [^>]*>([^<]*)<\/pre>/gs)].map(([, secret = ""]) =>
     unescaped(secret),
   );
 }
 
-/** Returns the text of all console pages that can be reached through links from this page. */
+/** Returns the text of all pages that links from this page reach. */
 async function reachable(seen: Seen, from: string): Promise<string> {
   const known = new Set<string>();
   const waiting = ["/console", from, "/console/history", "/console/history/export?format=ndjson"];
@@ -114,7 +113,7 @@ test("session tokens and codes are in no table, no URL and no log line", async (
     expect(api.lines.join("").includes(token)).toBe(false);
     expect(shown.path).not.toContain(token);
   }
-  // The development mailbox logs the first line of a message, which must contain the code.
+  // The development mailbox logs the first line of an email, which must contain the code.
   expect(code).toMatch(/^\d{6}$/);
   expect(api.lines.filter((line) => line.includes(code) && !line.includes("mail for"))).toEqual([]);
 });

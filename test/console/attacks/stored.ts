@@ -10,7 +10,7 @@ async function tablesOf(db: Database): Promise<string[]> {
   return rows.map(({ name }: { name: string }) => name);
 }
 
-/** Returns one hash of the content of each database table. A refused call must leave every hash unchanged. */
+/** Returns a hash of each database table. A refused call must leave every hash unchanged. */
 export async function stored(db: Database): Promise<Record<string, string>> {
   const names = await tablesOf(db);
   const hashes = names
@@ -23,7 +23,7 @@ export async function stored(db: Database): Promise<Record<string, string>> {
   return Object.fromEntries(rows.map(({ name, hash }: { name: string; hash: string }) => [name, hash]));
 }
 
-/** Returns the tables that contain this string, as text or as bytes. */
+/** Searches for the string as text and as bytes. */
 export async function tablesThatHold(db: Database, text: string): Promise<string[]> {
   const found = await Promise.all(
     (await tablesOf(db)).map(async (name) => {

@@ -9,7 +9,7 @@ import {
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** Text from untrusted parties on pages about delegations and agents, and the state of a delegation. */
+/** Text from untrusted parties on the pages, and when the delegation ends. */
 export type Told = {
   agent?: string;
   platform?: string;
@@ -20,8 +20,8 @@ export type Told = {
 };
 
 /**
- * Creates an owner of an organization with an agent, a delegation with limits, and decisions about the
- * delegation. `ids` contains `cert`, `agent`, `platform`, `connection`, `account` and `key` (the API key).
+ * Creates an owner of an organization with an agent, a delegation with limits, and decisions about it. `ids`
+ * contains `cert`, `agent`, `platform`, `connection`, `account` and `key` (the API key).
  */
 export async function delegationViewer(api: PlatformApi, told: Told = {}): Promise<Seen> {
   const { agent = "Clerk", platform: name = "Shop", scope = "custom:orders:refund", seconds } = told;

@@ -22,7 +22,7 @@ const linesOf = (text: string) =>
     .split("\n")
     .map((line) => JSON.parse(line) as Line);
 
-/** Creates a history with this number of additional events, one second apart. */
+/** The additional events are one second apart. */
 async function longHistory(number: number): Promise<HistoryViewer> {
   const seen = await historyViewer(api);
   await api.db.raw(
@@ -36,7 +36,7 @@ async function longHistory(number: number): Promise<HistoryViewer> {
   return seen;
 }
 
-/** Parses the cells of a CSV file (RFC 4180), independently of the code that wrote the file. */
+/** Follows RFC 4180, independently of the code that wrote the file. */
 function cellsOf(text: string): string[][] {
   return [...text.matchAll(/((?:"(?:[^"]|"")*",?)+)\r\n/g)].map(([, line = ""]) =>
     [...line.matchAll(/"((?:[^"]|"")*)"/g)].map(([, cell = ""]) => cell.replaceAll('""', '"')),

@@ -10,7 +10,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the ids of the events that a page lists. */
 const listed = (text: string) => [...text.matchAll(/data-row="([^"]*)"/g)].map(([, id = ""]) => id);
 
 describe("the history page", () => {
@@ -26,7 +25,7 @@ describe("the history page", () => {
   });
 
   test("has a filter for each field of its form, with whole days in UTC", async () => {
-    // All events of the viewer must be from today.
+    // All events of the viewer must be on the same day in UTC.
     if (api.clock.now().getTime() % 86_400_000 < 600_000) api.clock.advance(600);
     const seen = await historyViewer(api);
     const { allowed, denied, presented, elsewhere, agentId, certId } = seen.ids;
@@ -82,7 +81,7 @@ describe("the history page", () => {
     const poll = shown.element("part that is brought up to date", /hx-get="([^"]*)"/);
     const ask = () => seen.client.call("GET", poll, { headers: { "hx-request": "true" } });
     expect([(await ask()).status, (await ask()).text]).toEqual([204, ""]);
-    // An event that was written later with an earlier time counts too.
+    // An event that was written later, with an earlier time, is new too.
     const late = await seen.decide(5);
     const answer = await ask();
     expect(answer.status).toBe(200);

@@ -18,7 +18,7 @@ export type Strange = {
 
 export type HistoryViewer = Seen & {
   accountId: string;
-  /** Writes an event that is `age` seconds old, as a decision would. Returns the event's id. */
+  /** Writes an event that is `age` seconds old. Returns the event's id. */
   decide(age: number, fields?: Partial<AuditEventRow>): Promise<string>;
 };
 

@@ -3,16 +3,16 @@ import { callsOf } from "../../proofs/application.ts";
 import { createAgent, type PlatformApi } from "../../support/platform_world.ts";
 import type { Traveller } from "./traveller.ts";
 
-/** The values that pages show for an application: its API key, connection id, and webhook secret. */
+/** The values that pages show for an application. */
 export type Told = { apiKey: string; connectionId: string; webhookSecret: string };
 
 /** An application with its own agent. */
 export type Shop = ReturnType<typeof callsOf> & {
-  /** Lets the agent request an action now. Returns the decision and its reason, or the error. */
+  /** Lets the agent request an action. Returns the decision and its reason, or the error. */
   decide(scope: string, context?: Record<string, unknown>): Promise<string>;
 };
 
-/** Registers a platform through the pages, starting at the home page. Returns its secrets. */
+/** Registers a platform through the pages, from the home page on. Returns its secrets. */
 export async function registerShop(traveller: Traveller): Promise<Told> {
   const { page } = traveller;
   await traveller.go("Platforms");

@@ -21,14 +21,14 @@ describe.skipIf(program === undefined)(
         await page.locator("summary", { hasText: "Amount" }).click();
         await traveller.fill("At most", "25");
         await traveller.fill("Currency", "EUR");
-        // With scripts, each change updates the preview, the last change when the field loses focus.
+        // With scripts, the preview shows the last change when its field loses focus.
         if (scripts) await page.getByLabel("Currency").blur();
         else await traveller.press("Preview");
         const preview = page.getByRole("region", { name: "What the certificate will say" });
         await preview.getByText("the amount is at most 25 EUR").waitFor();
         expect(await preview.textContent()).toContain("payments:send");
         expect(await preview.textContent()).not.toContain("refund");
-        // A slow browser previews an amount without its currency. The API refuses that with a 400.
+        // A slow browser also previews the amount without a currency, which the API refuses with 400.
         const others = complaints.filter((said) => !said.includes("400"));
         complaints.splice(0, complaints.length, ...others);
         await traveller.at("shop-bot asks for authority");

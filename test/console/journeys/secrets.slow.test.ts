@@ -5,10 +5,7 @@ import { program } from "../support/in_chromium.ts";
 import { registerShop } from "./application.ts";
 import { journeys, WAYS } from "./world.ts";
 
-/**
- * Returns whether one of a request's signatures was made with this secret, according to the Standard Webhooks
- * library.
- */
+/** Decides by the Standard Webhooks library. */
 function isSignedWith({ headers, body }: Received, secret: string): boolean {
   const at = new Date(Number(headers["webhook-timestamp"]) * 1000);
   const expected = new Webhook(secret).sign(String(headers["webhook-id"]), at, body);
@@ -40,7 +37,6 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       await traveller.follow("Webhook secret");
       await traveller.at("Webhook secret of Shop");
 
-      /** Creates a secret on the page, and continues to the second step. */
       const nextSecret = async (button: string) => {
         await traveller.press(button);
         await traveller.at("The next webhook secret");
@@ -51,13 +47,13 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         expect(await page.content()).not.toContain(secret);
         return secret;
       };
-      /** Sends a test event from the page, and returns the secrets that signed it. */
+      /** Returns for each secret whether it signed the test event. */
       const signedBy = async (...secrets: string[]) => {
         await traveller.press("Send a test event");
         await page.getByText("On its way").waitFor();
         await world.worker.run();
         if (!traveller.scripts) await traveller.follow("Look again");
-        // Search only the test's result. The list below it shows the responses to earlier tests.
+        // The list below shows the responses to earlier tests, so only the test's result counts.
         await page.locator("#test").getByText("HTTP 204").waitFor();
         const received = receiver.requests.at(-1) as Received;
         expect(received.event.event).toBe("callback.test");
@@ -84,7 +80,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       expect(await signedBy(second, third)).toEqual([true, true]);
       world.api.clock.advance(3_601);
       await page.reload();
-      // The session has expired in the meantime. Without scripts, a button renews it.
+      // The session has expired. Without scripts, a button renews it.
       if (!traveller.scripts) await traveller.press("Continue");
       await traveller.at("Callback of Shop");
       expect(await signedBy(second, third)).toEqual([false, true]);
@@ -100,7 +96,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         const path = `/v1/service/connections/${connectionId}/agents`;
         return (await world.api.client().get(path, { headers: { "x-service-api-key": key } })).status;
       };
-      /** Replaces the API key. `choice` selects the grace period of the former key. */
+      /** `choice` selects the grace period of the former key. */
       const replace = async (choice: RegExp) => {
         await traveller.follow("Replace the API key");
         await traveller.at("Replace the API key");

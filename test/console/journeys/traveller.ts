@@ -9,23 +9,20 @@ export type Traveller = {
   page: Page;
   email: string;
   scripts: boolean;
-  /** Warnings and errors from the browser. `at` fails if there are any. */
+  /** The browser's warnings and errors. `at` fails if there are any. */
   complaints: string[];
   /**
    * Waits for the page with this heading. Checks that it causes no browser warnings, is no wider than its
    * window and, with scripts, has no axe violation.
    */
   at(heading: string | RegExp): Promise<void>;
-  /** Opens an entry of the navigation, which narrow screens show behind a button. */
+  /** Narrow screens show the navigation behind a button. */
   go(entry: string): Promise<void>;
   follow(link: string | RegExp): Promise<void>;
   press(button: string): Promise<void>;
   fill(label: string, value: string): Promise<void>;
-  /** Returns the text of the page's content. */
   read(): Promise<string>;
-  /** Returns the table row that contains this text. */
   row(text: string | RegExp): Locator;
-  /** Opens the start page, and signs up with the code from the email. */
   signUp(): Promise<void>;
 };
 

@@ -19,13 +19,13 @@ export const WAYS: Look[] = WIDTHS.flatMap((width) =>
 /** The service and the tools that journeys use. */
 export type World = {
   api: PlatformApi;
-  /** The worker's parts. They run only when the test calls them. */
+  /** The worker's parts run only when the test calls them. */
   worker: Harness;
-  /** Runs `journey` for a new person in a new Chromium window, and closes the window afterwards. */
+  /** Runs `journey` for a new person in a new Chromium window. */
   travel(look: Look, journey: (traveller: Traveller) => Promise<void>): Promise<void>;
 };
 
-/** Starts the service with its pages, an SMTP server, a worker and Chromium, for all tests of a file. */
+/** Starts the service, an SMTP server, a worker and Chromium for all tests of a file. */
 export function journeys(): World {
   const world = {} as World;
   let smtp: SmtpReceiver;

@@ -10,7 +10,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the texts and links in a page's header. */
 function headerOf(text: string) {
   const header = /<header.*?<\/header>/s.exec(text)?.[0] ?? "";
   const links = [...header.matchAll(/<a href="([^"]*)"([^>]*)>(.*?)<\/a>/g)];
@@ -66,8 +65,7 @@ describe("the account that a person acts for", () => {
     expect(await to(auditor.client, `${start}/organization/domains/${ids.domain}`, "Ada Lovelace")).toBe(
       "/console",
     );
-    // Another organization has the same name. The last link belongs to the organization that the person
-    // joined later.
+    // Another organization has the same name. The last link is for the one that the person joined later.
     expect(await to(other.owner.client, "/console/organization/settings", "Analytical Engines")).toBe(
       `${start}/organization`,
     );

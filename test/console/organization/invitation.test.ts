@@ -22,7 +22,6 @@ afterAll(async () => {
   await smtp.stop();
 });
 
-/** Returns the text of the newest email to an address. */
 function mailTo(email: string): string {
   const { raw = "" } = smtp.mails.findLast(({ to }) => to.includes(email)) ?? {};
   const text = raw.slice(raw.indexOf("\r\n\r\n") + 4).replaceAll("=\r\n", "");

@@ -9,8 +9,7 @@ export type OrganizationTexts = { organization: string; first: string; last: str
 const ORDINARY: OrganizationTexts = { organization: "Analytical Engines", first: "Ada", last: "Lovelace" };
 
 /**
- * Creates an organization with a second owner, an approver, an invitation and two domains. Returns its
- * owner's browser.
+ * Returns an owner's browser. The organization has two owners, an approver, an invitation and two domains.
  */
 export async function organizationOf(
   api: PlatformApi,

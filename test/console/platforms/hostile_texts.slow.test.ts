@@ -14,7 +14,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns every platform page that shows text entered by people. */
 async function pagesOf({ open, ids }: Seen): Promise<Shown[]> {
   const [platform, connection] = [
     `/console/platforms/${ids.platform}`,

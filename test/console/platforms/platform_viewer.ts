@@ -22,10 +22,7 @@ const ORDINARY: PlatformTexts = {
 
 export const ORGANIZATION_PLATFORMS = "/v1/service/platforms";
 
-/**
- * Creates an organization's owner with two platforms, one of them declared by an object. Includes the data
- * that the platforms' pages show.
- */
+/** Creates an owner of an organization with two platforms, one of them declared by a cluster object. */
 export async function platformViewer(
   api: PlatformApi,
   texts: Partial<PlatformTexts> = {},
@@ -61,7 +58,6 @@ export async function platformViewer(
   };
 }
 
-/** Creates a verified domain of an organization. */
 async function verifiedDomain(api: PlatformApi, organizationId: string): Promise<void> {
   const now = api.clock.now();
   await api.db("organization_domains").insert({

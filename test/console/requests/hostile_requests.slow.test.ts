@@ -21,8 +21,7 @@ async function waiting(fields: Record<string, unknown> = {}) {
 
 describe("text from untrusted parties is escaped", () => {
   /**
-   * Returns the page of a request with this text in every field that others write, and the same page after a
-   * denial.
+   * Returns a request's page with this text in every field that others write, and the page after a denial.
    */
   async function pagesWith(text: string) {
     const { browser, path, person, requestId, agentId } = await waiting();

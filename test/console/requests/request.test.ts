@@ -118,7 +118,6 @@ describe("the page about a pending request", () => {
       { type: "max_speed_mps", max_mps: 13.9 },
       { type: "resource_path", resource_id: "till 1", path_prefix: "/orders" },
     ]);
-    // The next page shows what was approved and what was not.
     expect(done.words).toContain("shop-bot was given authority");
     expect(done.words).toMatch(
       /What the certificate says.*Send payments payments:send.*Held back.*Read data data:read/,
@@ -157,7 +156,6 @@ describe("the page about a pending request", () => {
     });
     expect(shown.text).toMatch(/<details open>\s*<summary>Amount/);
     expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
-    // The approval contains exactly what the preview showed.
     expect((await shown.send("approve")).words).toMatch(/What the certificate says.*at most 20 EUR/);
   });
 

@@ -7,7 +7,7 @@ import { expectFaultless } from "../support/looks.ts";
 import { viewerOf } from "../support/visits.ts";
 import { openWindow, WIDTHS } from "../support/window.ts";
 
-/** Returns the name or label of the focused element, and whether its focus is visible. */
+/** Returns the focused element's name or label, and whether the focus is visible. */
 const focused = (page: Page) =>
   page.evaluate<{ name: string; seen: boolean }>(`(() => {
     const at = document.activeElement;
@@ -18,10 +18,7 @@ const focused = (page: Page) =>
     return { name: label.innerText.trim().replaceAll(/\\s+/g, " "), seen };
   })()`);
 
-/**
- * Presses Tab until an element with this name has the focus. Checks that every element on the way shows its
- * focus.
- */
+/** Checks that every element on the way shows its focus. */
 async function tabTo(page: Page, name: string): Promise<string[]> {
   const stops: string[] = [];
   while (stops.length < 60) {
@@ -70,7 +67,6 @@ describe.skipIf(program === undefined)("a request page in Chromium (needs Debian
       await page.keyboard.type("25");
       await tabTo(page, "Currency");
       await page.keyboard.type("EUR");
-      // Enter in a field updates the preview, and approves nothing.
       await page.keyboard.press("Enter");
       const preview = page.locator("#preview");
       await preview.getByText("the amount is at most 25 EUR").waitFor();
@@ -120,7 +116,7 @@ describe.skipIf(program === undefined)("a request page in Chromium (needs Debian
     await page.locator("#approve-zone[aria-invalid=true]").waitFor();
     expect(await page.evaluate("document.activeElement.name")).toBe("zone");
     expect(await violations(page)).toEqual([]);
-    // The only expected browser warnings are about the refused approval and the refused previews before it.
+    // The refused approval and the refused previews before it cause warnings.
     expect(window.complaints.filter((said) => !said.includes("400"))).toEqual([]);
     await window.close();
   });

@@ -16,7 +16,6 @@ const PAGES = ["/console/service", "/console/service/suspended"];
 
 let api: PlatformApi;
 let administrator: Browser;
-/** The vault's response to a health check. */
 let vaultSays: () => Promise<void> = async () => {};
 
 beforeAll(async () => {
@@ -25,7 +24,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Returns the text of a part's card. */
 function cardOf(shown: Shown, part: string): string {
   const card = new RegExp(`<section [^>]*aria-labelledby="part-${part}">(.*?)</section>`, "s");
   return shown

@@ -8,7 +8,7 @@ import { administratorOf } from "../../support/service_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** Creates a service administrator. The installation has a suspended callback and a waiting event. */
+/** Creates a service administrator of an installation with a suspended callback and a waiting event. */
 export async function administratorViewer(api: PlatformApi): Promise<Seen> {
   const { client } = await administratorOf(api);
   const now = api.clock.now();

@@ -5,12 +5,10 @@ import { drawn } from "./window.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Rules of axe whose result depends on colors. Every other rule has the same result in each theme. */
+/** The result of these rules depends on colors. Every other rule has the same result in each theme. */
 export const COLOR_RULES = ["color-contrast", "link-in-text-block"];
 
-/**
- * Returns axe's findings on a page. Without `rules`, it checks the rules of WCAG 2.2 AA and best practices.
- */
+/** Returns axe's findings. Without `rules`, checks the rules of WCAG 2.2 AA and best practices. */
 export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
   await drawn(page);
   await page.evaluate(`if (globalThis.axe === undefined) { ${AXE} }`);

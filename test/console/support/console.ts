@@ -15,16 +15,13 @@ const { assets, serve } = readAssets("");
 
 export type ConsoleOptions = ReplicaOptions & {
   consolePages?: readonly Page[];
-  /** The contact for credit and help. */
   contact?: string;
-  /** Default: every record that verifies a domain exists. */
+  /** Default: every domain has its verification record. */
   lookupTxt?: TxtLookup;
   service?: ServiceOptions;
 };
 
-/**
- * Starts the API with the console and every operation that the console calls. Tests may add their own pages.
- */
+/** Starts the API with the console and every operation that the console calls. */
 export async function startConsole(options: ConsoleOptions = {}): Promise<PlatformApi> {
   const { lookupTxt = async () => "found", contact } = options;
   const clock = options.clock ?? steeredClock();
@@ -62,10 +59,10 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<Platfo
   };
 }
 
-/** A browser without scripts: a client that opens pages and sends their forms. */
+/** A browser without scripts, which opens pages and sends their forms. */
 export type Browser = {
   client: HttpClient;
-  /** Opens a page, and follows redirects. */
+  /** Follows redirects. */
   open(path: string): Promise<Shown>;
 };
 
@@ -73,19 +70,13 @@ type Values = Record<string, string | readonly string[]>;
 
 /** A page with its forms. */
 export type Shown = HttpAnswer & {
-  /** The page's path and query. A notice in the query appears without its proof. */
+  /** Path and query. A notice in the query appears without its proof. */
   path: string;
   /** The page's text without markup. */
   words: string;
-  /**
-   * Returns the first group of `pattern` in the markup, unescaped. Throws an error that names the page and
-   * `what` if nothing matches.
-   */
+  /** Returns the first group of `pattern`, unescaped. Throws an error with `what` if nothing matches. */
   element(what: string, pattern: RegExp): string;
-  /**
-   * Fills in a form by field names, and sends it. Fields that are not named keep their values. A list checks
-   * exactly these boxes.
-   */
+  /** Sends a form with these values by field name. Other values stay. A list checks exactly these boxes. */
   send(form: string, values?: Values, headers?: Record<string, string>): Promise<Shown>;
 };
 
@@ -141,7 +132,7 @@ type SentForm = { action: string; pairs: [string, string][]; fields: Record<stri
 
 type Looked = Pick<HttpAnswer, "text"> & { status?: number; path?: string };
 
-/** Returns an error that names what a test searched for, on which page, and what the page shows instead. */
+/** The error also says what the page shows instead. */
 function missing(what: string, { path = "the page", status = 200, text }: Looked): Error {
   const title = /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "no heading";
   const forms = [...text.matchAll(/name="form" value="(\w+)"/g)].map(([, form]) => form);
@@ -149,7 +140,7 @@ function missing(what: string, { path = "the page", status = 200, text }: Looked
   return new Error(`There is ${what} on ${path} (${status}, "${unescaped(title)}"), which has ${has}`);
 }
 
-/** Returns the last form with this name on a page: its URL and its fields. */
+/** Returns the URL and the fields of the last form with this name. */
 export function formIn(page: Looked, name: string): SentForm {
   const { text } = page;
   const forms = [...text.matchAll(/<form [^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
@@ -169,7 +160,7 @@ export function formIn(page: Looked, name: string): SentForm {
   return { action: unescaped(action), pairs, fields: Object.fromEntries(pairs) };
 }
 
-/** Matches the controls of a form. Inputs have no end tag. The others have one. */
+/** Inputs have no end tag. The other controls have one. */
 const CONTROL = /<(input|textarea|select) ([^>]*)>(?:(.*?)<\/\1>)?/gs;
 
 function attributeOf(attributes: string, name: string): string {
@@ -184,8 +175,7 @@ export async function signIn(browser: Browser, email: string): Promise<Shown> {
 }
 
 /**
- * Returns a page's markup without attribute values and text. Two pages that differ only in text have the same
- * markup.
+ * Returns the markup without attribute values and text, which is equal for pages that differ only in text.
  */
 export function markupOf(text: string): string[] {
   return [...text.matchAll(/<[^>]*>/g)].map(([tag]) => tag.replaceAll(/"[^"]*"/g, '""'));

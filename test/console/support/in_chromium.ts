@@ -7,7 +7,7 @@ import { startConsole } from "./console.ts";
 /** The path of Chromium, or `undefined` if it is not installed. */
 export const program = await findChromium();
 
-/** Starts the console and Chromium for all tests of a block. Calls `use` with them before the first test. */
+/** Starts the console and Chromium for all tests of a block. */
 export function withChromium(use: (started: { api: PlatformApi; browser: Browser }) => void): void {
   let api: PlatformApi | undefined;
   let browser: Browser | undefined;

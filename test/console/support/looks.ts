@@ -3,8 +3,8 @@ import { COLOR_RULES, violations } from "./axe.ts";
 import { THEMES, type Window } from "./window.ts";
 
 /**
- * Checks what every page guarantees, in each theme: no axe violation, no wider than its window (also at the
- * widths in `zoomed`), and no browser warnings since the window was opened.
+ * Checks in each theme that the page has no axe violations and causes no browser warnings. At its width and
+ * at the widths in `zoomed`, it must not be wider than its window.
  */
 export async function expectFaultless(
   { page, complaints }: Window,

@@ -2,7 +2,7 @@ import { type PlatformApi, selfRequest } from "../../support/platform_world.ts";
 import { triedViewer } from "../try_it/viewer.ts";
 import type { Seen } from "./visits.ts";
 
-/** The screenshots in README.md, with their pages. `npm run screenshots -- -t README` creates them. */
+/** The screenshots in README.md. `npm run screenshots -- -t README` creates them. */
 export const PICTURES = [
   { name: "request", height: 1090, path: ({ request }: Seen["ids"]) => `/console/requests/${request}` },
   { name: "decision", height: 1410, path: ({ event }: Seen["ids"]) => `/console/history/${event}` },

@@ -4,15 +4,15 @@ import type { PlatformApi } from "../../support/platform_world.ts";
 import type { Shown } from "./console.ts";
 
 const run = promisify(execFile);
-/** The base URLs in shell lines: the first on the trial page, the second on other pages. */
+/** The trial page's shell lines contain the first base URL, other pages' lines the second. */
 const BASE_URLS = ["https://deputize.example", "http://127.0.0.1/"];
 
-/** Returns the text that a page offers to copy under this id. */
+/** Returns the text that a page offers to copy. */
 export function copied(shown: Shown, id: string): string {
   return shown.element(`text to copy with the id ${id}`, new RegExp(`<pre id="${id}"[^>]*>([^<]*)</pre>`));
 }
 
-/** Runs shell lines from a page with an API key, against the running API, and returns their output. */
+/** Runs a page's shell lines against the running API, and returns their output. */
 export async function pasted(
   { url }: Pick<PlatformApi, "url">,
   lines: string,

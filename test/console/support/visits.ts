@@ -16,15 +16,12 @@ export type Viewer = "nobody" | "unnamed" | "typeless" | "complete" | "busy";
 /** A browser, and the ids of the objects that its pages show. */
 export type Seen = Browser & { ids: Record<string, string> };
 
-/**
- * Creates a viewer with the data that an area's pages need. `test/console/<area>/` contains the viewers of
- * that area.
- */
+/** Creates a viewer with the data that an area's pages need. */
 export type MakeViewer = (api: PlatformApi) => Promise<Seen>;
 
 type Reached = { viewer: Viewer | MakeViewer; path: string | ((ids: Record<string, string>) => string) };
 
-/** By page id, how to reach each page. A page that is missing in this list fails the tests of all pages. */
+/** How to reach each page, by page id. A page that is missing here fails the tests of all pages. */
 export const visits: Record<string, Reached> = {
   home: { viewer: "busy", path: "/console" },
   requests: { viewer: "busy", path: "/console/requests" },
@@ -125,7 +122,7 @@ export const visits: Record<string, Reached> = {
   service_suspended: { viewer: administratorViewer, path: "/console/service/suspended" },
 };
 
-/** Returns the browser of a viewer with new accounts. A `busy` viewer has agents, requests and a history. */
+/** Returns the browser of a new viewer. A `busy` viewer has agents, requests and a history. */
 export async function viewerOf(
   api: PlatformApi,
   viewer: Viewer | MakeViewer,

@@ -7,10 +7,9 @@ export type Look = { width: number; theme: "light" | "dark"; scripts?: boolean }
 
 export const WIDTHS = [360, 1440];
 export const THEMES = ["light", "dark"] as const;
-/** Each width in each theme. */
 export const LOOKS: Look[] = WIDTHS.flatMap((width) => THEMES.map((theme) => ({ width, theme })));
 
-/** A Chromium window, with all its warnings and errors: console messages, policy violations, exceptions. */
+/** `complaints` are warnings and errors: console messages, policy violations, exceptions. */
 export type Window = { page: Page; context: BrowserContext; complaints: string[]; close(): Promise<void> };
 
 const COOKIES = { session: "/", csrf: "/", refresh: "/v1/auth/refresh", sign_in: "/v1/auth/email" };
@@ -42,8 +41,7 @@ export async function openWindow(
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("requestfailed", (request) => {
     const complaint = `${request.url()} ${request.failure()?.errorText}`;
-    // Chromium itself cancels the request for the icon if the next page is requested before the icon has
-    // arrived.
+    // Chromium cancels the request for the icon if the next page is requested before the icon has arrived.
     if (!/\/assets\/icon-\S+ net::ERR_ABORTED$/.test(complaint)) complaints.push(complaint);
   });
   page.on("request", (request) => {

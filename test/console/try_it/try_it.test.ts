@@ -15,7 +15,6 @@ afterAll(() => api.stop());
 const open = (viewer: Seen) => viewer.open(`/console/try?delegation=${viewer.ids.cert}`);
 const headingOf = ({ text }: Shown) => /<h1>([^<]*)<\/h1>/.exec(text)?.[1];
 
-/** Returns the results of the rules, in order. */
 const resultsOf = ({ words }: Shown) => words.match(/\b(Passed|Failed|Not reached)\b/g) ?? [];
 
 async function decisionsOf({ ids }: Seen): Promise<number> {

@@ -9,7 +9,6 @@ import {
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** The data of the delegation to create. */
 type Made = {
   person?: Person;
   agent?: string;

@@ -13,11 +13,10 @@ export type RealReceiver = {
   secret: string;
   receiver: Receiver;
   harness: Harness;
-  /** Returns the path of one of the connection's pages. */
   at(part: string): string;
 };
 
-/** Creates a `RealReceiver`. The test must close the receiver. */
+/** Returns a connection to a real receiver, which the test must close. */
 export async function realReceiver(api: PlatformApi): Promise<RealReceiver> {
   const receiver = await startReceiver(() => api.clock.now().getTime());
   const harness = await startHarness({ database: api.db }, { clock: api.clock, secretBox: api.secretBox });

@@ -4,9 +4,7 @@ import type { PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/**
- * A viewer whose receiver has failed, with deliveries in every state, a recovery, and a next webhook secret.
- */
+/** The receiver has failed. There are deliveries in every state, a recovery, and a next webhook secret. */
 export type SendingViewer = Seen & { own: Sending };
 
 /** The response and the URL of an untrusted receiver. */
@@ -17,7 +15,7 @@ const ORDINARY: Texts = {
   url: "https://shop.example.com/hook",
 };
 
-/** Creates a `SendingViewer`. */
+/** Creates a viewer of deliveries and recoveries. */
 export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}): Promise<SendingViewer> {
   const { answered, url } = { ...ORDINARY, ...texts };
   const own = await sending(api, { callback_url: url });
@@ -41,7 +39,7 @@ export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}
   return { ...browserOf(api, own.person.client), ids, own };
 }
 
-/** Creates a function that returns the path of this page for the connection of a viewer. */
+/** Returns a function that maps a viewer's ids to the path of this page. */
 export function ofConnection(part: string) {
   return ({ connection }: Record<string, string>) => `/console/connections/${connection}/${part}`;
 }

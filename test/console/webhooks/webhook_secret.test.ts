@@ -32,9 +32,7 @@ async function tested(): Promise<{ shown: Shown; received: Received | undefined 
   return { shown: await own.browser.open(asked.path), received: own.receiver.requests.at(-1) };
 }
 
-/**
- * Returns the secrets that signed a request, in the service's own header and in that of Standard Webhooks.
- */
+/** Checks the service's own header and that of Standard Webhooks. */
 function signedWith({ headers, body }: Received, secrets: Record<string, string>) {
   const at = String(headers["x-service-timestamp"]);
   const listed = String(headers["webhook-signature"]).split(" ");

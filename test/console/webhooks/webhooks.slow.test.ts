@@ -50,7 +50,7 @@ describe.skipIf(program === undefined)("the callback pages in Chromium (needs De
     own.receiver.secret = next;
     await own.person.client.post(`/v1/service/connections/${own.connectionId}/deliveries/test`);
     await own.harness.run();
-    // The former secret signs too. The receiver's strict parser does not expect two signatures in the list.
+    // The former secret signs too, and the receiver's strict parser rejects a list with two signatures.
     expect(own.receiver.requests.at(-1)?.faults).toEqual(["standard signature"]);
     expect(window.complaints).toEqual([]);
     await window.close();

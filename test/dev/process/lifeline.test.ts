@@ -13,10 +13,7 @@ afterEach(async () => {
   await Promise.all(ended.splice(0).map((end) => end()));
 });
 
-/**
- * Starts a parent that runs `script` by `spawnTied` and prints the child's process ID. Both stop after the
- * test.
- */
+/** The parent prints the child's process ID. Both stop after the test. */
 async function parentOf(script: string, graceMs: number) {
   const args = ["-e", script];
   const { child, firstLine } = await runScript(join(import.meta.dirname, "../fixtures/run_tied.ts"), [

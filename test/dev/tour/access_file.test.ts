@@ -8,10 +8,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Access, accessOf, curlLines, tryItYourself } from "../../../src/dev/tour/access_file.ts";
 import type { TourState } from "../../../src/dev/tour/steps.ts";
 
-/** A request that the server received: path, API key, content type and body. */
 type Call = { path: string; key: string | undefined; type: string | undefined; body: unknown };
 
-/** A bundle with characters that are special in the shell, sed or printf. */
+/** The characters are special in the shell, sed or printf. */
 const BUNDLE = { delegations: ["%s %d \\n \\\\ $HOME `id` $(id) ' \" & / é\u2028 !!"], signature: "a+b/c==" };
 const PROOF_REF = "AQAB-_proof";
 const CHALLENGE = "Zm9vL2Jhcis=.AAAAAGVx/+8=";
@@ -21,7 +20,6 @@ let calls: Call[];
 let spent: boolean;
 let connection: Access;
 
-/** Responds like the API: returns a proof for its challenge, and a single decision for that proof. */
 function answer(path: string, body: unknown): [status: number, answer: unknown] {
   if (path === "/v1/service/challenge") {
     return [200, { challenge: CHALLENGE, expires_at: "2026-01-01T00:00:00Z" }];

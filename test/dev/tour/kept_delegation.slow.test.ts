@@ -19,8 +19,7 @@ function objectState(reason: string, status: ObjectState["status"] = {}): Object
 }
 
 /**
- * Returns the folder and the account in the form in which the step sees them. The delegation's state is
- * `now`. After the step declares the delegation again, its state is a pending request.
+ * The delegation's state is `now` until the step declares the delegation again. Then it is a pending request.
  */
 function worldOf(file: File, now: ObjectState, request: object = { status: "pending" }) {
   let current = now;

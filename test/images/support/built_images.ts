@@ -23,18 +23,18 @@ export type ImageConfig = {
 export type UnpackedImage = {
   root: string;
   config: ImageConfig;
-  /** Total size of all layers in bytes. */
+  /** All layers, in bytes. */
   size: number;
   references: string[];
-  /** The complete image description. It includes the commands that built the image. */
+  /** Includes the commands that built the image. */
   description: string;
   bill: { components: { name: string; version: string }[] };
 };
 
-/** Content of the file that is passed as `--ca`. No image may contain it. */
+/** Content of the file for `--ca`. No image may contain it. */
 export const CA_MARKER = randomBytes(24).toString("hex");
 
-/** Builds all images with the command that users run, and unpacks the results. */
+/** Builds all images with the users' command, and unpacks them. */
 export async function buildAndUnpack(folder: string): Promise<Record<string, UnpackedImage>> {
   const machine = ["/etc/ssl/certs/ca-certificates.crt", process.env.NODE_EXTRA_CA_CERTS ?? ""].find(
     existsSync,

@@ -7,8 +7,8 @@ import type { UnpackedImage } from "./built_images.ts";
 const USER = 10001;
 
 /**
- * Mounts the image as the strictest clusters do: with a read-only root, an empty `/tmp`, and one volume at
- * `/data`. Then runs the program as the image's user, without this process's environment.
+ * As strict as any cluster: the image's user, a read-only root, an empty `/tmp`, one volume at `/data`, and
+ * no variable of this process.
  */
 const SCRIPT = `
 root=$1 data=$2; shift 2
@@ -18,20 +18,20 @@ mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind 
 
 /** A program that runs inside an image. */
 export type Container = {
-  /** Returns the program's output so far, from both streams. */
+  /** The output so far, from both streams. */
   said(): string;
-  /** Waits until the program's output matches. Throws if the program exits first. */
+  /** Waits until the output matches. Throws if the program exits first. */
   until(what: RegExp): Promise<void>;
   /** Resolves to the exit status, or to the name of the signal that stopped the program. */
   ended: Promise<number | string>;
-  /** Stops the program with the signal that the image declares, and resolves to its exit status. */
+  /** Sends the signal that the image declares. */
   stop(): Promise<number | string>;
 };
 
 export type ContainerOptions = {
   args: string[];
   settings?: Record<string, string>;
-  /** Folder on this machine that is mounted as the volume. */
+  /** Mounted as the volume. */
   data: string;
   input?: string;
 };
@@ -99,7 +99,7 @@ export async function startContainer(image: UnpackedImage, options: ContainerOpt
   };
 }
 
-/** Runs an image's program until it exits. */
+/** Returns the exit status and the output when the program exits. */
 export async function runContainer(image: UnpackedImage, options: ContainerOptions) {
   const container = await startContainer(image, options);
   const status = await container.ended;

@@ -38,7 +38,7 @@ const named = (wanted: string, ms = 10_000) => receiver.waitFor(({ event }) => e
 
 test("the receiver finds deliveries that arrived before the secret was known", async () => {
   expect(await deliver("delegation.approved", "d1")).toBe(204);
-  // Give the receiver time to read the delivery before it knows the secret.
+  // The receiver must have read the delivery before it knows the secret.
   await sleep(1_000);
   receiver.useSecret(SECRET);
   expect(await named("delegation.approved")).toEqual({

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { runScript } from "../../../support/process.ts";
 
-/** The program that receives the tour's webhooks in a cluster. Here it runs as a process on loopback. */
+/** The program that receives webhooks in a cluster, as a process on loopback. */
 export type ReceiverProcess = {
   webhooksUrl: string;
   deliveriesUrl: string;

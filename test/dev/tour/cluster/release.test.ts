@@ -15,10 +15,7 @@ const settings = readClusterTour({
 });
 const kinds = { resources: ["platforms", "agents", "delegations"].map((name) => ({ name })) };
 
-/**
- * Returns a fake kubectl. The first words of a call select its answer. If the answer is a string, the call
- * throws it as an error.
- */
+/** The first words of a call select its answer. A string is thrown as an error. */
 function kubectlOf(answers: Record<string, unknown>): Kubectl {
   const called: string[] = [];
   async function run(args: readonly string[]): Promise<string> {

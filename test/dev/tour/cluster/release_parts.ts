@@ -1,7 +1,4 @@
-/**
- * Returns those objects of an installed release that the tour reads. The release's roles have the given
- * settings.
- */
+/** Returns the objects of an installed release that the tour reads, with these settings of its roles. */
 export function releaseParts(
   settings: { api?: Record<string, string>; operator?: Record<string, string> } = {},
 ) {

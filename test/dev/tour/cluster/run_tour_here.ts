@@ -3,10 +3,7 @@ import { RECEIVER } from "../../../../src/dev/tour/cluster/receiver_pod.ts";
 import { type Reach, runClusterTour } from "../../../../src/dev/tour/cluster/tour.ts";
 import { startReceiverProcess } from "./receiver_process.ts";
 
-/**
- * Runs the tour in a cluster without running pods. The address of the API is given. A local process replaces
- * the receiver's pod, which exists only as an object.
- */
+/** Runs the tour in a cluster without running pods. A local process replaces the receiver's pod. */
 const [options = "{}", apiUrl = ""] = process.argv.slice(2);
 const usual = { release: "deputize", releaseNamespace: "deputize-system", webhooks: true, timeout: "60" };
 const reach: Reach = {

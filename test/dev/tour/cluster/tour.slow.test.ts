@@ -28,7 +28,6 @@ describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 },
     (await cluster.kubernetes.call("GET", path)).body.items as { metadata: { name: string } }[];
   const namesAt = async (path: string) => (await items(path)).map(({ metadata }) => metadata.name);
 
-  /** Returns everything that tours have created in the cluster and in the account. */
   async function traces() {
     const objects = await Promise.all(
       ["platforms", "agents", "delegations"].map((kind) => namesAt(`/apis/deputize.io/v1alpha1/${kind}`)),

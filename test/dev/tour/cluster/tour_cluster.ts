@@ -16,20 +16,17 @@ const SYSTEM = "/api/v1/namespaces/deputize-system";
 const CLUSTER = "tour";
 const STARTED_MS = 60_000;
 
-/**
- * A cluster without nodes, and the service outside the cluster. Each role is a process with the environment
- * of its pod.
- */
+/** A cluster without nodes. Each role is a process outside the cluster with its pod's environment. */
 export type TourCluster = {
   kubernetes: Kubernetes;
   apiUrl: string;
   operator: ChildProcess;
-  /** Runs the tour with these options. Replaces the tour's access to pods, which do not exist here. */
+  /** Runs the tour with a replacement for its access to pods. */
   run(options: object): RunningTour;
   stop(): Promise<void>;
 };
 
-/** A running tour and its output so far. */
+/** `said` is the output so far. */
 export type RunningTour = {
   child: ChildProcess;
   said: { out: string; err: string };
@@ -70,10 +67,6 @@ export async function startTourCluster(binary: string): Promise<TourCluster> {
   }
 }
 
-/**
- * Creates custom resource definitions, policies, the operator's account, and the objects of a trial that is
- * ready.
- */
 async function prepare(kubernetes: Kubernetes): Promise<void> {
   await installDefinitions(kubernetes);
   await installPolicies(kubernetes);
@@ -102,7 +95,6 @@ async function must(answer: ReturnType<Kubernetes["call"]>): Promise<void> {
   if (status >= 300) throw new Error(`${status} ${String(body.message)}`);
 }
 
-/** Writes kubeconfigs for the administrator and for the operator, and the API's `CLUSTERS_FILE`. */
 async function writeConfigs(folder: string, kubernetes: Kubernetes) {
   const token = kubernetes.adminToken;
   const paths = {
@@ -116,7 +108,7 @@ async function writeConfigs(folder: string, kubernetes: Kubernetes) {
   return paths;
 }
 
-/** Starts a second API on the stack's database and vault. It trusts the cluster's operator. */
+/** The second API uses the stack's database and vault, and trusts the cluster's operator. */
 async function startApi(stack: DevStack, more: Record<string, string>) {
   const [port, operatorPort] = [await freePort(), await freePort()];
   const url = `http://127.0.0.1:${port}`;
@@ -172,7 +164,6 @@ async function startOperator(
   return child;
 }
 
-/** Returns a PATH in which kubectl is the one in `binary`. */
 async function kubectlPath(folder: string, binary: string): Promise<string> {
   const bin = join(folder, "bin");
   await mkdir(bin);
