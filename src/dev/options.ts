@@ -43,7 +43,7 @@ export function readCredits(text: string): number {
   if (amount === undefined) {
     throw new UserError(
       `--credits ${JSON.stringify(text)} is not ${USD_RULE}`,
-      "Give one, such as --credits 50",
+      "Give an amount of US dollars, such as --credits 50",
     );
   }
   return amount;

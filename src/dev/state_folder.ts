@@ -107,7 +107,7 @@ async function checkVersion(path: string): Promise<void> {
     const found = (await readdir(path)).filter((name) => !NO_DATA.has(name) && !name.endsWith(".partial"));
     if (found.length > 0) {
       throw new UserError(
-        `${path} holds data (${found[0]}) but not ${VERSION_FILE}, so it is not clear what wrote it`,
+        `${path} holds data (${found[0]}) but not ${VERSION_FILE}, so its layout is unknown`,
         `Put the file back, or ${startAfresh}`,
       );
     }
@@ -116,7 +116,10 @@ async function checkVersion(path: string): Promise<void> {
   }
   const layout = layoutOf(text);
   if (layout === undefined) {
-    throw new UserError(`${file} cannot be understood`, `Put back a copy of the folder, or ${startAfresh}`);
+    throw new UserError(
+      `${file} does not contain a valid layout version`,
+      `Put back a copy of the folder, or ${startAfresh}`,
+    );
   }
   if (layout !== LAYOUT) {
     throw new UserError(

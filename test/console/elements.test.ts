@@ -92,7 +92,7 @@ describe("the elements of pages", () => {
     expect(words).not.toMatch(/undefined|false/);
   });
 
-  test("keep the filters on the next page of a list, and drop the cursor on the way back", async () => {
+  test("keep the filters in the link to a list's next page, and drop the cursor in the link to the first page", async () => {
     const browser = browserOf(api, (await api.person()).client);
     const first = await browser.open("/console/parts?agent=x&state=&notice=denied");
     expect(first.text).toContain('href="/console/parts?agent=x&#38;state=&#38;cursor=c%26d"');

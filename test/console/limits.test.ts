@@ -80,7 +80,7 @@ describe("an area", () => {
       "65/15",
       3,
     ],
-  ])("has a link from %s to its center on a public map, with a fitting zoom", (_, limit, middle, zoom) => {
+  ])("has a link to its center on a public map, with a zoom that fits %s", (_, limit, middle, zoom) => {
     const markup = detailOf(limit);
     const [lat, lon] = middle.split("/");
     expect(linkIn(markup)).toBe(`mlat=${lat}&#38;mlon=${lon}#map=${zoom}/${middle}`);

@@ -178,7 +178,7 @@ describe("the console", () => {
     expect(text).toMatch(/route="get_credits",status="200"/);
   });
 
-  test("sends its files compressed and cacheable forever, and no other version of them", async () => {
+  test("sends its files compressed and cacheable forever, and has no other version of a file", async () => {
     const { text } = await browserOf(api).open("/v1/auth/email/console");
     const files = [...text.matchAll(/(?:href|src|data-htmx)="(\/console\/assets\/[^"]+)"/g)].map(
       ([, path = ""]) => path,

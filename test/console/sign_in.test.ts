@@ -168,7 +168,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("with another session's token is kept, and only the person can send it again", async () => {
+  test("is kept if its token is of another session, and only the person can send it again", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     const held = await page.send("sign_out", { csrf: "x".repeat(43), where: "everywhere" });
@@ -179,7 +179,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("for signing in is refused without the browser's own cookie, so that nobody gets signed in with another person's code", async () => {
+  test("is refused without the browser's own sign-in cookie, so that nobody gets signed in with another person's code", async () => {
     const attacker = browserOf(api);
     const email = newEmail();
     const asked = await (await attacker.open(SIGN_IN)).send("send_code", { email });
@@ -274,7 +274,7 @@ describe("a session", () => {
     "/console\r\nset-cookie: a=b",
     "/console?a=b#c",
     `/console/${"a".repeat(2_001)}`,
-  ])("leads back only to pages of the console, not to %j", async (asked) => {
+  ])("leads after its start or renewal only to pages of the console, not to %j", async (asked) => {
     const { browser } = await onboarded();
     api.clock.advance(900);
     const renew = await browser.open(`${RENEW}?${new URLSearchParams({ return_to: asked })}`);

@@ -60,7 +60,7 @@ describe("a form that another person filled in", () => {
     await expectHeld(await held.send("renew"), beta.email);
   });
 
-  test("stays stored if a different person signed in while a sign-in page carried it", async () => {
+  test("cannot be sent by a person who signs in while a sign-in page keeps the form", async () => {
     const { alpha, beta, browser, form } = await openedForm();
     await (await browser.open("/console/sign-out")).send("sign_out");
     const held = await form.send("invite", { email: FRIEND, role: "owner" });

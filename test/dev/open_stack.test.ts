@@ -161,9 +161,9 @@ describe("a state folder", () => {
   test.each([
     ["a newer layout", '{"layout":2}', "newer version"],
     ["an older layout", '{"layout":0}', "older version"],
-    ["a version that is not a number", '{"layout":"1"}', "cannot be understood"],
-    ["a truncated version file", '{"lay', "cannot be understood"],
-    ["an empty version file", "", "cannot be understood"],
+    ["a version that is not a number", '{"layout":"1"}', "does not contain a valid layout version"],
+    ["a truncated version file", '{"lay', "does not contain a valid layout version"],
+    ["an empty version file", "", "does not contain a valid layout version"],
   ])("with %s cannot be opened and stays unchanged", async (_, content, message) => {
     await writeFile(join(world.folder, "version.json"), content);
     const problem = await refusal(open());

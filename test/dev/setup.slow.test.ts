@@ -228,6 +228,6 @@ describe("a setup target", () => {
     expect(code).toBe(1);
     const { scripts } = JSON.parse(await readFile(join(clone, "package.json"), "utf8"));
     const targets = Object.keys(scripts).filter((script) => scripts[script].includes("src/dev/setup.mjs"));
-    expect(said).toBe(`There is no "stat"\nChoose one of: ${targets.join(", ")}\n`);
+    expect(said).toBe(`There is no target "stat"\nChoose one of: ${targets.join(", ")}\n`);
   });
 });

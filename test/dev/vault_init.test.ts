@@ -64,9 +64,12 @@ test("a bug in keyvault init is reported in one line, with the stack only in the
 test.each([
   ["killed", "SIGKILL"],
   ["silent", "exit status 3"],
-])("keyvault init without an error message (%s) is reported by its exit: %s", async (end, how) => {
-  expect((await initialize(end)).lines).toEqual([
-    `The key vault could not be made ready: ${how}`,
-    "Its log is LOG",
-  ]);
-});
+])(
+  "a keyvault init that fails without an error message (%s) is reported with its exit: %s",
+  async (end, how) => {
+    expect((await initialize(end)).lines).toEqual([
+      `The key vault could not be made ready: ${how}`,
+      "Its log is LOG",
+    ]);
+  },
+);

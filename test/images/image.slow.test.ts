@@ -204,7 +204,7 @@ test.each([
     "serve",
     /^keyvault: These settings are missing or wrong:\n {2}KEYVAULT_DATA_DIR: is missing\n/,
   ],
-])("%s %s lists the missing settings and exits with 78", async (name, command, words) => {
+])("%s %s without settings lists the missing settings and exits with 78", async (name, command, words) => {
   const { status, said } = await runContainer(image(name), { args: [command], data: join(folder, "none") });
   expect(said).toMatch(words);
   expect(status).toBe(78);

@@ -86,7 +86,8 @@ function withKeepAnnotations(definition: string): string {
   const changed = definition.replace(/^metadata:\n {2}name: .*$/m, (found) =>
     [found, ...KEEP_ANNOTATIONS].join("\n"),
   );
-  if (changed === definition) throw new Error("A definition does not begin its metadata with its name");
+  if (changed === definition)
+    throw new Error("The metadata of a custom resource definition must begin with its name");
   return changed;
 }
 

@@ -107,7 +107,7 @@ async function copyForUser(native: string): Promise<string> {
   } catch (cause) {
     throw new UserError(
       `Postgres may not run as root, its own user cannot enter this folder, and ${CACHE} cannot be written`,
-      "Run it as an ordinary user, or in a folder which every user can enter",
+      "Start it as an ordinary user, or from a folder that every user can enter",
       { cause },
     );
   } finally {

@@ -78,7 +78,7 @@ async function checkOwner(dataDir: string, user: ServerUser): Promise<void> {
   if (uid !== wanted) {
     throw new UserError(
       `${dataDir} belongs to user ${uid}, but Postgres would run as user ${wanted}`,
-      `Start it as that user, or give it the folder: chown -R ${wanted} ${dataDir}`,
+      `Start it as user ${uid}, or change the owner of the folder: chown -R ${wanted} ${dataDir}`,
     );
   }
 }

@@ -183,7 +183,7 @@ function explain(failed: StartError, options: PostgresOptions, port: number, log
     case "held":
       return new UserError(
         `${options.dataDir} is in use by another Postgres: ${failed.line}`,
-        "Stop the one that uses it, or use another folder",
+        "Stop the other Postgres, or use another folder",
       );
     case "port":
       return new UserError(`Port ${port} on ${HOST} is in use, so Postgres cannot listen there`);

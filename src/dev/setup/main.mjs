@@ -45,7 +45,10 @@ export async function main([name = "", ...args]) {
   try {
     const target = TARGETS[name];
     if (target === undefined) {
-      throw new SetupError(`There is no "${name}"`, `Choose one of: ${Object.keys(TARGETS).join(", ")}`);
+      throw new SetupError(
+        `There is no target "${name}"`,
+        `Choose one of: ${Object.keys(TARGETS).join(", ")}`,
+      );
     }
     await installSystemPackages(ROOT, target);
     await installPackages(ROOT, { dev: target.light !== true });

@@ -118,7 +118,7 @@ test.each([
   "/console/for/",
   "/console/for/x/requests",
   "/console/assets/../../etc/passwd",
-])("%s is not found", async (path) => {
+])("the path %s is not found", async (path) => {
   expect(await statusOf(path)).toBe(404);
 });
 

@@ -72,7 +72,7 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("page %s", (
     expect(await stored(api.db)).toEqual(before);
   });
 
-  test("treats every URL, name or text in its own URL as plain text", async () => {
+  test("treats every value of its query parameters as plain text", async () => {
     const before = await stored(api.db);
     for (const value of HOSTILE) {
       const query = new URLSearchParams(PARAMETERS.map((name) => [name, value]));

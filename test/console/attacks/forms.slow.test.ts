@@ -94,7 +94,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of page 
     }
   });
 
-  test.each(formsOf(page))("change nothing through a link or with another method: %s", async (name) => {
+  test.each(formsOf(page))("change nothing when a link or another method requests them: %s", async (name) => {
     const asked = `${path}${path.includes("?") ? "&" : "?"}${withToken(fieldsIn(text, name), token)}`;
     for (const method of ["GET", "HEAD", "PUT", "DELETE", "PATCH"]) {
       const answer = await seen.client.call(method, asked, { csrf: false, headers: HERE });

@@ -83,7 +83,7 @@ describe("a domain", () => {
     expect((await open(path)).status).toBe(404);
   });
 
-  test("can only be read by members who are not owners", async () => {
+  test("can be read, but not changed, by members who are not owners", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}/organization/domains`;

@@ -57,7 +57,7 @@ describe("a platform", () => {
     expect((await seen.open(path)).text).toContain(`href="/console/organization/domains"`);
   });
 
-  test("declared by an object can only be changed through that object, as its pages say", async () => {
+  test("can only be changed through the object that declares it, as its pages say", async () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.declared}`;
     for (const suffix of ["", "/change", "/accepted"]) {
@@ -154,7 +154,7 @@ test("an object may adopt a platform after confirmation, but not after the confi
   expect(body.adoption).toMatchObject(place);
 });
 
-test("the page shows people their own root identity, but does not show members that of their organization", async () => {
+test("the page shows a person's own root identity, but not the root identity of a member's organization", async () => {
   const seen = await platformViewer(api);
   const suffix = `/platforms/${seen.ids.platform}/accepted`;
   expect((await seen.open(`/console${suffix}`)).words).toContain(seen.person.humanId);

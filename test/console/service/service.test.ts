@@ -41,7 +41,7 @@ describe("the pages for service administrators", () => {
     expect((await browserOf(api, (await api.person()).client).open("/console")).text).not.toContain(link);
   });
 
-  test.each(PAGES)("do not include %s for anybody else", async (path) => {
+  test.each(PAGES)("do not exist for anybody else: %s", async (path) => {
     const owner = await api.person({ organization_name: "Engines" });
     const member = await addMember(api, owner.accountId, "owner");
     for (const { client } of [owner, member, await api.person()]) {
@@ -51,7 +51,7 @@ describe("the pages for service administrators", () => {
   });
 
   test.each(PAGES)(
-    "do not include %s for an organization, even for a service administrator",
+    "do not exist for a service administrator who acts for an organization: %s",
     async (path) => {
       const owner = await api.person({ organization_name: "Engines" });
       const person = await administratorOf(api);

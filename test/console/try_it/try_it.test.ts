@@ -184,7 +184,7 @@ describe("members of an organization", () => {
     ["developer", true],
     ["approver", false],
     ["auditor", false],
-  ] as const)("see the trial page with the role %s: %s", async (role, offered) => {
+  ] as const)("may open the trial page with the role %s: %s", async (role, offered) => {
     const owner = await api.person({ organization_name: "Engines" });
     const { ids } = await triedViewer(api, { person: owner });
     const member = browserOf(api, (await addMember(api, owner.accountId, role)).client);

@@ -47,7 +47,7 @@ describe("the page of a callback", () => {
     expect(await urlOf()).toBeNull();
   });
 
-  test("says that a private address is refused if none is allowed", async () => {
+  test("says that a private address is refused if private addresses are not allowed", async () => {
     const closed = await startConsole({ development: false });
     const person = await closed.person();
     const { connectionId } = await registerPlatform(person);
@@ -183,7 +183,7 @@ describe("the page of a callback", () => {
     expect(hostile).toContain("&#60;script&#62;globalThis.stolen = 1&#60;/script&#62;");
   });
 
-  test("makes no link from a URL, accepted or not", async () => {
+  test("makes no link from a URL, whether or not the API accepts the URL", async () => {
     for (const address of HOSTILE_ADDRESSES) {
       const shown = await (await open()).send("set", { callback_url: address });
       expect([200, 400]).toContain(shown.status);

@@ -29,13 +29,13 @@ export async function choosePlace(
     if (watched === undefined) return { namespace, isKept: false };
     throw new UserError(
       `The operator of release ${name} watches only these namespaces, and not a new one: ${watched.join(", ")}`,
-      `Name one of them: --namespace ${watched[0]}`,
+      `Name one of these namespaces: --namespace ${watched[0]}`,
     );
   }
   if (watched !== undefined && !watched.includes(wanted)) {
     throw new UserError(
       `The operator of release ${name} does not watch namespace ${wanted}`,
-      `Name one that it watches: ${watched.join(", ")}`,
+      `Name a namespace that it watches: ${watched.join(", ")}`,
     );
   }
   if ((await kubectl.find("namespaces", wanted)) === undefined) {

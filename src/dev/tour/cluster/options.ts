@@ -72,8 +72,8 @@ function emailIn(text: string): string {
 function asks(text: string): boolean {
   if (text === "-") return true;
   throw new UserError(
-    `--mail-code ${JSON.stringify(text)} is not "-"`,
-    "The code is mailed while the tour runs: with --mail-code - you are asked for it",
+    `--mail-code accepts only "-", not ${JSON.stringify(text)}`,
+    "The code arrives by email while the tour runs; with --mail-code - the tour then asks you for it",
   );
 }
 
@@ -82,6 +82,6 @@ function secondsIn(text: string): number {
   if (/^\d+$/.test(text) && seconds > 0 && seconds <= MOST_SECONDS) return seconds;
   throw new UserError(
     `--timeout ${JSON.stringify(text)} is not a number of seconds`,
-    `Give one from 1 to ${MOST_SECONDS}`,
+    `Give a number of seconds from 1 to ${MOST_SECONDS}`,
   );
 }

@@ -205,8 +205,8 @@ function requireReachable({ name, isDevelopment }: Release, settings: ClusterTou
   if (isDevelopment) return;
   if (!asksForCode || email === undefined) {
     throw new UserError(
-      `Release ${name} mails its codes`,
-      "Use --mail-code - and --email <address>; the tour then asks for the mailed code",
+      `Release ${name} sends sign-in codes by email`,
+      "Use --mail-code - and --email <address>; the tour then asks for the code",
     );
   }
   if (webhooks) {

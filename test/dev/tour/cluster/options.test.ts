@@ -56,7 +56,7 @@ test.each([
   [{ release: "A" }, '--release "A" is not a name in Kubernetes'],
   [{ releaseNamespace: "" }, '--release-namespace "" is not a name in Kubernetes'],
   [{ email: "jane" }, '--email "jane" is not an e-mail address'],
-  [{ mailCode: "123456" }, '--mail-code "123456" is not "-"'],
+  [{ mailCode: "123456" }, '--mail-code accepts only "-", not "123456"'],
 ])("readClusterTour rejects %j with one sentence", (given, sentence) => {
   const thrown = (() => {
     try {

@@ -110,7 +110,7 @@ describe("findRelease", () => {
     await refused(installed(without)).toThrow("Release deputize has no operator in this cluster");
     const other = releaseParts({ api: { SERVICE_WORD: "ratify" } });
     await refused(installed(other)).toThrow(
-      'Release deputize answers under the word "ratify", not "service"',
+      'The API of release deputize uses the path word "ratify", but the tour needs "service"',
     );
   });
 
