@@ -168,7 +168,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("is kept if its token is of another session, and only the person can send it again", async () => {
+  test("has no effect if its token belongs to another session, until the person sends it again", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     const held = await page.send("sign_out", { csrf: "x".repeat(43), where: "everywhere" });
@@ -179,7 +179,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("is refused without the browser's own sign-in cookie, so that nobody gets signed in with another person's code", async () => {
+  test("cannot sign in anybody without the browser's own sign-in cookie, so nobody gets signed in with another person's code", async () => {
     const attacker = browserOf(api);
     const email = newEmail();
     const asked = await (await attacker.open(SIGN_IN)).send("send_code", { email });

@@ -113,7 +113,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toEqual([]);
   });
 
-  test("is not offered to a personal account that already has a platform", async () => {
+  test("cannot be started by a personal account that already has a platform", async () => {
     const browser = await individual();
     expect((await browser.open("/console/platforms")).text).toContain(`href="${NEW}"`);
     expect((await browser.open("/console/platforms")).words).toContain("There is no platform yet");
