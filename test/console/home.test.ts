@@ -56,7 +56,7 @@ describe("the home page", () => {
     expect(words).toMatch(/it lasts \d days?\./);
     await poor.db("balances").update({ balance_micro_usd: 1_000 });
     expect((await seen.open("/console")).words).toContain(
-      "Credit is used up: nothing is decided until there is more.",
+      "Credit is used up. No decision is made until there is more.",
     );
     await poor.stop();
   });

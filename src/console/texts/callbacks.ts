@@ -22,7 +22,7 @@ export const CALLBACKS = {
     none: "Nothing is sent, and events are not kept for later. Set a URL below.",
     active: "Events are sent as they happen.",
     failing:
-      "The receiver does not accept what is sent. Each delivery is tried 10 times over 75 hours. After 120 hours without one that was accepted, the callback is suspended.",
+      "The receiver does not accept what is sent. Each delivery is tried 10 times over 75 hours. After 120 hours without an accepted delivery, the callback is suspended.",
     paused:
       "Nothing is sent. Waiting and new events are held for 30 days after they were made or last tried. Resume it below.",
     gone: "The receiver answered 410, which means that it wants no further events. Nothing is sent, and events are held for 30 days. Fix the receiver, then resume below, or set another URL.",
@@ -52,20 +52,20 @@ export const CALLBACKS = {
   testNot: "A test needs a callback URL that is neither paused nor suspended.",
   testResult: "Result of the test",
   testWaits: "On its way: this takes a second or so.",
-  testWaitsLong: "If nothing comes, ask who runs this service whether its worker is up.",
+  testWaitsLong: "If nothing appears, ask the people who run this service whether its worker runs.",
   look: "Look again",
   whole: "The whole delivery",
   latestTests: "Latest tests",
   pauseTitle: "Pause",
   pauseHint:
-    "Nothing is sent until you resume. What waits and what comes is held for 30 days. Good while you change the receiver.",
+    "Nothing is sent until you resume. Waiting and new events are held for 30 days. Use this while you change the receiver.",
   pause: "Pause the callback",
   resumeTitle: "Resume",
   backlog: "What was held",
   replay: "Send it now",
   replayHint: "The oldest first, new events behind it.",
   discard: "Drop it for good",
-  discardHint: "It is never sent. A range that is being sent again ends too.",
+  discardHint: "It is never sent. If a time range is being sent again, that ends too.",
   resume: "Resume the callback",
 } as const;
 
@@ -80,7 +80,7 @@ export const WEBHOOK_SECRET = {
     grace: "The new secret is in use, the former one still signs",
   },
   explain: {
-    one: "Nothing is under way. Replace the secret when somebody may have seen it, or as often as your rules say.",
+    one: "No replacement is in progress. Replace the secret when somebody may have seen it, or as often as your rules say.",
     waits:
       "Requests carry the signatures of both. Nothing happens automatically: this does not change until you continue with step 3.",
     grace:
@@ -103,9 +103,9 @@ export const WEBHOOK_SECRET = {
     "Call it with the request's headers and the bytes of its body, before they are parsed. Answer 401 when it says no.",
   step3: "Step 3: use it",
   step3Lead: (header: string) =>
-    `The next secret becomes the current one: ${header} is made with it. The former one signs besides, in webhook-signature, for as long as you say here.`,
+    `The next secret becomes the current one: ${header} is made with it. The former secret also signs, in webhook-signature, for as long as you choose here.`,
   formerEnds:
-    "A secret of an earlier change still signs. It ends with this step: a receiver that has that one only stops working.",
+    "A secret of an earlier change still signs. It ends with this step: a receiver that has only that secret then stops working.",
   grace: "The former secret signs for",
   graces: [
     ["0", "no longer: it ends immediately"],
@@ -115,7 +115,7 @@ export const WEBHOOK_SECRET = {
   ],
   promote: "Use the next secret",
   againTitle: "The next secret was lost, or seen by somebody",
-  againLead: "Make another one. It replaces the one that waits, which then signs nothing any more.",
+  againLead: "Make another one. It replaces the waiting secret, which then no longer signs anything.",
   again: "Make another next secret",
   madeTitle: "The next webhook secret",
   made: "Next webhook secret",

@@ -1,10 +1,10 @@
 /** Texts of the pages about clusters that act for an account. */
 export const CLUSTERS = {
   title: "Clusters that act for you",
-  lead: "The operator in a Kubernetes cluster registers platforms and asks for delegations in your name, for the namespaces that you accept. Nothing is registered for a namespace before you do.",
+  lead: "The operator in a Kubernetes cluster registers platforms and asks for delegations in your name, for the namespaces that you accept. Nothing is registered for a namespace before you accept it.",
   asking: (number: number) =>
     `${number === 1 ? "A namespace asks" : `${number} namespaces ask`} to act for you`,
-  askingExplain: "Ask who runs the cluster before you accept one that you do not know.",
+  askingExplain: "Before you accept a namespace that you do not know, ask the people who run the cluster.",
   since: "asks since",
   look: "Look at it",
   inCluster: "cluster",
@@ -16,8 +16,8 @@ export const CLUSTERS = {
   ceiling: "The most that its platforms may allow",
   unbounded: "not bounded here",
   fourEyes: "Who approves there",
-  four: "another person than who asked",
-  two: "whoever may",
+  four: "another person than the one who asked",
+  two: "anybody who may approve",
   acceptedAt: "Accepted",
   other: "Accept another namespace",
   otherHint: "You may accept a namespace before it asks.",
@@ -33,9 +33,9 @@ export const CLUSTERS = {
   acceptTitle: "Let it act for you",
   changeTitle: "Change its bounds",
   acceptLead:
-    "Who may write Platform objects there then decides, in your name, what its agents can be lent. You still approve every delegation.",
+    "Everybody who may write Platform objects there then decides, in your name, what its agents can be lent. You still approve every delegation.",
   ceilingField: "The most that its platforms may allow",
-  ceilingHint: "A narrower one holds for what is registered and asked for from now on.",
+  ceilingHint: "A narrower ceiling applies to what is registered and asked for from now on.",
   unboundedField: "No bound: its platforms may allow whatever they name",
   boundNeeded: "Choose 1 to 64 scopes, or tick that there is no bound",
   fourEyesField: "Four eyes",

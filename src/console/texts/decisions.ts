@@ -5,13 +5,13 @@ const REFUSING = {
   delegation_expired: "The delegation had ended",
   not_yet_valid: "The delegation had not begun",
   not_delegated: "The delegation does not have this scope",
-  untrusted_root: "Nobody who counts here gave the delegation",
-  principal_not_accepted: "The platform does not accept who gave the delegation",
+  untrusted_root: "The delegation is not from an account of this service",
+  principal_not_accepted: "The platform does not accept the account that gave the delegation",
   constraint_denied: "A limit of the delegation was not met",
   constraint_unverifiable: "A limit of the delegation could not be checked",
-  constraint_unknown: "A limit of the delegation is not known here",
+  constraint_unknown: "This service does not know a limit of the delegation",
   delegation_not_authorized: "The agent may not pass the delegation on",
-  revocation_state_unavailable: "Whether the delegation is revoked could not be known",
+  revocation_state_unavailable: "It is not known whether the delegation is revoked",
   ceiling_exceeded: "The scope is wider than the account or the platform allows",
 } satisfies Record<RefusingReason, string>;
 /** Why a decision was not `allow`. Pages show an unknown reason unchanged. */
@@ -35,14 +35,15 @@ export function span(seconds: number): string {
 /** Each text is true if its rule passes. */
 const RULES = {
   structure: "The proof is complete: certificates, and a challenge of 32 bytes.",
-  session_context: "It is bound to the operation that the application names, and to none when it names none.",
+  session_context:
+    "It is bound to the operation that the application names, or to no operation if the application names none.",
   challenge_known: "This service gave its challenge to this platform, less than five minutes ago.",
-  stream: "It is no turn of a stream of proofs: such turns are not decided on here.",
+  stream: "It is not part of a stream of proofs. This service makes no decisions about streams.",
   agent_key: "The agent has the key that its certificate names.",
   version: "Every certificate has a version that this service reads.",
-  vocabulary: "Every scope in them is one that exists.",
-  signature: "Whoever issued a certificate has signed it.",
-  link: "The certificates follow on each other, back to the person who lent the authority.",
+  vocabulary: "Every scope in the certificates exists.",
+  signature: "Each certificate is signed by its issuer.",
+  link: "The certificates form a chain back to the person who lent the authority.",
   challenge_freshness: "The agent signed the challenge within the last five minutes.",
   challenge_signature: "The agent's own key signed it.",
   challenge_spent: "The challenge was not used before.",
@@ -50,11 +51,11 @@ const RULES = {
   principal_accepted: "The platform accepts authority from that account for this scope.",
   not_expired: "The delegation has not ended.",
   already_valid: "The delegation has begun.",
-  not_revoked: "The delegation is not revoked, and that is known.",
-  delegation_right: "Whoever passed the delegation on was allowed to.",
+  not_revoked: "It is known that the delegation is not revoked.",
+  delegation_right: "Everybody who passed the delegation on was allowed to do so.",
   constraints: "Every limit of the delegation is met.",
   required_scope: "The delegation has the scope that is asked for.",
-  within_ceiling: "The scope is within what the platform may be lent today.",
+  within_ceiling: "The scope is within the platform's current ceiling.",
 } satisfies Record<PermissionRule, string> & Record<string, string>;
 
 /** The reasons of decisions that pages explain, and the error codes of calls without a decision. */
@@ -62,14 +63,14 @@ export type Explained = RefusingReason | "no_active_delegation" | "credits_exhau
 
 const NEEDED = {
   untrusted_root:
-    "A delegation by an account of this service. Nobody here has the key that signed the one that was shown.",
+    "A delegation by an account of this service. No account here has the key that signed the delegation that was shown.",
   principal_not_accepted:
-    "A delegation by the account of the platform, or by one that the platform accepts for this scope. Its owner decides whom it accepts.",
+    "A delegation by the account of the platform, or by an account that the platform accepts for this scope. The platform's owner decides which accounts it accepts.",
   delegation_expired: "A delegation that has not ended. Ask for a new one.",
   not_yet_valid: "A delegation that has begun.",
   delegation_revoked: "A delegation that is not revoked. Ask for a new one.",
   revocation_state_unavailable:
-    "A certificate whose state this service knows. As long as it does not know it, it allows nothing.",
+    "A certificate whose state this service knows. While the state is not known, this service allows nothing.",
   delegation_not_authorized:
     "A delegation whose holder may pass it on: the scope identity:delegate, in each certificate but the last.",
   constraint_denied: "Values within the limits of the delegation.",
@@ -78,9 +79,9 @@ const NEEDED = {
   constraint_unknown: "Limits that this service can check.",
   not_delegated: "A delegation that has this scope. Ask for one, or ask for less here.",
   ceiling_exceeded:
-    "A platform that may be lent this scope. It was made narrower after the delegation was approved.",
+    "A platform whose ceiling contains this scope. The ceiling was made narrower after the delegation was approved.",
   no_active_delegation: "A delegation that is active. Without one there is nothing to prove.",
-  credits_exhausted: "Credit for a decision. Ask who runs this service for more.",
+  credits_exhausted: "Credit for a decision. Ask the people who run this service for more.",
 } satisfies Record<Explained, string>;
 
 /** Texts that explain decisions. */
@@ -125,13 +126,14 @@ const CONTEXT = {
 export const TRY_IT = {
   navigation: "Try it",
   title: "Try it",
-  lead: "See what an application would be answered. You choose a delegation and what the agent wants to do; the three calls of an application are made for you, and every rule is shown.",
+  lead: "See which answer an application would get. You choose a delegation and what the agent wants to do. This page makes the three calls of an application for you, and shows every rule.",
   nothing:
     "There is no delegation to try yet. Register a platform, create an agent, and approve its request.",
   toPlatforms: "Platforms",
   choose: "Which delegation?",
   delegation: "Delegation",
-  delegationHint: "The newest 100. One that has ended or was revoked shows how that is refused.",
+  delegationHint:
+    "The newest 100. If you choose one that has ended or was revoked, you see how it is refused.",
   chooseIt: "Choose",
   option: (agent: string, platform: string, scopes: number, state: string) =>
     `${agent} on ${platform}: ${scopes === 1 ? "1 scope" : `${scopes} scopes`}, ${state}`,
@@ -150,11 +152,11 @@ export const TRY_IT = {
   notAScope: "This is not a scope: write one such as data:read or custom:orders:refund, without a wildcard",
   constraints: "The delegation holds only if",
   constraintsHint:
-    "An application sends what it knows of the action. What you leave empty is not sent, and what a limit then cannot check is denied.",
+    "An application sends what it knows of the action. What you leave empty is not sent. If a limit cannot be checked without it, the answer is a denial.",
   byItself: "The service checks the time and counts the uses itself.",
   context: CONTEXT,
   cost: (usd: string) =>
-    `This is a real decision: it costs ${usd} US dollars, is in the history, has a receipt, and counts where the delegation limits how often.`,
+    `This is a real decision: it costs ${usd} US dollars, is in the history, has a receipt, and counts toward the limits of the delegation.`,
   submit: "Try it",
   titles: {
     allow: "Allowed",
@@ -193,6 +195,6 @@ export const TRY_IT = {
   entries: (number: number) => `${number} entries, see the rules above`,
   curl: "The same with curl",
   curlHint:
-    "Paste it into a shell, with the platform's API key in the first line. Each time it is a decision of its own.",
+    "Paste it into a shell, with the platform's API key in the first line. Each time it makes a separate decision.",
   again: "Try something else",
 };

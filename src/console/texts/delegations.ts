@@ -29,8 +29,8 @@ export const DELEGATIONS = {
   ended: "Ended",
   forever: "when it is revoked",
   empty:
-    "There are no delegations yet. One comes up here when somebody approves what an agent asks for, under Requests.",
-  nothing: "No delegation is like that.",
+    "There are no delegations yet. One appears here when somebody approves what an agent asks for, under Requests.",
+  nothing: "No delegation matches the filter.",
 };
 
 /** Texts of the page about one delegation. */
@@ -71,12 +71,12 @@ export const DELEGATION = {
   rootGood: "the root key of this account",
   rootBad: "not the root key of this account",
   certificate: "Certificate",
-  signatureGood: "its signature holds, both halves",
-  signatureBad: (half: string) => `its signature does not hold (${half})`,
+  signatureGood: "both halves of its signature are valid",
+  signatureBad: (half: string) => `its signature is not valid (${half})`,
   key: "Agent's key",
   keyGood: "the key of this agent",
   keyBad: "not the key of this agent",
-  idBad: "its id is not its key's",
+  idBad: "its id does not match its key",
   disabled: "The agent was deleted, and its key disabled,",
   fingerprint: "Fingerprint",
   list: "Revocation list",
@@ -92,7 +92,7 @@ export const DELEGATION = {
   issuer: "Issuer",
   subject: "Subject",
   algorithms: "Algorithms",
-  hybrid: "Ed25519 and ML-DSA-65 together: both must hold",
+  hybrid: "Ed25519 and ML-DSA-65 together: both must be valid",
   from: "Valid from",
   until: "Valid until",
   forever: "it is revoked",

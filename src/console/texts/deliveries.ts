@@ -22,20 +22,20 @@ const DETAILS: Record<string, string | undefined> = {
   UND_ERR_CONNECT_TIMEOUT: "No connection within 5 seconds. Check firewalls and that the host is reachable.",
   ENOTFOUND: "The host's name is not known. Check how it is spelled, and its DNS record.",
   EAI_AGAIN: "The host's name could not be looked up. Check its DNS servers.",
-  EHOSTUNREACH: "There is no way to that host. Check its address and firewalls.",
-  ENETUNREACH: "There is no way to that host's network. Check its address and firewalls.",
+  EHOSTUNREACH: "There is no network route to that host. Check its address and firewalls.",
+  ENETUNREACH: "There is no route to that host's network. Check its address and firewalls.",
   ERR_TLS_CERT_ALTNAME_INVALID: "The certificate is for another name than the URL's host.",
   CERT_HAS_EXPIRED: "The receiver's certificate has expired.",
   DEPTH_ZERO_SELF_SIGNED_CERT:
-    "The receiver's certificate is self-signed. Use one of an authority that this service knows.",
+    "The receiver's certificate is self-signed. Use a certificate of an authority that this service knows.",
   SELF_SIGNED_CERT_IN_CHAIN: "The receiver's certificate is of an authority that this service does not know.",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    "The receiver sends its certificate without those between it and the authority.",
+    "The receiver sends its certificate without the intermediate certificates.",
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     "The receiver's certificate is of an authority that this service does not know.",
   "the host has an address that is not allowed":
-    "The host has a private or reserved address, to which nothing is sent. Ask who runs this service to open the network, if it is meant.",
-  internal: "The request could not be made here. Ask who runs this service.",
+    "The host has a private or reserved address, so nothing is sent to it. If you intend this, ask the people who run this service to allow that network.",
+  internal: "The request could not be made here. Ask the people who run this service.",
 };
 
 function adviceOf(status: number): string {
@@ -46,12 +46,12 @@ function adviceOf(status: number): string {
   }
   if (status === 403) return "The receiver, or something in front of it, does not let this request through.";
   if (status === 404) return "The receiver has nothing at this path. Check the URL.";
-  if (status === 405) return "The path takes no POST. Check the URL.";
+  if (status === 405) return "The path does not accept POST. Check the URL.";
   if (status === 410) {
     return "The receiver says that it wants no further events: the callback is suspended. Resume it if that was a mistake.";
   }
   if ([408, 425, 429].includes(status)) {
-    return "The receiver asks for it to be sent later. It is sent once more.";
+    return "The receiver asks to send it later. It is sent once more.";
   }
   if (status < 500) return "The receiver refuses this request. Look at what it answered, and into its log.";
   return "The receiver failed. Look at what it answered, and into its log.";
@@ -60,10 +60,10 @@ function adviceOf(status: number): string {
 /** Texts of the pages about deliveries. */
 export const DELIVERIES = {
   title: (name: string) => `Deliveries of ${name}`,
-  lead: "What was sent to the callback URL, and what is to be: an event each, newest first. They are shown for 30 days after they were finished.",
+  lead: "Past and pending deliveries to the callback URL, newest first. Each contains one event, and is shown for 30 days after it was finished.",
   narrow: "Filter the list",
   caption: "Deliveries, newest first",
-  empty: "There are no such deliveries. When something happens to a delegation it comes up here.",
+  empty: "There are no such deliveries. When something happens to a delegation, a delivery appears here.",
   event: "Event",
   events: EVENTS,
   state: "State",
@@ -132,7 +132,7 @@ export const DELIVERIES = {
   seconds: "Unix seconds of each attempt",
   resendTitle: "Send it again",
   resendHint:
-    "The same body goes out under the same delivery id, so that a receiver that has it ignores it. It gets 10 more attempts. At most 60 a minute can be sent again.",
+    "The same body is sent under the same delivery id, so that a receiver that already has it ignores it. The delivery gets 10 more attempts. At most 60 deliveries a minute can be sent again.",
   resend: "Send it again",
   resendNot: {
     pending: "It is tried again automatically.",
@@ -146,7 +146,7 @@ export const DELIVERIES = {
 /** Texts of the page that sends the deliveries of a time range again. */
 export const RECOVERIES = {
   title: (name: string) => `Send deliveries of ${name} again`,
-  lead: "After an outage of your receiver: everything that was made in a time, and was not accepted, is sent once more. The oldest first, at most 50 at a time. You can begin this ten times a day.",
+  lead: "After an outage of your receiver, this sends every delivery of a time range again that was not accepted. The oldest are sent first, at most 50 at a time. You can begin this ten times a day.",
   range: "Which deliveries",
   from: "Made from",
   until: "Made before",
@@ -154,7 +154,7 @@ export const RECOVERIES = {
   states: "That are",
   look: "See what would be sent",
   noFrom: "Enter the first moment",
-  empty: "The first moment must lie before the second one, and in the past.",
+  empty: "The first moment must be before the second one, and in the past.",
   noState: "Tick at least one.",
   stateHints: {
     failed: "All attempts were used up.",
@@ -172,7 +172,7 @@ export const RECOVERIES = {
   begin: "Send them again",
   inactive: "That needs a callback URL that is neither paused nor suspended.",
   toCallback: "See the callback",
-  open: "One is under way. The next may begin when it is done.",
+  open: "A range is being sent again. You can begin the next one when it is done.",
   former: "What was sent again",
   caption: "Ranges that were sent again, newest first",
   none: "No range was sent again yet.",

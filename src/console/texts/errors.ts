@@ -36,7 +36,7 @@ export const ERRORS = {
     forbidden: {
       title: "Your role does not allow this",
       explain:
-        "Another role in the organization may. Its owners can give you one; the page of the organization says what each may do.",
+        "Another role in the organization allows this. An owner can give you another role; the page of the organization says what each role may do.",
     },
     not_available: {
       title: "This is for organizations",
@@ -55,11 +55,11 @@ export const ERRORS = {
     },
     vault_unavailable: {
       title: "The key vault is unavailable",
-      explain: "Nothing was changed. Try again in a moment, or ask who runs this service.",
+      explain: "Nothing was changed. Try again in a moment, or ask the people who run this service.",
     },
     internal: {
       title: "Something went wrong on our side",
-      explain: "It was written down for the people who run this service. Try again.",
+      explain: "The error was recorded for the people who run this service. Try again.",
     },
   } as Record<string, Said | undefined>,
   other: { title: "That did not work" } as Said,
@@ -69,7 +69,7 @@ export const ERRORS = {
     invalid_code: "The code is wrong, was used, has expired, or was tried too often. Ask for another one",
     scope_not_requested: "Tick at least one thing that was asked for, and nothing else",
     invalid_invitation:
-      "The code is wrong, was used or withdrawn, is older than 7 days, or is for another e-mail address than the one you signed in with. Ask who invited you for another one",
+      "The code is wrong, was used or withdrawn, is older than 7 days, or is for another e-mail address than the one you signed in with. Ask the person who invited you for another code",
     last_owner:
       "An organization always has an owner, and this is the only one. Make another member an owner first",
     already_member: "This address already belongs to a member",
@@ -82,6 +82,6 @@ export const ERRORS = {
       "Another organization has verified this domain, and its record is still there. Remove that record first",
     onboarding_step: "This step is already done",
     idempotency_conflict:
-      "This form was sent before with something else in it, and that was done. Send it again to do this, too",
+      "This form was sent before with other values, and that was done. Send it again to do this, too",
   } as Record<string, string | undefined>,
 };

@@ -6,15 +6,15 @@ export const PLATFORM_NOTICES = {
   published: "The platform is published.",
   unpublished: "The platform is a draft again.",
   accepted: "Accepted.",
-  acceptance_ended: "Accepted no longer.",
+  acceptance_ended: "The identity is no longer accepted.",
   adoption_confirmed: "Confirmed. The object may take the platform over, once.",
   adoption_withdrawn: "Withdrawn. No object may take the platform over.",
-  keys_ended: "The former keys have ended. Only the current one is good.",
+  keys_ended: "The former keys have ended. Only the current key is valid.",
   connection_removed: "The platform and its connection are removed.",
   namespace_accepted: "The namespace acts for you within these bounds.",
-  namespace_ended: "The namespace acts for you no longer.",
+  namespace_ended: "The namespace no longer acts for you.",
   approver_linked: "Linked. Their decisions in the cluster count as yours.",
-  approver_unlinked: "Unlinked. Their decisions count no longer.",
+  approver_unlinked: "Unlinked. Their decisions no longer count.",
 };
 
 /** Texts of the fields in which scopes are selected. */
@@ -23,13 +23,13 @@ export const PICKER = {
   sensitive: "sensitive: only by its name, never by a wildcard",
   all: "all of the group but the sensitive ones",
   others: "Your own scopes",
-  othersHint: "One in a line, of the form custom:<area>:<action>, for instance custom:orders:refund.",
+  othersHint: "One on each line, of the form custom:<area>:<action>, for instance custom:orders:refund.",
 };
 
 export const PLATFORMS = {
   navigation: "Platforms",
   title: "Platforms",
-  lead: "A platform is what an application of yours belongs to. It has an API key, agents, and the most that its agents may ever do.",
+  lead: "A platform represents one of your applications. It has an API key, agents, and a ceiling: the most that its agents may ever do.",
   none: "There is no platform yet. Register one to get an API key for your application.",
   register: "Register a platform",
   oneOnly: "A personal account has one platform. An organization may have any number.",
@@ -56,7 +56,7 @@ export const PLATFORMS = {
 
   newTitle: "Register a platform",
   newLead:
-    "It is of the type Agentic API, the only one that is open. It begins as a draft, and works immediately.",
+    "Its type is Agentic API, the only type that can be registered. It begins as a draft, and works immediately.",
   nameHint: "People see it when an agent asks them for something.",
   description: "Description",
   descriptionHint: "What it is for, in a sentence or two. You may leave it empty.",
@@ -94,17 +94,17 @@ export const PLATFORMS = {
   change: "Change it",
   authority: "Whose authority counts",
   authorityLead:
-    "Your own account's, always. Those of others only when the platform accepts their root identity.",
+    "Your own account's authority always counts. The authority of others counts only if the platform accepts their root identity.",
   authorityLink: "Accepted identities",
   adoptionLead:
     "A Platform object in a cluster may take this platform over, with its secrets, once an owner has confirmed it.",
 
   publishing: "Publishing",
   publishingLead:
-    "To publish is to give your word, by a domain that you have verified, that this platform is yours. Who is asked to approve something sees it. It gives the platform no power.",
+    "A published platform shows a domain that you have verified, so that people who are asked to approve something know that the platform is yours. Publishing grants no permissions.",
   publishedUnder: (domain: string) => `Published under ${domain}.`,
   suspendedNow:
-    "Its domain is no longer verified, so that publishing is suspended. Publish it again under another one.",
+    "Its domain is no longer verified, so publishing is suspended. Publish the platform again under another domain.",
   personalOnly: "Only an organization publishes its platforms.",
   needsDomain: "No domain of your organization is verified yet.",
   domains: "Verify a domain",
@@ -120,7 +120,7 @@ export const PLATFORMS = {
 
   acceptedTitle: "Accepted identities",
   acceptedLead: (name: string) =>
-    `Whose authority ${name} takes besides your own account's. An agent of theirs is then allowed what they have granted and you accept.`,
+    `Accounts whose authority ${name} accepts besides your own account's. Their agents are then allowed what they have granted and you accept.`,
   ownIdentity: "Your own root identity, for others to accept:",
   noneAccepted: "Nobody else's authority counts here.",
   human: "Root identity",
@@ -148,7 +148,7 @@ export const PLATFORMS = {
   notAnIdentity: "A root identity has 32 characters, 0–9 and a–f",
 
   adoptionExplain: (name: string) =>
-    `Confirm which object may take ${name} over. From then on the object says its name, description, ceiling and accepted identities, and the API key is replaced and put into a Secret in the cluster. A confirmation is used once.`,
+    `Confirm which object may take ${name} over. From then on the object determines its name, description, ceiling and accepted identities. The API key is replaced and put into a Secret in the cluster. A confirmation can be used once.`,
   adoptionSpec: "The object names this platform:",
 };
 
@@ -174,7 +174,7 @@ export const CONNECTIONS = {
   history: "Its decisions in the history",
 
   keys: "API keys",
-  keysLead: "Only the beginning of a key is shown. Who lost a key replaces it.",
+  keysLead: "Only the beginning of a key is shown. If you lose a key, replace it.",
   keysTable: "API keys of this connection",
   key: "Begins with",
   made: "Made",
@@ -188,7 +188,7 @@ export const CONNECTIONS = {
 
   rotateTitle: "Replace the API key",
   rotateLead:
-    "You get a new key, shown once. The present one stays good for as long as you say, so that your application can be changed meanwhile.",
+    "You get a new key, shown once. The present key stays valid for as long as you choose, so that you can change your application meanwhile.",
   rotateDeclared:
     "This platform is declared in Kubernetes: the operator puts the new key into its Secret automatically.",
   grace: "How long the present key stays good",

@@ -5,7 +5,7 @@ import { span } from "./decisions.ts";
 /** Texts about scopes. */
 export const SCOPES = {
   sensitive: "sensitive",
-  custom: (scope: string, platform: string) => `${scope.slice("custom:".length)}, as ${platform} means it`,
+  custom: (scope: string, platform: string) => `${scope.slice("custom:".length)}, as ${platform} defines it`,
   grants: (scopes: readonly string[]) => `that is ${scopes.join(", ")}`,
 };
 
@@ -35,7 +35,7 @@ export const REQUESTS = {
 export const ASK = {
   link: "Ask for a delegation",
   title: (agent: string) => `Ask for a delegation to ${agent}`,
-  lead: "What you ask for waits under Requests until somebody approves it, all or less. Nothing is lent before.",
+  lead: "Your request waits under Requests until somebody approves all of it or less. Nothing is lent before.",
   scopesHint: "Tick what it needs. This is the most that its platform allows.",
   nothing: "Tick at least one thing that it may do",
   end: "When it ends",
@@ -57,7 +57,7 @@ export const REQUEST = {
     approved: "This is what the certificate says, and what was held back.",
     denied: "The agent got nothing by this request.",
     expired: "A request waits for 7 days. The application can ask again.",
-    withdrawn: "The object that asked is gone, or its request was taken back.",
+    withdrawn: "The object that made the request is gone, or the request was withdrawn.",
   },
   who: "Who asks",
   agent: "Agent",
@@ -69,7 +69,7 @@ export const REQUEST = {
   custody: { custodial: "Its key is kept in the key vault here.", self_custody: "It keeps its key itself." },
   how: "How",
   byPerson: (email: string) => `${email} asked, signed in here or by the API`,
-  byUnknown: "Somebody asked by the API; who is not known",
+  byUnknown: "Somebody asked by the API; it is not known who",
   byObject: (name: string, cluster: string) => `By YAML: the Delegation ${name} in the cluster ${cluster}`,
   user: "Kubernetes user",
   userUnknown: "not known: the Delegation does not say who asked",
@@ -90,7 +90,7 @@ export const REQUEST = {
   held: "Held back",
   heldNothing: "Nothing: all that was asked for was approved.",
   heldEnd: "It ends earlier than was asked for.",
-  heldLimit: "Added by who approved, only if all of this is so:",
+  heldLimit: "Added by the approver, only if all of this is so:",
   approveTitle: "Approve",
   scopes: "What it may do",
   scopesHint: "Untick what it may not do.",
@@ -164,9 +164,9 @@ export const REQUEST = {
   denyHint: "The application can read it. You may leave it empty.",
   deny: "Deny the request",
   fourEyes:
-    "Your organization wants two people: who asked may not approve. Another owner or approver has to, and finds it under Requests.",
+    "Your organization requires two people: the person who asked may not approve. Another owner or approver must, and finds the request under Requests.",
   fourEyesUnknown:
-    "Your organization wants two people, and who asked is not known here. It can be approved in the cluster, or asked for again by a person.",
+    "Your organization requires two people, and it is not known here who asked. Approve the request in the cluster, or let a person ask again.",
   roleLooks: "Your role lets you see requests. Owners and approvers decide about them.",
 };
 
@@ -203,7 +203,7 @@ export const LIMITS = {
   say(constraint: Constraint): string {
     if (!Object.hasOwn(SAYINGS, constraint.type)) {
       const params = "params" in constraint ? ` ${JSON.stringify(constraint.params)}` : "";
-      return `the rule ${constraint.type}${params} holds, which is not known here: until it is, every use is denied`;
+      return `the rule ${constraint.type}${params} holds, which this service does not know, so it denies every use`;
     }
     const say = SAYINGS[constraint.type as KnownConstraint["type"]] as (constraint: Constraint) => string;
     return say(constraint);

@@ -18,12 +18,12 @@ export const CREDIT = {
   title: "Credit",
   levels: {
     low: "Credit runs low.",
-    exhausted: "Credit is used up: nothing is decided until there is more.",
+    exhausted: "Credit is used up. No decision is made until there is more.",
   },
   bannerLink: "See what is left, and whom to ask",
   levelHints: {
-    low: "When it is used up, no decision is made, and applications refuse what they protect.",
-    exhausted: "Applications refuse what they protect.",
+    low: "When it is used up, no decision is made, and applications refuse the calls of agents.",
+    exhausted: "Applications refuse the calls of agents.",
   },
   price: "A decision costs",
   priceOf: (usd: string) => `${usd} US dollars, whether it allows or denies`,
@@ -60,13 +60,13 @@ export const texts = {
     next: "Show more",
     filter: "Filter",
     all: "Show all",
-    stale: "This could not be brought up to date: what you see is old. It is tried again automatically.",
+    stale: "This part could not be updated, so what you see is old. The page tries again automatically.",
     copy: "Copy",
     copied: "Copied",
     download: "Download",
     inZone: (label: string, zone: string) => `${label} (${zone})`,
     noMoment: "Give a day and a time, such as 2026-03-01T14:30",
-    once: "It is shown this once. Keep it where secrets are kept: nobody can show it to you again.",
+    once: "It is shown only this once. Keep it where you keep secrets: nobody can show it to you again.",
   },
   notices: {
     code_sent: "We sent you a code.",
@@ -74,7 +74,7 @@ export const texts = {
     renewed: "Your session goes on.",
     done_already: "That was already done, or no longer exists.",
     welcome: "Your account is ready.",
-    asked: "Asked. It waits for a decision.",
+    asked: "Asked. The request waits for a decision.",
     approved: "Approved. The agent can use it from now on.",
     denied: "Denied.",
     ...PLATFORM_NOTICES,
@@ -83,8 +83,8 @@ export const texts = {
     callback_paused: "The callback is paused.",
     callback_resumed: "The callback is active again.",
     secret_promoted: "The next secret is in use.",
-    resent: "It is being sent again.",
-    recovery_begun: "It has begun. The list below shows how far it is.",
+    resent: "The delivery is being sent again.",
+    recovery_begun: "Sending has begun. The list below shows the progress.",
     renamed: "The name was changed.",
     four_eyes_set: "The rule was changed.",
     invited: "The invitation was sent.",
@@ -136,15 +136,15 @@ export const texts = {
     undone: "Nothing was done.",
     unknown: (once: boolean) =>
       once
-        ? "It is not known whether this was done. Sending it again does it once."
-        : "It is not known whether this was done. Look whether it was before you send it again.",
+        ? "It is not known whether this was done. If you send it again, it is still done only once."
+        : "It is not known whether this was done. Check that before you send it again.",
     isKept: "What you entered is kept. Send it again in a moment.",
-    running: "What you sent is still under way, or broke off. Send it again in a minute",
+    running: "What you sent is still in progress, or was interrupted. Send it again in a minute",
     foreignTitle: "You are signed in as somebody else",
     foreign: (email: string) =>
-      `You are now signed in as ${email}. What you entered was written as somebody else, and was not sent.`,
+      `You are now signed in as ${email}. You filled in the form as somebody else, so it was not sent.`,
     foreignHow:
-      "To send it, sign in as who wrote it: in another tab, so that the form stays. Then go back to it and send it again.",
+      "To send the form, sign in as the person who filled it in. Use another tab, so that the form stays open. Then go back to the form and send it again.",
   },
   sessionEnd: {
     label: "Session",
@@ -189,7 +189,7 @@ export const texts = {
       number === 0
         ? "Nothing waits for you"
         : `${number}${more ? " or more" : ""} ${number === 1 ? "request waits" : "requests wait"} for you`,
-    nothingWaits: "Requests of your agents come up here. You approve, narrow or deny each of them.",
+    nothingWaits: "Requests of your agents appear here. You approve, narrow or deny each of them.",
     asks: (agent: string, platform: string) => `${agent} of ${platform} asks`,
     since: "since",
     active: (number: number) =>
@@ -213,7 +213,7 @@ export const texts = {
     },
     creditLink: "Postings, and more credit",
     decisions: "Decisions of the last two weeks",
-    notCounted: "There are too many to be counted just now.",
+    notCounted: "There are too many decisions to count them now.",
   },
   request: REQUEST,
   requests: REQUESTS,

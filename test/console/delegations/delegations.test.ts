@@ -29,7 +29,9 @@ describe("the list of delegations", () => {
     for (const query of ["q=nobody", "state=revoked", "state=expired", `agent_id=${"0".repeat(32)}`]) {
       expect([query, await shows(query)]).toEqual([query, false]);
     }
-    expect((await seen.open("/console/delegations?q=nobody")).words).toContain("No delegation is like that");
+    expect((await seen.open("/console/delegations?q=nobody")).words).toContain(
+      "No delegation matches the filter",
+    );
     const filtered = await seen.open(`/console/delegations?agent_id=${seen.ids.agent}`);
     expect(filtered.text).toContain(`name="agent_id" value="${seen.ids.agent}"`);
     const fresh = browserOf(api, (await api.person()).client);
@@ -71,11 +73,11 @@ describe("the page about a delegation", () => {
     for (const said of [
       "Delegation to Clerk",
       "It is active",
-      "orders:refund, as Shop means it",
+      "orders:refund, as Shop defines it",
       "the amount is at most 100 EUR",
       "Until somebody revokes it.",
       "the root key of this account",
-      "its signature holds, both halves",
+      "both halves of its signature are valid",
       "the key of this agent",
       "does not name it",
       "A limit of the delegation was not met",
@@ -104,7 +106,7 @@ describe("the page about a delegation", () => {
     const cert_json = (row?.cert_json ?? "").replace('"data:read"', '"data:share"');
     await api.db("certificates").where(own).update({ cert_json });
     const { words } = await seen.open(`/console/delegations/${seen.ids.cert}`);
-    expect(words).toContain("its signature does not hold (ed25519)");
+    expect(words).toContain("its signature is not valid (ed25519)");
     expect(words).not.toContain("its signature holds");
   });
 

@@ -56,7 +56,7 @@ describe("the history page", () => {
     const { client } = await api.person();
     const open = (query: string) => browserOf(api, client).open(`/console/history${query}`);
     expect((await open("")).words).toContain("Nothing was decided yet.");
-    expect((await open("?result=deny")).words).toContain("Nothing in the history is like that.");
+    expect((await open("?result=deny")).words).toContain("Nothing in the history matches the filters.");
     const wrong = await open("?from=yesterday");
     expect([wrong.status, wrong.words.includes("The filters cannot be used:")]).toEqual([200, true]);
     expect(wrong.text).toContain('value="yesterday"');
@@ -137,7 +137,7 @@ describe("the page about an event", () => {
     expect(words).toContain("It was denied");
     expect(words).toContain("A delegation that has this scope.");
     expect(words).toContain("The delegation has data:read");
-    expect(words).toMatch(/The delegation is not revoked, and that is known\. . Passed/);
+    expect(words).toMatch(/It is known that the delegation is not revoked\. . Passed/);
     expect(words).toMatch(/The delegation has the scope that is asked for\. . Failed/);
     expect(words).toMatch(/lent today\. . Not reached/);
     expect(text).toContain(`href="/console/delegations/${seen.ids.certId}"`);

@@ -28,7 +28,7 @@ describe("a receipt", () => {
     const { words } = await seen.open(`/console/history/${seen.ids.denied}`);
     expect(words).toContain(`sha256:${hash("sha256", file.text)}`);
     expect(words).toContain(`sha256sum receipt-${seen.ids.denied}.json`);
-    expect(words).toContain("The receipt has its hash");
+    expect(words).toContain("The receipt matches its hash");
   });
 
   test("causes a warning if it was changed in the database", async () => {
@@ -36,8 +36,8 @@ describe("a receipt", () => {
     const row = api.db("audit_events").where({ event_id: seen.ids.denied ?? "" });
     await row.update({ receipt: api.db.raw("replace(receipt, 'deny', 'allow')") });
     const { words } = await seen.open(`/console/history/${seen.ids.denied}`);
-    expect(words).toContain("The receipt does not have its hash");
-    expect(words).not.toContain("The receipt has its hash");
+    expect(words).toContain("The receipt does not match its hash");
+    expect(words).not.toContain("The receipt matches its hash");
   });
 
   test("appears with the outcome that the application reported", async () => {

@@ -77,7 +77,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     const { window, page, rows } = await open();
     await page.clock.install();
     await page.goto(`${api.url}/console/history`);
-    const old = page.getByText("This could not be brought up to date");
+    const old = page.getByText("This part could not be updated");
     const before = await rows();
     const cookies = await page.context().cookies();
     await page.context().clearCookies();

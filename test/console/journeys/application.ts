@@ -64,7 +64,7 @@ export async function askFor(traveller: Traveller, scopes: RegExp[], days = ""):
   await traveller.fill("Ends after", days);
   await traveller.press("Ask for it");
   await traveller.at("shop-bot asks for authority");
-  expect(await traveller.read()).toContain("Asked. It waits for a decision.");
+  expect(await traveller.read()).toContain("Asked. The request waits for a decision.");
   await traveller.go("Home");
   await traveller.at("Hello, Ada");
   expect(await traveller.read()).toContain("1 request waits for you");

@@ -149,7 +149,7 @@ describe("low credit", () => {
     expect(bannerOf((await browser.open(start)).text)).toContain("Credit is used up");
     const page = await browser.open(`${start}/credit`);
     expect(bannerOf(page.text)).toBe("");
-    expect(page.words).toContain("Credit is used up: nothing is decided until there is more.");
+    expect(page.words).toContain("Credit is used up. No decision is made until there is more.");
     for (const { text } of [page, await browser.open(start)]) {
       expect(text).toContain('<a href="mailto:help@example.test">help@example.test</a>');
     }

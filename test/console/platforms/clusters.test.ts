@@ -50,7 +50,7 @@ test("a namespace that requests to act for the account is accepted with a ceilin
   await again.send("accept", { ceiling: "", unbounded: "on" });
   expect(await bindings("team-a")).toMatchObject({ ceiling: null });
   const ended = await (await seen.open("/console/clusters/c1/team-a")).send("end");
-  expect(ended.words).toContain("The namespace acts for you no longer.");
+  expect(ended.words).toContain("The namespace no longer acts for you.");
   expect(await bindings("team-a")).toBeUndefined();
 });
 

@@ -101,7 +101,7 @@ describe("an accepted identity", () => {
     await (await seen.open(path)).send("accept", { ...values, scopes: ["data:read"] });
     expect(await row()).toMatchObject({ scopes: ["data:read"], accepted_until: null });
     const ended = await (await seen.open(path)).send("end", { human_id: humanId });
-    expect(ended.words).toContain("Accepted no longer.");
+    expect(ended.words).toContain("The identity is no longer accepted.");
     expect(await row()).toBeUndefined();
   });
 

@@ -15,7 +15,7 @@ test("a person requests less than the platform's ceiling for an agent, and then 
   expect(agent.text).toContain(`/console/agents/${ids.agent}/ask`);
   const page = await open(`/console/agents/${ids.agent}/ask`);
   expect(page.words).toContain("Ask for a delegation to Clerk");
-  expect(page.words).toContain("orders:refund, as Shop means it custom:orders:refund");
+  expect(page.words).toContain("orders:refund, as Shop defines it custom:orders:refund");
   expect(formIn(page, "ask").fields).not.toHaveProperty("requested_scope");
   const asked = await page.send("ask", {
     requested_scope: ["data:read", "custom:orders:refund"],

@@ -51,9 +51,9 @@ describe("the page about a pending request", () => {
     expect(words).toContain(`${person.email} asked, signed in here or by the API`);
     expect(words).toContain("Asked until 1 day after the approval");
     expect(words).toContain("Read and share data data:* that is data:read, data:share");
-    expect(words).toContain("orders:refund, as Shop means it custom:orders:refund");
+    expect(words).toContain("orders:refund, as Shop defines it custom:orders:refund");
     expect(words).toContain("the amount is at most 500 EUR");
-    expect(words).toContain('the rule vendor_rule {"a":1} holds, which is not known here');
+    expect(words).toContain('the rule vendor_rule {"a":1} holds, which this service does not know');
     expect(words).not.toContain("sensitive");
   });
 
@@ -124,7 +124,7 @@ describe("the page about a pending request", () => {
     );
     expect(done.words).toContain("It ends earlier than was asked for.");
     expect(done.words).toMatch(
-      /Added by who approved, only if all of this is so: the amount is at most 99.5 EUR/,
+      /Added by the approver, only if all of this is so: the amount is at most 99.5 EUR/,
     );
     expect(done.text).toMatch(/href="\/console\/delegations\/cert-[0-9a-f-]+"/);
     expect(done.words).toContain(`by ${person.email}`);
@@ -266,7 +266,9 @@ describe("a request in an organization", () => {
   test("cannot be approved by its requester if two people are required, but by another person", async () => {
     const { person, path, as } = await organization(true);
     const own = await browserOf(api, person.client).open(path);
-    expect(own.words).toContain("Your organization wants two people: who asked may not approve.");
+    expect(own.words).toContain(
+      "Your organization requires two people: the person who asked may not approve.",
+    );
     expect(own.text).not.toContain('name="form" value="approve"');
     expect(own.text).toContain('name="form" value="deny"');
     const other = await as("approver");
@@ -276,7 +278,7 @@ describe("a request in an organization", () => {
   test("cannot be approved if the requester is unknown", async () => {
     const { requestId, as } = await organization(true);
     await api.db("delegation_requests").where({ request_id: requestId }).update({ requested_by: null });
-    expect((await as("approver")).words).toContain("who asked is not known here");
+    expect((await as("approver")).words).toContain("it is not known here who asked");
   });
 
   test("can be approved by its requester if one person is enough", async () => {

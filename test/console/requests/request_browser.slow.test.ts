@@ -54,7 +54,7 @@ describe.skipIf(program === undefined)("a request page in Chromium (needs Debian
       const stops = await tabTo(page, "orders:refund");
       expect(stops.slice(-2)).toEqual([
         "Read data data:read",
-        "orders:refund, as Shop means it custom:orders:refund",
+        "orders:refund, as Shop defines it custom:orders:refund",
       ]);
       await page.keyboard.press("Space");
       await tabTo(page, "Ends after");

@@ -25,13 +25,13 @@ describe.skipIf(program === undefined)("the service page in Chromium (needs Debi
     await createShardLeases(api.db, WORKER, 600).renew();
     await page.clock.fastForward(16_000);
     await noWorker.waitFor({ state: "detached" });
-    const old = page.getByText("This could not be brought up to date");
+    const old = page.getByText("This part could not be updated");
     expect(await old.isVisible()).toBe(false);
 
     await api.db.raw("alter table sessions rename to hidden_sessions");
     await page.clock.fastForward(16_000);
     await old.waitFor();
-    expect(await page.getByText("Workers that live").isVisible()).toBe(true);
+    expect(await page.getByText("Running workers").isVisible()).toBe(true);
     expect(await page.getByRole("heading", { level: 2 }).count()).toBe(8);
 
     await api.db.raw("alter table hidden_sessions rename to sessions");

@@ -81,10 +81,10 @@ describe("the service page", () => {
   test("names first the parts that need action", async () => {
     const shown = await look();
     expect(shown.words).toContain("Act now: Workers");
-    expect(cardOf(shown, "workers")).toContain("Workers that live ✕ Act now 0");
+    expect(cardOf(shown, "workers")).toContain("Running workers ✕ Act now 0");
     const leases = createShardLeases(api.db, randomUUID(), 60);
     await leases.renew();
-    expect(cardOf(await look(), "workers")).toContain("Workers that live 1");
+    expect(cardOf(await look(), "workers")).toContain("Running workers 1");
     await leases.release();
   });
 

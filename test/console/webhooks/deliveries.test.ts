@@ -111,9 +111,9 @@ describe("the page about a delivery", () => {
     }
     own.receiver.reply = () => 204;
     const resent = await shown.send("resend");
-    expect(resent.words).toContain("It is being sent again.");
+    expect(resent.words).toContain("The delivery is being sent again.");
     expect(resent.text).toContain('hx-trigger="every 3s"');
-    expect((await shown.send("resend")).words).toContain("It is being sent again.");
+    expect((await shown.send("resend")).words).toContain("The delivery is being sent again.");
     await own.harness.run();
     expect(
       own.receiver.requests.map(({ deliveryId, body, faults }) => ({ deliveryId, body, faults })),

@@ -40,7 +40,7 @@ describe("the page that sends the deliveries of a time range again", () => {
     expect(looked.words).toContain("2 deliveries would be sent again.");
     expect(looked.words).toMatch(/Made .* UTC to .* UTC Failed 1 Rejected 1/);
     const begun = await looked.send("recover");
-    expect(begun.words).toContain("It has begun.");
+    expect(begun.words).toContain("Sending has begun.");
     expect(begun.words).toContain("Under way");
     expect(begun.text).toContain('hx-trigger="every 3s"');
     expect(own.receiver.requests).toEqual([]);
@@ -58,10 +58,10 @@ describe("the page that sends the deliveries of a time range again", () => {
     await insert(60);
     const looked = await look({ since: minute(3_600), failed: "on" });
     await looked.send("recover");
-    expect((await looked.send("recover")).words).toContain("It has begun.");
+    expect((await looked.send("recover")).words).toContain("Sending has begun.");
     expect(await api.db("webhook_recoveries").where({ state: "running" }).count()).toEqual([{ count: 1 }]);
     const other = await look({ since: minute(3_600), failed: "on" });
-    expect(other.words).toContain("One is under way.");
+    expect(other.words).toContain("A range is being sent again.");
     expect(() => formIn(other, "recover")).toThrow();
     await api.db("webhook_recoveries").delete();
   });
@@ -75,7 +75,7 @@ describe("the page that sends the deliveries of a time range again", () => {
     expect(await faultOf({ failed: "on" })).toBe("Enter the first moment");
     expect(await faultOf({ since: "then", failed: "on" })).toMatch(/^Give a day and a time/);
     expect(await faultOf({ since: minute(60), until: "soon", failed: "on" })).toMatch(/^Give a day/);
-    expect(await faultOf({ since: minute(-600), failed: "on" })).toMatch(/^The first moment must lie before/);
+    expect(await faultOf({ since: minute(-600), failed: "on" })).toMatch(/^The first moment must be before/);
     expect(await faultOf({ since: minute(60), until: minute(120), failed: "on" })).toMatch(
       /^The first moment/,
     );

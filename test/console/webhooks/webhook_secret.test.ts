@@ -51,10 +51,10 @@ describe("the page that replaces a webhook secret", () => {
   test("leads through both phases, and each request is signed as described", async () => {
     const former = own.secret;
     const start = await open();
-    expect(start.words).toContain("One secret Nothing is under way.");
+    expect(start.words).toContain("One secret No replacement is in progress.");
     const made = await start.send("rotate");
     const next = secretOn(made);
-    expect(made.words).toContain("It is shown this once.");
+    expect(made.words).toContain("It is shown only this once.");
     const secrets = { former, next };
 
     const during = await open();
