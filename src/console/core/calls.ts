@@ -34,7 +34,7 @@ type Recovery = z.infer<typeof recoveryAnswer>;
 
 type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 
-/** Each operation that a page declares needs an entry with its answer. */
+/** The answers of API operations, by operation id. Each operation that a page declares needs an entry. */
 export type Answers = {
   get_session: SessionAnswer;
   get_credits: CreditsAnswer;
@@ -129,7 +129,7 @@ export type Answers = {
 /** An operation that pages may call. */
 export type OperationId = keyof Answers;
 
-/** With `once`, the call sends the idempotency key that the form contained. */
+/** The input of a call. With `once`, the call sends the idempotency key that the form contained. */
 export type CallInput = {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;

@@ -28,7 +28,7 @@ export type ConsoleParts = {
   pages: readonly Page[];
   assets: Assets;
   clock: Clock;
-  /** An email address or a URL, for more credit and help. */
+  /** The contact for more credit and help: an email address or a URL. */
   contact?: string | undefined;
 };
 
@@ -101,7 +101,7 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
       });
     }
 
-    /** Calls no operation, because that operation may be the one that fails. */
+    /** The error page calls no operation, because that operation may be the one that failed. */
     function refuse(exchange: Exchange, underWay: UnderWay, error: ApiError): Reply {
       const { requested = { exchange, ...NOTHING }, isSubmitted = false } = underWay;
       const { visit, cookies } = underWay.begun ?? beginVisit(visitDeps, requested, undefined);
@@ -153,7 +153,7 @@ async function pageOf(frame: Omit<Frame, "title" | "content">, page: Page, statu
   );
 }
 
-/** Returns where to go if another submission or another person has already performed the form's action. */
+/** Returns where the browser goes if another submission or person has already performed the form's action. */
 async function above(visit: Visit, places: { page: Page; pages: readonly Page[] }): Promise<Outcome> {
   const { session } = await visit.renewed();
   const acting = actingFor(session, visit.account);
@@ -180,13 +180,11 @@ function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
   return headers.origin !== undefined && headers.origin === new URL(baseUrl).origin;
 }
 
-/**
- * Downloads of one person at the same time. Part of each file is in memory until the person has received it.
- */
+/** Maximum concurrent downloads of one person. Part of each file is in memory until the person has it. */
 export const MAX_CONCURRENT_FILES = 3;
 const AGAIN_MS = 10_000;
 
-/** Counts a download until the response ends. Call it before the file is created. */
+/** Counts a download until the response ends. Call this function before the file is created. */
 type TakeFile = (requested: Requested, person: string | undefined) => void;
 
 /** Throws `rate_limited` if a person is already downloading {@link MAX_CONCURRENT_FILES} files. */

@@ -5,11 +5,11 @@ import type { Texts } from "../texts/texts.ts";
 
 /** The fields of a submitted form. */
 export type Fields = {
-  /** Empty if there is no such field. */
+  /** Returns a field's value, or an empty string if there is no such field. */
   get(name: string): string;
   /** Returns all values of a field, for instance of checked boxes. */
   all(name: string): string[];
-  /** In the order in which the fields were sent. */
+  /** Returns all names and values in the order in which they were sent. */
   pairs(): [string, string][];
 };
 
@@ -43,7 +43,7 @@ export function faultsByField(message: string): Map<string, string> {
   return new Map(faults.map(([, field = "", fault = ""]) => [field, fault]));
 }
 
-/** A notice about an action is shown at most this many seconds later. */
+/** The notice about an action can be shown for this many seconds. */
 export const NOTICE_SECONDS = 60;
 
 /**

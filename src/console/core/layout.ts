@@ -18,7 +18,7 @@ export type Frame = {
   content: Html;
 };
 
-/** After these statuses, htmx leaves the part of the open page unchanged, since it could not be updated. */
+/** After these statuses, htmx leaves a part of the open page unchanged: the part could not be updated. */
 const noSwap = [204, 304, "4xx", "5xx"];
 const HTMX = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: "same-origin", noSwap });
 /** The page announces the end of the session this many minutes before. */
@@ -55,7 +55,7 @@ function layout(frame: Frame): Html {
   </html>`;
 }
 
-/** A sign-out notice needs no proof: nobody is signed in, so it is true, and the browser has no token. */
+/** A sign-out notice needs no proof: nobody is signed in, so the notice is true. */
 function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit): string | undefined {
   const { notice = "" } = query;
   if (notice === "signed_out" && session === undefined) return notices.signed_out;
@@ -63,7 +63,7 @@ function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit)
   return Object.hasOwn(notices, name) ? notices[name as NoticeId] : undefined;
 }
 
-/** A style sheet shows the announcement when the session is about to expire. */
+/** The page always contains the announcement. A style sheet shows it when the session is about to expire. */
 function sessionEnd(visit: Visit): Html | undefined {
   const { session, texts, own, now } = visit;
   if (session === undefined) return undefined;

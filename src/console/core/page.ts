@@ -16,11 +16,13 @@ export type PageAccess = "public" | "signed_in" | "onboarded";
 export type Page<D = unknown> = PageParts<D> & { access: PageAccess };
 
 type PageParts<D> = {
-  /** Unique, in snake_case. */
+  /** The page's unique name, in snake_case. */
   id: string;
-  /** Has `{name}` parameters. Each path below `/console` also exists once for each organization. */
+  /** The page's path, with `{name}` parameters. Paths below `/console` also exist for each organization. */
   path: string;
-  /** A call to any other operation throws. Everyone who may call the first operation may see the page. */
+  /**
+   * The page's calls to other operations throw. Everyone who may call the first operation may see the page.
+   */
   operations: readonly OperationId[];
   /**
    * The page's subject. Default: the account that the person acts for.
@@ -34,7 +36,7 @@ type PageParts<D> = {
   about?: "organization" | "person" | "installation";
   /** The forms' CSRF tokens belong to the session (default) or, before sign-in, to the browser. */
   boundTo?: "session" | "browser";
-  /** Only a person who may call the page's first operation sees the entry. */
+  /** The navigation entry. Everyone who may call the page's first operation sees it. */
   navigation?: {
     order: number;
     label: (texts: Texts) => string;
@@ -61,12 +63,12 @@ type FilePage<D> = { file(visit: Visit, data: D): PageFile };
 
 /** A file that browsers save and never display. */
 export type PageFile = {
-  /** Contains only letters, digits, `.`, `_` and `-`. */
+  /** The file's name: letters, digits, `.`, `_` and `-`. */
   name: string;
-  /** The media type. */
+  /** The file's media type. */
   type: string;
   content: string;
-  /** The rest of the content in chunks, so that the file can have any length. */
+  /** The rest of the file's content in chunks, so that the file can have any length. */
   rest?: AsyncIterable<string>;
 };
 
@@ -77,15 +79,17 @@ export function page<D>(declaration: PageParts<D> & { access?: PageAccess }): Pa
 
 /** How a page handles one of its forms. */
 export type Form = {
-  /** By error code, the field that shows the error if the message names no field. */
+  /** By error code: the field that shows the error if the error's message names no field. */
   errorFields?: Partial<Record<ErrorCode, string>>;
-  /** By field, replacements for API messages that are written for programs. */
+  /** By field: a message that replaces the API's own message, which is written for programs. */
   faults?: (texts: Texts) => Record<string, string>;
-  /** If true, the form changes nothing. It shows the page with the submitted fields and needs no token. */
+  /**
+   * If true, the form changes nothing: it only shows the page with the submitted fields and needs no token.
+   */
   carries?: true;
   /**
-   * Performs the action. `again` shows this page with the submitted fields. A returned page with content is
-   * shown only once. Throws `ApiError` if the API refuses the action.
+   * Performs the form's action. `again` shows this page with the submitted fields. A returned page with
+   * content is shown only once. Throws `ApiError` if the API refuses the action.
    */
   submit(visit: Visit, fields: Fields): Promise<Outcome | "again">;
 };
@@ -100,14 +104,14 @@ export type NoticeId = keyof Texts["notices"];
 export type Failure = {
   form: string;
   message: string;
-  /** Messages by field name. */
+  /** Error messages by field name. */
   fields: ReadonlyMap<string, string>;
   typed: Fields;
   /** Fields whose message the page already shows next to the field. */
   said: Set<string>;
   /** True if the form's idempotency key was already used for another request. */
   isSpent?: boolean;
-  /** True if the page showed the message. A page may omit the form if its action was already done. */
+  /** True if the page showed the message. A page may omit the form if the form's action was already done. */
   isSaid?: true;
 };
 
@@ -117,29 +121,28 @@ export type Visit = {
   query: Record<string, string | undefined>;
   call: Call;
   /**
-   * Whether the person may call an operation for the account that they act for, or for another account of
-   * theirs. Pages do not offer forbidden actions.
+   * Returns whether the person may call an operation for their current account, or for the account `acting`.
    */
   may(id: OperationId, acting?: Acting): boolean;
   /** The account that the person acts for. Undefined if they are not a member of it. */
   acting: Acting | undefined;
-  /** An email address or a URL, for more credit and help. */
+  /** The contact for more credit and help: an email address or a URL. */
   contact: string | undefined;
-  /** Undefined if nobody is signed in. */
+  /** The session. Undefined if nobody is signed in. */
   session: SessionAnswer | undefined;
-  /** Undefined if the person acts for their own account. */
+  /** The organization's account id. Undefined if the person acts for their own account. */
   account: string | undefined;
   texts: Texts;
   now: Date;
   /** Returns a console page's URL for the current account. `at("/")` is the home page. */
   at(path: string, query?: Record<string, string | undefined>): string;
-  /** Returns the URL of a path such as `/v1/auth/refresh/console`, whatever the current account. */
+  /** Returns the URL of a path such as `/v1/auth/refresh/console`, without the current account. */
   own(path: string, query?: Record<string, string | undefined>): string;
-  /** For applications that call the API: a path's URL, and a header's full name. */
+  /** How applications call the API: returns a path's URL, and a header's full name. */
   outside: { url(path: string): string; header(name: string): string };
   /** This page's URL, with its query. */
   here: string;
-  /** Below the base URL. `own(path)` returns this page's URL without a query. */
+  /** The page's path below the base URL. `own(path)` returns the page's URL without a query. */
   path: string;
   /** Returns a cookie's current value, which a call of this visit may have changed. */
   cookie(name: CookieName): string | undefined;
@@ -147,7 +150,7 @@ export type Visit = {
   formToken: string;
   failure: Failure | undefined;
   /**
-   * Returns the visit with the current session. Use it after a call that signed in or renewed the session.
+   * Returns the visit with the current session. Use this after a call that signs in or renews the session.
    */
   renewed(): Promise<Visit>;
 };
@@ -181,9 +184,7 @@ export function faultBeside({ failure }: Visit, { form, name }: { form: string; 
   return fault;
 }
 
-/**
- * Returns the errors that no field showed, for a place above the form. Call it after all fields were created.
- */
+/** Returns the errors that no field showed. Call this function after all fields were created. */
 export function refusal(visit: Visit, form: string): Html | undefined {
   const { failure } = visit;
   if (failure === undefined || failure.form !== form || failure.message === "") return undefined;

@@ -73,9 +73,7 @@ export function actingFor(
   return session?.accounts.find(({ account_id }) => account_id === account);
 }
 
-/**
- * Returns the person's permissions for an account. They are service administrator only in their own account.
- */
+/** Returns a person's permissions for an account. Nobody is service administrator in another account. */
 export function powersOf(session: Visit["session"], acting: Acting | undefined): Powers {
   const isForThemselves = acting !== undefined && acting.account_id === session?.account_id;
   return {

@@ -37,7 +37,7 @@ function heldBack({ boundTo }: Page, visit: Visit, sent: Fields): Outcome | unde
   return visit.session === undefined ? undefined : sendAgain(visit, sent.get("kept"));
 }
 
-/** Renewing the session helps after these errors: the form itself came from a page of this console. */
+/** Returns whether renewing the session helps: the form came from a page of this console. */
 function isOfSession({ code }: ApiError): boolean {
   return code === "csrf_failed" || code === "auth_required";
 }
@@ -51,7 +51,7 @@ export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): O
   return { to: withQuery(path, { ...Object.fromEntries(new URLSearchParams(query)), notice }) };
 }
 
-/** The form needs a new key if its idempotency key was already used for another request. */
+/** Returns whether the form needs a new idempotency key, because another request used its key. */
 function isSpent(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && isGeneral(error);
 }

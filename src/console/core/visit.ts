@@ -22,11 +22,11 @@ type VisitDeps = {
   isForRole: SiteDeps["isForRole"];
   cookies: Cookies;
   clock: Clock;
-  /** Without a trailing slash. */
+  /** The base URL's path, without a trailing slash. */
   root: string;
   baseUrl: string;
   names: Names;
-  /** An email address or a URL, for more credit and help. */
+  /** The contact for more credit and help: an email address or a URL. */
   contact: string | undefined;
 };
 
@@ -37,7 +37,7 @@ export type Requested = {
   params: Record<string, string>;
   query: Record<string, string | undefined>;
   account: string | undefined;
-  /** Undefined if no form was submitted. */
+  /** The submitted form's fields. Undefined if no form was submitted. */
   sent: Fields | undefined;
 };
 

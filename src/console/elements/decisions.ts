@@ -92,7 +92,7 @@ export type DecisionFacts = {
     | undefined;
   /** The platform's current ceiling. */
   ceiling?: readonly string[] | undefined;
-  /** As the verify call returned it. */
+  /** The detail that the verify call returned. */
   detail?: string | null | undefined;
 };
 

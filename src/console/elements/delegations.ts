@@ -9,7 +9,7 @@ import { table } from "./listing.ts";
 import { type ScopeWords, scopeList, scopesInWords } from "./scopes.ts";
 import { badge, type Tone, time } from "./values.ts";
 
-/** `ending` means active, but expiring within {@link SOON_SECONDS}. */
+/** The state of a delegation. `ending` means active, but expiring within {@link SOON_SECONDS}. */
 type DelegationState = "active" | "ending" | "expired" | "revoked";
 
 const SOON_SECONDS = 7 * 24 * 60 * 60;
@@ -73,7 +73,7 @@ type Lent = {
   agent: string;
   scopes: readonly string[];
   constraints: readonly unknown[];
-  /** `null` means until the certificate is revoked. */
+  /** When the certificate expires. `null` means that it is valid until it is revoked. */
   expiresAt: string | null;
 };
 

@@ -161,8 +161,7 @@ export function momentField(visit: Visit, { label, value, ...field }: Field): Ht
 }
 
 /**
- * Parses the value of a date and time field. Without a zone it is in UTC. Returns `undefined` if it is
- * invalid.
+ * Parses a date and time field. The time is in UTC if it has no zone. Returns `undefined` if it is invalid.
  */
 export function readMoment(text: string): Date | undefined {
   const date = new Date(LOCAL.test(text) ? `${text}Z` : text);

@@ -11,12 +11,12 @@ export type FormParts = {
   /** The form's name among the page's `forms`. */
   name: string;
   content?: Piece;
-  /** The label of the button. */
+  /** The label of the form's button. */
   submit: string;
   beside?: Piece;
-  /** `danger` is for actions that cannot be undone. */
+  /** The button's style. `danger` is for actions that cannot be undone. */
   tone?: "primary" | "quiet" | "danger";
-  /** For forms that create something: a second submission creates nothing more. */
+  /** True for forms that create something: a second submission of the same form creates nothing more. */
   once?: boolean;
   hidden?: Record<string, string | undefined>;
   /** If true, a script submits the form automatically. */
@@ -60,13 +60,13 @@ function keyOf({ failure }: Visit, of: string): string {
 
 /** Reads form fields and collects their errors. */
 export type FieldReader = {
-  /** Adds an error if the field is empty. */
+  /** Returns a field's text. Adds an error if the field is empty. */
   text(name: string): string;
   optional(name: string): string;
-  /** Accepts a decimal point or comma. Adds an error if the text has two readings that `most` allows. */
+  /** Returns a number. Adds an error if its text has two readings that are not above `most`. */
   number(name: string, most?: number): number;
   whole(name: string): number;
-  /** Keeps only the first error of a field. */
+  /** Adds an error to a field. Only the field's first error is kept. */
   fault(name: string, message: string): void;
   /** Throws `invalid_request` if there are errors. Names the fields as the API's own errors do. */
   check(): void;
@@ -111,10 +111,7 @@ export function readerOf({ request }: Texts, fields: Fields): FieldReader {
 /** The highest absolute value of a coordinate, in degrees. */
 export const MOST_DEGREES = 180;
 
-/**
- * Text with one separator and three digits after it: "1,000" means a thousand to some people, and one to
- * others.
- */
+/** Numbers with one separator before three digits: some people read "1,000" as a thousand, others as one. */
 const IN_TWO_WAYS = /^(-?[1-9]\d{0,2})[.,](\d{3})$/;
 
 /**

@@ -9,7 +9,7 @@ import type { TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { Texts } from "../texts/texts.ts";
 import { facts } from "./values.ts";
 
-/** Untrusted parties determine how many constraints a list has. */
+/** Maximum number of clocks in a list, since untrusted parties determine how many time windows it has. */
 const MOST_CLOCKS = 4;
 
 /** Returns constraints as phrases. Each phrase continues the words "only if". */
@@ -19,9 +19,7 @@ export function limitList(texts: Texts, constraints: readonly Constraint[]): Htm
   )}</ul>`;
 }
 
-/**
- * Returns constraints as phrases. A time window also gets a clock, an area its coordinates and a map link.
- */
+/** Returns constraints as phrases, a clock for a time window, and coordinates and a map link for an area. */
 export function detailedLimitList(texts: Texts, constraints: readonly Constraint[]): Html {
   const drawn = new Set(constraints.filter(({ type }) => type === "time_window").slice(0, MOST_CLOCKS));
   return html`<ul class="limits">${constraints.map(
@@ -76,7 +74,7 @@ function circleAround(limit: Place): Circle {
   return { lat, lon: lon > 180 ? lon - 360 : lon, radius_m: radius };
 }
 
-/** In degrees. `east` exceeds 180 for a box that crosses the date line. */
+/** Returns the bounds in degrees. `east` exceeds 180 for a box that crosses the date line. */
 function boundsOf(limit: GeoPolygon | GeoBox) {
   if (limit.type === "geo_bbox") {
     const { min_lat: south, min_lon: west, max_lat: north, max_lon } = limit;

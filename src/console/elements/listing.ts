@@ -2,7 +2,7 @@ import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** The first column contains the row headings. */
+/** A table column: its heading, and its cell for an item. The first column contains the row headings. */
 type Column<Item> = { label: string; cell(item: Item): Piece };
 
 type Table<Item> = {
@@ -59,7 +59,7 @@ export function filtersOf(visit: Visit, names: readonly string[]): Record<string
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
 }
 
-/** Returns a hidden note. A script shows it when it could not update part of the page. */
+/** Returns a hidden note, which a script shows when part of the page could not be updated. */
 export function staleNote({ listing }: Texts): Html {
   return html`<p class="refusal" role="status" data-stale hidden>${listing.stale}</p>`;
 }

@@ -59,8 +59,7 @@ type Picker = {
 };
 
 /**
- * Returns checkboxes for the vocabulary's scopes, and a text field for others. All inputs have the same name,
- * and {@link pickedScopes} reads them.
+ * Returns a field to choose scopes. All its inputs have the same name, and {@link pickedScopes} reads them.
  */
 export function scopePicker(visit: Visit, picker: Picker): Html {
   const { form, name, label, hint, vocabulary, value = [] } = picker;
@@ -102,7 +101,7 @@ export function pickedScopes(fields: Fields, name: string): string[] {
   return [...new Set(picked.filter((scope) => scope !== ""))];
 }
 
-/** Groups by the part before the last colon. Each group starts with its wildcard. */
+/** Groups scopes by the part before the last colon. Each group starts with its wildcard. */
 function groupsOf({ scopes, wildcards }: Vocabulary): { group: string; scopes: string[] }[] {
   const all = [...Object.keys(wildcards), ...scopes];
   const groups = Map.groupBy(all, (scope) => scope.slice(0, scope.lastIndexOf(":")));

@@ -1,7 +1,7 @@
 import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** `good` is as expected, `warn` needs attention, `bad` is wrong, `plain` is neutral. */
+/** How good a state is: `good` is as expected, `warn` needs attention, `bad` is wrong, `plain` is neutral. */
 export type Tone = "good" | "warn" | "bad" | "plain";
 
 const MARKS: Record<Tone, string> = { good: "✓", warn: "!", bad: "✕", plain: "–" };

@@ -10,7 +10,7 @@ const PLACE = ["cluster", "namespace", "name"] as const;
 
 type Shown = { adoption: AdoptionAnswer["adoption"]; mayConfirm: boolean; mayWithdraw: boolean };
 
-/** Offers the forms `confirm` and `withdraw` only if the person may use them. */
+/** Returns the object that may adopt, and the forms `confirm` and `withdraw` if the person may use them. */
 function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Shown): Html {
   const { adoption: words } = visit.texts;
   return html`${
@@ -99,7 +99,7 @@ async function loadAgent(visit: Visit) {
   return { agent, adoption };
 }
 
-/** The calls about an agent also need the agent's connection. */
+/** Returns the path parameters of calls about an agent, which include the agent's connection. */
 export async function paramsOf({ call, params }: Visit): Promise<Record<string, string>> {
   return idsOf(await call("get_account_agent", { params }));
 }

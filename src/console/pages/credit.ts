@@ -91,7 +91,7 @@ export function creditLeft(visit: Visit, { credits, counts }: Left): Html {
     ${level !== "enough" && html`<p class="refusal">${words.levels[level]} ${words.levelHints[level]} ${whomToAsk(visit)}</p>`}`;
 }
 
-/** Assumes the average use of the past days. Returns `Infinity` if nothing was used. */
+/** Returns how long the credit lasts at the average use of the past days, or `Infinity` without any use. */
 function daysLeft(credits: Left["credits"], { days }: DailyCounts): number {
   const last = days.slice(-RATE_DAYS);
   const used = last.reduce((sum, { charged }) => sum + charged, 0) * credits.price_micro_usd;

@@ -43,7 +43,7 @@ async function load(visit: Visit) {
   return { requests, active: delegations.items.filter(isActive), denials: denials.events, credits, counts };
 }
 
-/** A script updates the requests. */
+/** Returns the pending requests. A script updates them. */
 function waiting(visit: Visit, { requests }: Home): Html {
   const { home } = visit.texts;
   const { items, next_cursor } = requests;

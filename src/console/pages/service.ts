@@ -8,7 +8,7 @@ import { badge, type Tone, time } from "../elements/values.ts";
 type State = PartAnswer["state"];
 type Figure = PartAnswer["figures"][number];
 
-/** Most urgent first. */
+/** The states in the summary, most urgent first. */
 const URGENT = ["act", "away", "look"] as const;
 const TONES: Record<State, Tone> = { well: "good", look: "warn", act: "bad", away: "bad" };
 const SUSPENDED = "/service/suspended";

@@ -5,10 +5,7 @@ import { RENEW, SIGN_IN, wayBack } from "../core/places.ts";
 import { choiceField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
-/**
- * The page that signs a person out of this session or of all sessions. The button of other pages signs out
- * immediately.
- */
+/** The page that ends this session or all sessions. The button on other pages signs out immediately. */
 export const signOutPage = page({
   id: "sign_out",
   path: "/console/sign-out",

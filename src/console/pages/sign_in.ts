@@ -5,10 +5,7 @@ import { ENTER_CODE, SIGN_IN, wayBack } from "../core/places.ts";
 import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
-/**
- * The page on which people request a code. The sign-in cookie, which this path receives, separates the codes
- * of different browsers.
- */
+/** The page on which people request a code. Its sign-in cookie separates the codes of different browsers. */
 export const signInPage = page({
   id: "sign_in",
   path: SIGN_IN,
@@ -59,10 +56,12 @@ export const signInPage = page({
   },
 });
 
-/** `kept` is a form to send after the sign-in. */
+/** A person who is signing in. `kept` is a form that they can send after the sign-in. */
 type Known = { email: string; kept: string };
 
-/** The page on which people enter their code. An email's link opens it, with the code after `#`. */
+/**
+ * The page on which people enter their code. The link in an email opens this page with the code after `#`.
+ */
 export const enterCodePage = page<Known>({
   id: "enter_code",
   path: ENTER_CODE,

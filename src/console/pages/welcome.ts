@@ -92,8 +92,8 @@ export const welcomeAccountPage = page({
 });
 
 /**
- * Throws `invalid_request` if no type was selected, or if an organization's name was sent with another type.
- * The type cannot be changed later, so the page does not guess.
+ * Throws `invalid_request` without an account type, or if another type came with an organization's name. The
+ * type cannot be changed later, so the page does not guess.
  */
 function readAccount({ texts }: Visit, fields: Fields): { account_type: string; organization_name?: string } {
   const reader = readerOf(texts, fields);
@@ -108,7 +108,7 @@ function readAccount({ texts }: Visit, fields: Fields): { account_type: string; 
   return { account_type, ...named };
 }
 
-/** Ignores the error if another tab has already completed the step. */
+/** Runs a step of onboarding. Ignores the error if another tab has already completed the step. */
 async function inAnyTab(step: () => Promise<unknown>): Promise<void> {
   try {
     await step();

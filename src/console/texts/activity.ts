@@ -39,7 +39,7 @@ export const ACTIVITY = {
   } as Record<string, string | undefined>,
   yes: "on",
   no: "off",
-  /** Used where the error message of a form does not fit. */
+  /** Why a change was refused, where the error message of a form does not fit. */
   refusals: {
     not_found: "The target did not exist, or no longer existed",
     forbidden: "The role no longer allowed it",

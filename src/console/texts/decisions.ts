@@ -32,7 +32,7 @@ export function span(seconds: number): string {
   return `${number} ${unit}${number === 1 ? "" : "s"}`;
 }
 
-/** Each text is true if its rule passes. */
+/** Texts for the rules of a decision. Each text is true if its rule passes. */
 const RULES = {
   structure: "The proof is complete: certificates, and a challenge of 32 bytes.",
   session_context:

@@ -1,4 +1,4 @@
-/** Pages show an unknown kind unchanged. */
+/** Texts for the kinds of events. Pages show an unknown kind unchanged. */
 const EVENTS: Record<string, string | undefined> = {
   "connection.created": "The platform was registered",
   "connection.key_rotated": "The API key was replaced",

@@ -22,7 +22,7 @@ const FAULTS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
 
 type Said = { title: string; explain?: string };
 
-/** Messages by error code. For all other codes, pages show the API's own message. */
+/** Error messages by error code. For all other codes, pages show the API's own message. */
 export const ERRORS = {
   home: "Go to the home page",
   lookBelow: "Something is not right yet: see below.",

@@ -174,7 +174,7 @@ type Sayings = {
   [T in KnownConstraint["type"]]: (constraint: Extract<KnownConstraint, { type: T }>) => string;
 };
 
-/** Phrases that continue the words "only if". */
+/** A phrase for each constraint, which continues the words "only if". */
 const SAYINGS: Sayings = {
   max_amount: ({ max_amount, currency }) => `the amount is at most ${number(max_amount)} ${currency}`,
   max_rate: ({ count, window_s }) =>

@@ -2,7 +2,7 @@ import type { PartAnswer } from "../../installation/routes.ts";
 
 type Figure = Pick<PartAnswer["figures"][number], "name" | "about" | "value">;
 
-/** `what` is the subject of a figure that exists for several subjects. */
+/** Names of figures. `what` is the subject of a figure that exists for several subjects. */
 const FIGURES: Record<string, ((what: string) => string) | undefined> = {
   api_version: () => "Version",
   database_schema: () => "Schema of its database",

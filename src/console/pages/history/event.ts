@@ -53,7 +53,7 @@ async function load({ call, params }: Visit): Promise<Shown> {
   return { event, receipt, certificate, ceiling: platform?.default_allowed_scopes };
 }
 
-/** Returns `undefined` if the certificate belongs to another account. */
+/** Returns a decision's certificate, or `undefined` if the certificate belongs to another account. */
 async function findCertificate(call: Call, { cert_id }: NamedEntry): Promise<CertificateAnswer | undefined> {
   if (cert_id === null) return undefined;
   return call("get_delegation", { params: { cert_id } }).catch(unlessGone);

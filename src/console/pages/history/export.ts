@@ -3,7 +3,7 @@ import type { ExportAnswer } from "../../../history/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { askedFor } from "./filters.ts";
 
-/** Events that one call reads and keeps in memory. */
+/** Number of events that one call reads and keeps in memory. */
 const READ = "1000";
 
 /**
@@ -45,7 +45,7 @@ async function* csvPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<str
   for await (const events of pagesFrom(visit, first)) yield events.map(csvLine).join("");
 }
 
-/** The last line says that the file is complete and how many events it contains. */
+/** Returns a line for each event. The last line says that the file is complete and how many events it has. */
 async function* jsonPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<string> {
   let count = 0;
   for await (const events of pagesFrom(visit, first)) {
@@ -79,7 +79,7 @@ const COLUMNS: readonly [name: string, of: (event: NamedEntry) => Cell][] = [
 /** Text that a spreadsheet would read as a formula, even after characters that the spreadsheet drops. */
 const FORMULA = /^[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/;
 
-/** Returns the first line of a CSV file, with the byte order mark by which spreadsheets recognize UTF-8. */
+/** Returns a CSV file's first line, with the byte order mark by which spreadsheets recognize UTF-8. */
 export function csvHead(): string {
   return `\ufeff${lineOf(COLUMNS.map(([name]) => name))}`;
 }
@@ -93,7 +93,7 @@ function lineOf(cells: readonly Cell[]): string {
   return `${cells.map(quoted).join(",")}\r\n`;
 }
 
-/** An apostrophe before text that looks like a formula makes every spreadsheet read it as text. */
+/** Quotes a cell. With an apostrophe before a formula, every spreadsheet reads the formula as text. */
 function quoted(cell: Cell): string {
   const text = cell ?? "";
   return `"${(FORMULA.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;

@@ -47,7 +47,7 @@ export function isNarrowed(visit: Visit): boolean {
 
 type Name = (typeof FILTER_FIELDS)[number];
 
-/** Collapsed until one of them is used. */
+/** Filter fields that stay collapsed until one of them is used. */
 const FOLDED: readonly Name[] = ["decision_reason", "required_scope", "connection_id", "agent_id", "cert_id"];
 
 /** Returns the form that filters the history. */

@@ -50,8 +50,7 @@ async function load(visit: Visit): Promise<History> {
 }
 
 /**
- * Throws `Unchanged` if a live update has no new events. `seen` is how many events since the time `fresh` the
- * open page shows.
+ * Throws `Unchanged` if a live update has no new events. `seen` counts the events since `fresh` on the page.
  */
 async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof askedFor>): Promise<void> {
   const { fresh, seen } = query;
@@ -106,7 +105,7 @@ function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): H
   return html`${details.verifier.platform_name} <span class="quiet">${texts.history.elsewhere}</span>`;
 }
 
-/** Without scripts, the controls are a link. */
+/** Returns the controls of live updates. Without scripts, they are a link. */
 function liveTail({ texts, own, path, query }: Visit): Html {
   const { live, newer } = texts.history;
   return html`<p class="actions">
@@ -116,7 +115,7 @@ function liveTail({ texts, own, path, query }: Visit): Html {
   </p>`;
 }
 
-/** The query by which an open list requests new events. */
+/** Returns the query with which an open list requests new events. */
 function tailOf({ now, own, path, query }: Visit, events: readonly NamedEntry[]) {
   const fresh = addSeconds(now, -SETTLED).toISOString();
   const seen = events.filter(({ occurred_at }) => occurred_at >= fresh).length;

@@ -54,7 +54,7 @@ function receiptForm(visit: Visit): Html {
   })}</section>`;
 }
 
-/** Parses as strictly as the API does. The text is a receipt, or an answer that contains one. */
+/** Parses a receipt, or an answer that contains one, as strictly as the API does. */
 function readReceipt(text: string): Read {
   const value = parsed(text);
   const outer = isObject(value) ? value : {};
@@ -143,10 +143,7 @@ export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAns
   </section>`;
 }
 
-/**
- * The page that downloads a decision's receipt. The file has exactly the bytes that the receipt's hash
- * covers.
- */
+/** The page that downloads a decision's receipt, with exactly the bytes that the receipt's hash covers. */
 export const receiptFilePage = page<ReceiptAnswer>({
   id: "history_receipt",
   path: "/console/history/{receipt_id}/receipt",

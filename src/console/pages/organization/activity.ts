@@ -95,7 +95,7 @@ function about(visit: Visit, { target }: Entry, emails: Emails): Piece {
   });
 }
 
-/** Names the target if the name is known, and links its page if it has one. */
+/** Returns a change's target: its name if the name is known, and a link if the target has a page. */
 function said({ texts, at }: Visit, key: string, value: string | boolean, emails: Emails): Piece {
   const { activity: words, acting } = texts;
   if (typeof value === "boolean") return value ? words.yes : words.no;
@@ -111,7 +111,7 @@ function outcome(visit: Visit, { status, error_code }: Entry): Piece {
   return html`${badge(words[status], TONES[status])}${error_code !== null && html`<br /><span class="quiet">${whyRefused(visit, error_code)}</span>`}`;
 }
 
-/** Shows an unknown code unchanged. */
+/** Returns why a change was refused. An unknown code is shown unchanged. */
 function whyRefused({ texts: { activity: words, errors } }: Visit, code: string): string {
   const meaning = Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode][1] : code;
   return words.refusals[code] ?? errors.messages[code] ?? meaning;

@@ -109,10 +109,7 @@ export const invitationPage = page<Answers["invite_organization_member"]>({
 
 const LENGTH = 64;
 
-/**
- * The page on which people enter an invitation code and accept the invitation. The link in the email opens
- * it.
- */
+/** The page on which people accept an invitation with its code. The link in the email opens this page. */
 export const acceptInvitationPage = page({
   id: "accept_invitation",
   path: ACCEPT_INVITATION,

@@ -69,7 +69,7 @@ function until({ texts, now }: Visit, end: string | null): Html | string {
   return html`${time(end)} ${Date.parse(end) <= now.getTime() && badge(untilEnded, "warn")}`;
 }
 
-/** Others need the identity to accept it. An organization's identity is not the person's own. */
+/** Returns this account's identity for others to accept. An organization's identity is not a person's own. */
 function ownIdentity({ texts, session, account }: Visit): Html | undefined {
   const isOwn = account === undefined || account === session?.account_id;
   if (session?.human_id == null || !isOwn) return undefined;
@@ -139,7 +139,7 @@ function acceptForm(): Form {
   };
 }
 
-/** Replaces an error about a refused identity with one for readers. */
+/** Replaces the API's error about an identity with an error that is written for people. */
 function refusedIdentity({ texts }: Visit, error: unknown): unknown {
   const { nobodysIdentity, alwaysCounts } = texts.platforms;
   const said = { not_found: nobodysIdentity, invalid_principal: alwaysCounts };

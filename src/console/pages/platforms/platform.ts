@@ -140,10 +140,7 @@ export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
     : html`<p class="notice"><strong>${declared}: ${words}.</strong> ${declaredExplain}</p>`;
 }
 
-/**
- * Returns a platform's publish state and the forms that change it. `domains` is empty unless the person may
- * publish.
- */
+/** Returns a platform's publish state and its forms. `domains` is empty unless the person may publish. */
 export function publishing(
   visit: Visit,
   platform: PlatformAnswer,

@@ -76,7 +76,7 @@ async function load(visit: Visit) {
   return { vocabulary, only };
 }
 
-/** A personal account may have only one platform. */
+/** Returns a personal account's platform. A personal account may have only one. */
 async function onlyPlatform(visit: Visit) {
   if (isOrganization(visit)) return undefined;
   const { items } = await visit.call("list_platforms", { query: { limit: "1" } });
@@ -97,7 +97,7 @@ async function register(visit: Visit, fields: Fields): Promise<Outcome> {
   return { title: visit.texts.platforms.madeTitle(made.name), content: secrets(visit, made) };
 }
 
-/** Browsers send CR LF in text of several lines. */
+/** Converts the line breaks of browsers, which send CR LF, to LF. */
 function lineFeeds(text: string): string {
   return text.replaceAll("\r\n", "\n");
 }

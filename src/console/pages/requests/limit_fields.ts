@@ -13,7 +13,7 @@ const FORM = "approve";
 type LimitKind = {
   type: KnownConstraint["type"];
   title: keyof Texts["request"] & ("amount" | "rate" | "hours" | "place" | "speed" | "resource");
-  /** Errors appear at the first field. */
+  /** Names of the limit's form fields. Errors appear at the first field. */
   names: readonly [string, ...string[]];
   fields(visit: Visit): Html;
   read(reader: FieldReader, texts: Texts): KnownConstraint;

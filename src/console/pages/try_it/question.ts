@@ -11,12 +11,12 @@ import { form, MOST_DEGREES, readerOf, writtenNumber } from "../../elements/form
 import { limitList } from "../../elements/limits.ts";
 import type { Texts } from "../../texts/texts.ts";
 
-/** As in the verify call. */
+/** The names of the values that constraints are compared with, as in the verify call. */
 type ContextName = keyof Texts["tryIt"]["context"];
 
 const TEXTS: readonly ContextName[] = ["currency", "resource_id", "path"];
 
-/** Highest absolute values. */
+/** The highest absolute values of coordinates. */
 const BOUNDS: Record<string, number | undefined> = { latitude: MOST_DEGREES, longitude: MOST_DEGREES };
 
 /** Facts about an action that a constraint needs, each with an example that satisfies the constraint. */

@@ -12,7 +12,7 @@ export type Result = {
   requiredScope: string;
   context: Record<string, string | number> | undefined;
   ceiling: readonly string[] | undefined;
-  /** In US dollars. */
+  /** The price of a decision, in US dollars. */
   price: string;
   answer: TryAnswer;
 };
@@ -88,7 +88,7 @@ function sentenceOf({ texts }: Visit, { answer, certificate, requiredScope }: Re
   return answer.decision === null ? (words.refusals[why] ?? why) : words.indeterminate;
 }
 
-/** The reason is an error code if there was no decision. */
+/** Returns the decision's reason, or the error code that ended the calls. */
 function reasonOf({ decision_reason, calls }: TryAnswer): string {
   if (decision_reason !== null) return decision_reason;
   const error = calls.at(-1)?.answer.error as { code?: string } | undefined;
@@ -122,7 +122,7 @@ function calls({ texts }: Visit, answer: TryAnswer): Html {
     )}</section>`;
 }
 
-/** Also omits long lists of objects. */
+/** Shortens long strings and omits long lists of objects. */
 function shortened(value: unknown, words: Texts["tryIt"]): unknown {
   if (typeof value === "string") {
     return value.length > LONG ? words.shortened(value.slice(0, SHOWN), value.length) : value;

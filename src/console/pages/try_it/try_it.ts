@@ -77,7 +77,7 @@ function content(visit: Visit, data: TryIt): Html {
   return html`${!isOnly && choice(visit, items, chosen?.certificate)}${chosen && question(visit, chosen)}`;
 }
 
-/** The selection becomes part of the page's URL. */
+/** Returns the form that selects a delegation. The selection becomes part of the page's URL. */
 function choice(visit: Visit, items: CertificateAnswer[], chosen: CertificateAnswer | undefined): Html {
   const words = visit.texts.tryIt;
   const all = chosen && !items.some(({ cert_id }) => cert_id === chosen.cert_id) ? [chosen, ...items] : items;

@@ -69,7 +69,7 @@ export function attemptItem({ texts }: Visit, attempt: Attempt, isSecret: boolea
   </li>`;
 }
 
-/** The receiver's response is untrusted. */
+/** Returns the receiver's response as text, since the response is untrusted. */
 function excerpt({ deliveries }: Texts, { response_excerpt: text }: Attempt): Html {
   if (text === null || text === "") return html`<p class="quiet">${deliveries.answeredNothing}</p>`;
   return html`<details open=${text.length < 500}><summary>${deliveries.answered}</summary><pre tabindex="0">${`\n${text}`}</pre></details>`;
@@ -81,7 +81,7 @@ function reasonOf({ deliveries }: Texts, { outcome, detail }: Attempt): string {
   return (Object.hasOwn(deliveries.details, detail) && deliveries.details[detail]) || detail;
 }
 
-/** `delivery` is undefined until the worker has created it. */
+/** A test event. `delivery` is undefined until the worker has created the delivery. */
 type Test = { deliveryId: string; delivery: WholeDelivery | undefined };
 
 /** The operations of a page that contains the test card. */

@@ -60,7 +60,7 @@ function filters(visit: Visit): Html {
   });
 }
 
-/** A script updates the list while a delivery is in progress. */
+/** Returns the list of deliveries. A script updates it while a delivery is in progress. */
 function listed(visit: Visit, { items, next_cursor }: Answers["list_deliveries"]): Html {
   const { texts, now } = visit;
   const words = texts.deliveries;

@@ -36,7 +36,7 @@ export const deliveryPage = page<Shown>({
   },
 });
 
-/** A script updates this while the delivery is in progress. */
+/** Returns a delivery's attempts. A script updates them while the delivery is in progress. */
 function progress(visit: Visit, { callback, delivery }: Shown): Html {
   const { texts, now } = visit;
   const words = texts.deliveries;
@@ -99,7 +99,7 @@ function whyNot(reasons: Reasons, { state, body_state }: WholeDelivery): string 
     : undefined;
 }
 
-/** Shows no signatures: each attempt creates new ones, which are not stored. */
+/** Returns a delivery's body and headers without signatures, which each attempt creates anew. */
 function content(visit: Visit, { delivery }: Shown): Html {
   const { texts, outside } = visit;
   const { header } = outside;

@@ -115,7 +115,7 @@ function begin(visit: Visit, { since, until, states }: Wish): Html {
   });
 }
 
-/** A script updates the list. */
+/** Returns the recoveries. A script updates the list. */
 function former(visit: Visit, { items, next_cursor }: Recoveries): Html {
   const { recoveries: words, deliveries } = visit.texts;
   const runs = items.some(({ state }) => state === "running");
@@ -148,7 +148,7 @@ function range({ texts }: Visit, { since, until }: { since: Date | string; until
   return html`${time(since)} ${texts.recoveries.to} ${time(until)}`;
 }
 
-/** The names of the form's fields start with it. */
+/** Name of the form for a time range, with which the names of its fields start. */
 const WISH = "wish";
 /** States of deliveries that can be sent again. */
 const STATES = ["failed", "rejected", "blocked", "delivered"] as const;
@@ -163,7 +163,7 @@ function hasAsked({ query }: Visit): boolean {
   return query.look !== undefined;
 }
 
-/** Returns `undefined` for an invalid time range, with errors at its fields. */
+/** Returns the time range in the query. For an invalid range, shows errors at its fields. */
 function readWish(visit: Visit): Wish | undefined {
   const { now, query, texts } = visit;
   const words = texts.recoveries;
@@ -182,7 +182,7 @@ function readWish(visit: Visit): Wish | undefined {
   return visit.failure?.form !== WISH ? { since, until: end, states } : undefined;
 }
 
-/** Counts at most one page of deliveries for each state. */
+/** Counts the deliveries of each selected state, up to one page. */
 async function countWish({ call, params }: Visit, { since, until, states }: Wish) {
   const { connection_id = "" } = params;
   return Promise.all(

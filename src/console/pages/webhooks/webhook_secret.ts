@@ -55,7 +55,7 @@ async function load(visit: Visit) {
   return { callback, test };
 }
 
-/** The returned page is the only one that shows the secret. */
+/** Creates a secret and returns the only page that shows the secret. */
 async function rotate(visit: Visit): Promise<Outcome> {
   const { webhook_signing_secret: secret } = await visit.call("rotate_webhook_secret", {
     params: idOf(visit),
