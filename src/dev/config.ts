@@ -4,7 +4,7 @@ type Environment = Record<string, string | undefined>;
 export type DevConfig = {
   /** The only variables that every part inherits. They locate programs and the home folder. */
   inherited: Environment;
-  /** Undefined lets the vault choose a module. */
+  /** Path of the vault's PKCS#11 module. Undefined lets the vault choose one. */
   pkcs11Module: string | undefined;
   /** False if `NO_COLOR` is set or the terminal is `dumb`. */
   color: boolean;

@@ -32,13 +32,10 @@ const OWNER_EMAIL = "owner@example.test";
 const PATIENCE = { statusMs: 30_000, eventMs: 60_000 };
 
 /**
- * Runs the whole service on this machine until Ctrl-C. First runs the tour; with `once`, stops after the
- * tour.
- *
- * In a data folder that was used before, someone may have changed the declared objects. Without `once`, a
- * tour that fails in such a folder is only reported, and the stack stays up.
- *
- * Resolves to the exit status: 0, 1 after a failure, 130 after an interruption.
+ * Starts the whole service, runs the tour, and keeps the service up until Ctrl-C. With `once`, stops it after
+ * the tour. In a data folder that was used before, people may have changed the declared objects. A failed
+ * tour in such a folder stops the service only with `once`. Resolves to the exit status: 0, 1 after a
+ * failure, 130 after an interruption.
  */
 export async function runDev(options: DevOptions): Promise<number> {
   const { color, ...settings } = readDevConfig();

@@ -15,7 +15,9 @@ type StackOptions = {
 /** Parts that run together. All parts stop when this process exits, even if this process is killed. */
 export type Stack = {
   folder: string;
-  /** Resolves when the part is ready. From then on, the stack restarts the part whenever it exits. */
+  /**
+   * Starts a part, and resolves when it is ready. From then on, the stack restarts the part when it exits.
+   */
   start(part: Part): Promise<void>;
   /** Stops the parts in reverse order, each with its own timeout, then releases the folder. */
   stop(): Promise<void>;

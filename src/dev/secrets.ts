@@ -6,15 +6,15 @@ import { NO_INSPECTOR, spawnLogged } from "./process/part.ts";
 import { makeFolder, writeAtomically } from "./state_folder.ts";
 import { UserError } from "./user_error.ts";
 
-/** The parts read the secrets from files with mode 0600. */
+/** Secrets of the stack. Its parts read the secrets from files with mode 0600. */
 type StackSecrets = {
   databasePassword: string;
   vaultDatabasePassword: string;
   sealingKeyFile: string;
   operatorTokenFile: string;
-  /** A new password at each call. */
+  /** Returns a new password at each call. */
   temporaryPassword(): string;
-  /** For a secret that changes with every start, such as a connection string. Returns the file's path. */
+  /** Writes a secret that is new at every start, such as a connection string. Returns the file's path. */
   write(name: string, value: string): Promise<string>;
 };
 
@@ -67,7 +67,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
   };
 }
 
-/** Uses only letters and digits, which a URL can contain without escapes. */
+/** Encodes a secret in letters and digits, which a URL can contain without escapes. */
 function asPassword(secret: Buffer): string {
   return secret.toString("hex");
 }
@@ -90,7 +90,7 @@ async function readSecret(path: string): Promise<Buffer | undefined> {
   return secret;
 }
 
-/** `env` is the complete environment. The output is appended to `logFile`. */
+/** Settings of `keyvault init`. `env` is its complete environment. Its output is appended to `logFile`. */
 type VaultInit = {
   program: string;
   env: Record<string, string | undefined>;
@@ -98,11 +98,11 @@ type VaultInit = {
 };
 
 const GRACE_MS = 5000;
-/** The vault's error message for a problem that a person can correct. */
+/** Matches the vault's error message for a problem that a person can correct. */
 const VAULT_MESSAGE = /^keyvault: (.+)$/m;
 /** Output of `init` for a token without a PIN file. Such a vault could only start sealed. */
 const PIN_ABSENT = /^\{"step":"token",.*"absent":\["pin"\]/m;
-/** The line with the error's message in a stack trace. */
+/** Matches the line of a stack trace that contains the error's message. */
 const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
 
 /**

@@ -45,7 +45,7 @@ const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 
 type Environment = Record<string, string | undefined>;
 
-/** `inherited` are variables for every part. `credits` are micro-USD; undefined means the default. */
+/** Choices at the start. `inherited` are variables for every part, `credits` micro-USD of new accounts. */
 type Chosen = {
   inherited: Environment;
   aliases: readonly string[];

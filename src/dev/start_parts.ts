@@ -26,17 +26,17 @@ import { topUp } from "./tour/top_up.ts";
 export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNew: boolean };
 
 type StackSettings = {
-  /** Port on 127.0.0.1; 0 selects a free port. */
+  /** The API's port on 127.0.0.1; 0 selects a free port. */
   apiPort: number;
   /** Aliases of the API's path word. */
   aliases: readonly string[];
-  /** Micro-USD of every new account, and at least for the owner's. Undefined means the default. */
+  /** Credit of new accounts, and minimum credit of the owner, in micro-USD. Undefined means the default. */
   credits: number | undefined;
   ownerEmail: string;
   inherited: Record<string, string | undefined>;
-  /** Undefined lets the vault choose a module. */
+  /** Path of the vault's PKCS#11 module. Undefined lets the vault choose one. */
   pkcs11Module: string | undefined;
-  /** Undefined selects the embedded event transport. */
+  /** Folder with Kafka's jars. Undefined selects the embedded event transport. */
   kafkaJars: string | undefined;
   /** Aborts when the stack is being stopped. */
   interrupted: AbortSignal;

@@ -63,7 +63,7 @@ export async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Returns false if the parent is missing. */
+/** Creates the folder if it is missing. Returns false if the parent is missing. */
 async function ensureFolder(path: string): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });

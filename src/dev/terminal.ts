@@ -11,7 +11,7 @@ export type Output = {
 export type TerminalOptions = {
   out: Output;
   err: Output;
-  /** Has no effect if `out` is not a terminal. */
+  /** Enables color, which has no effect if `out` is not a terminal. */
   color: boolean;
   /** Prints one JSON object per step to `out`, and nothing else. */
   json: boolean;
@@ -20,7 +20,7 @@ export type TerminalOptions = {
 /** A step in progress. Only the first call of `done` or `fail` has an effect. */
 export type Step = {
   done(detail?: string): void;
-  /** `why` is a detail to show, or an error. An error's message is shown only in JSON mode. */
+  /** Ends the step. `why` is a detail to show, or an error, whose message is shown only in JSON mode. */
   fail(why: unknown): void;
 };
 
@@ -92,7 +92,7 @@ export async function inStep<T>(
   }
 }
 
-/** Only the first end is reported. */
+/** Returns a step that reports its first end. */
 function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Step {
   const began = performance.now();
   let ended = false;

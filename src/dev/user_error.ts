@@ -1,6 +1,6 @@
 /**
- * A problem that a person can correct. Shown as message and remedy, never as a stack trace. `message` states
- * the problem in one sentence.
+ * A problem that a person can correct. Its message and remedy are shown, but never a stack trace. `message`
+ * states the problem in one sentence.
  */
 export class UserError extends Error {
   readonly remedy: string | undefined;
@@ -23,7 +23,7 @@ const full: FileHint = {
   remedy: "Free some space there, or choose another folder with --data",
 };
 
-/** By error code, for errors that a person can correct. */
+/** Hints for file system errors that a person can correct, by error code. */
 const fileHints: Record<string, FileHint> = {
   EROFS: {
     words: "its file system is read-only",

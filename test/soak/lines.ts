@@ -3,9 +3,7 @@ import { join } from "node:path";
 
 /** Files of a run, each with JSON lines of one kind. */
 export type Lines = {
-  /**
-   * Every event and decision that the generator tried to write. `of` is a connection's or an account's id.
-   */
+  /** Events and decisions that the generator tried to write. `of` is a connection's or an account's id. */
   appended: {
     id: string;
     kind: "event" | "poison" | "decision";

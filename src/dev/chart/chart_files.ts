@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { withValues } from "./chart_readme.ts";
 import { dashboardFile } from "./dashboard/dashboard.ts";
 
-/** Paths are relative to the project's root. */
+/** A chart file to generate from another file. Both paths are relative to the project's root. */
 type Copy = { from: string; to: string; change?: (text: string) => string };
 
 /** The current content of a generated chart file and the content that it should have. */
@@ -20,7 +20,7 @@ const KEEP_ANNOTATIONS = [
   "    argocd.argoproj.io/sync-options: Prune=false,Delete=false",
 ];
 
-/** Copies, since a chart can use only files in its own folder. */
+/** Chart files that are copies of other files, since a chart can use only files in its own folder. */
 const COPIES: readonly Copy[] = [
   ...["platforms", "agents", "delegations"].map((resource) => ({
     from: `crds/${resource}.yaml`,

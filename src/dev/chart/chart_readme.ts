@@ -11,8 +11,8 @@ const LINE = { collectionStyle: "flow", lineWidth: 0, flowCollectionPadding: tru
 const HEADING = "## Values";
 
 /**
- * Replaces the chart README from "## Values" on with one table for each top-level value of `values.yaml`.
- * Throws `Error` if the README has no such heading.
+ * Returns the README with a table for each top-level value of `values.yaml` after "## Values". Throws `Error`
+ * if the README has no such heading.
  */
 export function withValues(readme: string, valuesYaml: string): string {
   const end = readme.indexOf(`${HEADING}\n`);
@@ -39,7 +39,7 @@ function sectionOf(pair: Pair, comment: string | null | undefined): Section {
   return { name, words, values };
 }
 
-/** A map that has its own comment gets a row too. */
+/** Returns the values below a map. A map that has its own comment gets a row too. */
 function valuesIn(map: YAMLMap, above: string): Value[] {
   return (map.items as Pair[]).flatMap((pair, index) => {
     const path = `${above}.${nameOf(pair)}`;
@@ -61,7 +61,7 @@ function nameOf({ key }: Pair): string {
   return String(isScalar(key) ? key.value : key);
 }
 
-/** Omits comment lines that only name a section. */
+/** Returns a value's comment without lines that only name a section. */
 function commentOf({ key, value }: Pair, above: string | null | undefined): string {
   const before = isScalar(key) ? key.commentBefore : undefined;
   const behind = isScalar(value) ? value.comment : undefined;
@@ -81,7 +81,7 @@ function inCell(text: string): string {
   return escaped(text).replaceAll("|", "\\|");
 }
 
-/** Markdown would treat text such as `<host>` as HTML. */
+/** Escapes text such as `<host>`, which Markdown would treat as HTML. */
 function escaped(text: string): string {
   return text.replaceAll("<", "&lt;");
 }

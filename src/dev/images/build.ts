@@ -39,8 +39,8 @@ export type ImagesOptions = {
 };
 
 /**
- * Writes for each image an archive `<name>.tar` that Docker and cluster nodes can import, and a bill of
- * materials `<name>.cdx.json`. Throws `UserError`.
+ * Builds the images. Writes an archive `<name>.tar` for Docker and cluster nodes, and a bill of materials
+ * `<name>.cdx.json`, for each image. Throws `UserError`.
  */
 export async function buildImages(options: ImagesOptions, terminal: Terminal): Promise<void> {
   const images = chosenImages(options.only);
@@ -91,9 +91,7 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
   }
 }
 
-/**
- * Labels a finished image. In a label set during the build, buildah could reuse a cached layer's old value.
- */
+/** Labels a finished image. If a build set the labels, a cached layer could contain old labels. */
 async function label(log: string, reference: string, labels: readonly string[]): Promise<void> {
   const container = `labels-${randomUUID()}`;
   await buildah(log, "from", "--name", container, reference);

@@ -12,9 +12,7 @@ import { UserError } from "../user_error.ts";
 export const IMAGES_FOLDER = join(homedir(), ".cache", "deputize", "images");
 const LAST_LINES = 15;
 
-/**
- * Appends the program's output to a log. Throws `UserError` with the log's last lines if the program fails.
- */
+/** Runs a program with its output in a log. If it fails, throws `UserError` with the log's last lines. */
 async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
   mkdirSync(dirname(log), { recursive: true });
   const file = openSync(log, "a", 0o600);
@@ -30,12 +28,10 @@ async function runLogged(log: string, command: string, args: readonly string[]):
   throw new UserError(`${command} ended with ${code ?? signal}:\n${end}`, `Its whole output is in ${log}`);
 }
 
-/** Separate storage, so that buildah touches no other images. */
+/** Arguments for separate storage, so that buildah touches no other images. */
 const STORAGE = ["--root", join(IMAGES_FOLDER, "storage"), "--runroot", join(IMAGES_FOLDER, "run")];
 
-/**
- * Runs buildah and appends its output to a log. Throws `UserError` with the log's last lines on a failure.
- */
+/** Runs buildah with its output in a log. If buildah fails, throws `UserError` with the log's last lines. */
 export async function buildah(log: string, ...args: string[]): Promise<void> {
   await runLogged(log, "buildah", [...STORAGE, ...args]);
 }

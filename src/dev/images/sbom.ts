@@ -5,7 +5,7 @@ type LockedPackage = {
   integrity?: string;
   license?: string;
   optional?: boolean;
-  /** Only development and optional packages depend on it. */
+  /** True if only development and optional packages depend on this package. */
   devOptional?: boolean;
   dependencies?: Record<string, string>;
   optionalDependencies?: Record<string, string>;
@@ -57,7 +57,7 @@ function directlyFrom(lock: Lock, root: string): string[] {
   return root.startsWith("node_modules/") ? [root] : dependenciesOf(lock, root);
 }
 
-/** Omits packages that are optional for the whole project, since the images do not install them. */
+/** Returns a package's dependencies without packages that are optional for the project: images lack those. */
 function dependenciesOf(lock: Lock, folder: string): string[] {
   const { dependencies, optionalDependencies, peerDependencies } = lock.packages[folder] ?? {};
   const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
@@ -70,7 +70,7 @@ function dependenciesOf(lock: Lock, folder: string): string[] {
     .filter((place): place is string => place !== undefined && isInstalled(place));
 }
 
-/** Resolves as Node does: in the folder's `node_modules`, then in those of its parents. */
+/** Resolves a package as Node does: in the folder's `node_modules`, then in those of its parents. */
 function placeOf(lock: Lock, from: string, name: string): string | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const place = join(folder, "node_modules", name);

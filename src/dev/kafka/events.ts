@@ -6,9 +6,7 @@ import { readers } from "../../installation/readers.ts";
 import { createLog } from "../../log.ts";
 import { UserError } from "../user_error.ts";
 
-/**
- * Returns the settings of the event transport: Kafka at `address`, or the embedded one if it is undefined.
- */
+/** Returns the settings of the event transport. Without an `address` of Kafka, the transport is embedded. */
 export function eventsEnvironment(address: string | undefined): Record<string, string> {
   if (address === undefined) return { EVENTS: "embedded" };
   return { EVENTS: "kafka", KAFKA_BROKERS: address, KAFKA_REPLICATION: "1" };

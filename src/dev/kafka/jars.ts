@@ -14,7 +14,7 @@ export const KAFKA_VERSION = "4.4.0";
 const LEAST_JAVA = 17;
 const FETCH_MS = 10 * 60_000;
 
-/** `missing` names what a download needs. */
+/** The folder with Kafka's jars. If it cannot be downloaded, `missing` names what the download needs. */
 type KafkaJars = { jars: string; missing?: never } | { jars?: never; missing: string };
 
 /**

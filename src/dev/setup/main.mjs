@@ -11,8 +11,7 @@ const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
  * The npm scripts by name. `token` is true if the script needs a PKCS#11 module, `builder` if it builds
  * images, and `light` if it needs no development package.
  *
- * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } |
- * undefined>}
+ * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } | undefined>}
  */
 const TARGETS = {
   start: { command: ["src/main.ts", "dev"], token: true, light: true },

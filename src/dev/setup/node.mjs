@@ -5,8 +5,7 @@ import { join } from "node:path";
 const CHUNK = 1 << 20;
 
 /**
- * SHA-256 of `bin/node` in each package of the locked Node's version. package-lock.json has only the
- * archive's hash.
+ * SHA-256 of `bin/node` in each package of the locked Node. The lock file has only the archive's hash.
  *
  * @type {Record<string, string | undefined>}
  */
@@ -42,7 +41,7 @@ export function isLockedNode(root) {
 }
 
 /**
- * Returns undefined if the file cannot be read.
+ * Returns a file's SHA-256, or undefined if the file cannot be read.
  *
  * @param {string} path
  */

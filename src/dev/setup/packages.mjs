@@ -22,8 +22,7 @@ import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
 /**
- * @typedef {{ version?: string, integrity?: string, optional?: boolean, dev?: boolean, devOptional?: boolean
- * }} LockedPackage
+ * @typedef {{ version?: string, integrity?: string, optional?: boolean, dev?: boolean, devOptional?: boolean }} LockedPackage
  */
 
 /** The library that compiling pkcs11js creates. */
@@ -234,7 +233,7 @@ async function npm(root, title, args) {
 }
 
 /**
- * Prefers the npm that started this process. Its Node must be outside node_modules, which npm replaces.
+ * Returns the command that runs npm. The command's Node is outside node_modules, which npm replaces.
  *
  * @param {string} root
  * @returns {string[]}
@@ -246,8 +245,8 @@ function npmCommand(root) {
 }
 
 /**
- * Removes the project's own programs from PATH. npm compiles with the headers next to Node if they exist, and
- * otherwise downloads them.
+ * Returns this process's environment with a PATH without the project's own programs. npm compiles with the
+ * headers next to Node if they exist, and otherwise downloads headers.
  *
  * @param {string} root
  * @returns {Record<string, string | undefined>}

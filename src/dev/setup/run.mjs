@@ -10,10 +10,7 @@ const SAME_MS = 200;
 const GRACE_MS = 30_000;
 const FOLLOW_MS = 1000;
 
-/**
- * Node's compile cache: the many processes of a run compile each source file once. A new installation removes
- * it.
- */
+/** Node's compile cache, so that the many processes of a run compile each source file once. */
 const COMPILED = "node_modules/.cache/compiled";
 
 /**
@@ -61,7 +58,7 @@ function forwardSignals(child) {
 }
 
 /**
- * Stops the child when npm exits. npm is this process's parent: npm's shell replaces itself by `exec`.
+ * Stops the child when npm exits. npm is this process's parent, since npm's shell replaces itself by `exec`.
  *
  * @param {import("node:child_process").ChildProcess} child
  */

@@ -5,7 +5,7 @@ import { delimiter, join } from "node:path";
 import { BUILT_TOKEN_LIBRARY } from "./packages.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
-/** Paths of SoftHSM on Debian and Ubuntu, on Fedora, on Arch, from a source build, and from Homebrew. */
+/** Paths of SoftHSM on Debian and Ubuntu, Fedora and Arch, from a source build, and from Homebrew. */
 const MODULES = [
   "/usr/lib/softhsm/libsofthsm2.so",
   "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
@@ -144,7 +144,7 @@ async function installByApt(root, names) {
 }
 
 /**
- * Runs in a separate session, so Ctrl-C cannot interrupt a write to the system's package database.
+ * Runs a command in a separate session, so Ctrl-C cannot interrupt a write to the package database.
  *
  * @param {string} command
  * @param {string[]} args

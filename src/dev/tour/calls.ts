@@ -7,10 +7,10 @@ export class Surprise extends Error {}
 /** A response of the API with any status. */
 export type HttpAnswer = { status: number; body: Record<string, unknown> & { error?: { code?: string } } };
 
-/** A connection with its API key, which verifies, and its agent, which presents. */
+/** A connection, whose API key verifies proofs, and the connection's agent, which presents proofs. */
 export type Application = { baseUrl: string; apiKey: string; connectionId: string; agentId: string };
 
-/** Timeouts for a status from the operator and for an event. */
+/** Timeouts in milliseconds for a status from the operator and for an event. */
 export type Patience = { statusMs: number; eventMs: number };
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -52,14 +52,14 @@ export function verify(application: Application, proof: unknown, scope: string):
   return post(application, "/v1/service/verify", { proof_bundle: proof, required_scope: scope });
 }
 
-/** Returns the decision's description. Throws `Surprise` if it is not the expected decision. */
+/** Returns a decision's description. Throws `Surprise` if this is not the expected decision. */
 export function expectDecision({ status, body }: HttpAnswer, decision: string, reason: string): string {
   const got = `${status} ${body.decision} ${body.decision_reason}`;
   expectEqual("the answer", body.error ? `${status} ${body.error.code}` : got, `200 ${decision} ${reason}`);
   return `${decision} ${reason}`;
 }
 
-/** Returns the error's description. Throws `Surprise` if it is not the expected error. */
+/** Returns an error's description. Throws `Surprise` if this is not the expected error. */
 export function expectError({ status, body }: HttpAnswer, wanted: number, code: string): string {
   expectEqual("the answer", `${status} ${body.error?.code}`, `${wanted} ${code}`);
   return `${status} ${code}`;

@@ -19,8 +19,8 @@ const fates: Record<string, Fate> = {
 const fateOf = ({ reason }: ObjectState): Fate | undefined => fates[reason];
 
 /**
- * Leaves the reader a delegation to try by hand. Keeps an active one and approves a waiting one. Declares
- * another one again only if its file is the unchanged example.
+ * Leaves the reader a delegation to try by hand. Keeps an active delegation and approves a waiting one. If
+ * the delegation has ended, declares it again unless its file was edited.
  */
 export const keptDelegation: TourStep<FolderWorld> = {
   name: "standing_delegation",
@@ -52,7 +52,7 @@ export const keptDelegation: TourStep<FolderWorld> = {
   },
 };
 
-/** Reads the reader's delegation after a tour that did not finish. Ignores it unless it is active. */
+/** Reads the reader's delegation after a tour that did not finish. Ignores an inactive delegation. */
 export async function recallKeptDelegation({ quickstart }: FolderWorld, state: TourState): Promise<void> {
   const objectState = await quickstart.objectState("delegation").catch(() => undefined);
   const activeStatus = objectState?.reason === "Active" ? objectState.status : undefined;

@@ -2,10 +2,10 @@ import { existsSync } from "node:fs";
 import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Folders that the reader shares with the operator. `examples` is copied. */
+/** The folder with the example to copy, and the folders that the reader shares with the operator. */
 export type ManifestFolders = { examples: string; manifests: string; status: string; credentials: string };
 
-/** `restored`: the folder was missing although the operator has already used it. */
+/** The manifests folder before the start. `restored`: it was missing although the operator has used it. */
 export type ManifestsFound = "new" | "kept" | "restored";
 
 /**

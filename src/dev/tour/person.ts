@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 
-/** Uses the API like a browser: keeps cookies, sends the CSRF value, and reads sign-in codes. */
+/** A person who uses the API like a browser: keeps cookies, sends the CSRF value, and reads sign-in codes. */
 export type Person = {
   email: string;
-  /** Throws `UnexpectedAnswer` if the status is not a success. */
+  /** Calls the API. Throws `UnexpectedAnswer` if the status is not a success. */
   call<T>(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<T>;
 };
 
@@ -89,7 +89,7 @@ export async function signIn(
   return { person, code, humanId: session.human_id, isNew };
 }
 
-/** Returns a reader that asks at the terminal for the emailed code. */
+/** Returns a function that asks at the terminal for the emailed code. */
 export function askForCode(
   { input, output }: { input: NodeJS.ReadableStream; output: NodeJS.WritableStream },
   interrupted: AbortSignal,

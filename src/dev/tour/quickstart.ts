@@ -33,7 +33,7 @@ export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 
 /** The example's declared objects and the operator's reports about them. */
 export type Quickstart = {
-  /** `clusterId` is the cluster's ID in the API, or the ID of the manifests folder. */
+  /** Returns the namespace and `clusterId`, which is the cluster's ID in the API or the folder's ID. */
   place(): Promise<{ clusterId: string; namespace: string }>;
   /** Declares tenant, platform and agent. Existing objects stay unchanged. */
   declarePlatform(): Promise<void>;
@@ -41,13 +41,13 @@ export type Quickstart = {
   requestTour(): Promise<void>;
   /** Returns the credentials that the operator published last. Throws `UserError` if they are damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;
-  /** Throws `UserError` if the status is damaged. */
+  /** Returns the operator's report about an object. Throws `UserError` if the status is damaged. */
   objectState(kind: QuickstartKind): Promise<ObjectState | undefined>;
   /** Returns why an object is not ready, in the operator's words. */
   explain(kind: QuickstartKind): Promise<string>;
 };
 
-/** In the order in which the files are declared. */
+/** The example's files, in the order in which the tour declares them. */
 export const quickstartFiles = {
   tenants: "tenants.yaml",
   platform: "platform.yaml",
@@ -72,7 +72,7 @@ export type DeclaredObject = {
   status?: ObjectStatus;
 };
 
-/** Returns `undefined` until the operator has reported on the object's current version. */
+/** Returns an object's state, or `undefined` until the operator has reported on its current version. */
 export function stateOf(object: DeclaredObject | undefined): ObjectState | undefined {
   const generation = object?.metadata?.generation;
   if (!object?.status || generation === undefined || object.metadata?.deletionTimestamp) return undefined;
@@ -92,7 +92,7 @@ export function explanationOf(object: DeclaredObject | undefined): string {
   return ready ? `Ready=${ready.status}, ${ready.reason}: ${ready.message}` : "the operator has not seen it";
 }
 
-/** Decodes a Secret. Returns undefined if it has no data. */
+/** Decodes the credentials in a Secret. Returns undefined if the Secret has no data. */
 export function credentialsOf(secret: { data?: Record<string, string> } | undefined) {
   if (!secret?.data) return undefined;
   const entries = Object.entries(secret.data).map(([key, value]) => [key, fromBase64(value)]);

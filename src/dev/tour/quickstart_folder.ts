@@ -41,7 +41,7 @@ type QuickstartSettings = {
   manifests: string;
   status: string;
   secrets: string;
-  /** When it aborts, new and pending calls reject. */
+  /** When `interrupted` aborts, new and pending calls reject. */
   interrupted: AbortSignal;
 };
 

@@ -35,7 +35,7 @@ type ReceivedEvent = { event: string; delivery_id: string; body: Record<string, 
 export type Inbox = {
   /** Sets the key that verifies deliveries. Until then `take` returns 500, and the sender tries again. */
   useSecret(secret: string): void;
-  /** Returns the response status. `now` is in Unix seconds. */
+  /** Handles a delivery and returns the response status. `now` is in Unix seconds. */
   take(delivery: WebhookDelivery, now: number): Promise<number>;
   /** Resolves to the first matching event, past or future. Rejects after `timeoutMs` or when interrupted. */
   waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;

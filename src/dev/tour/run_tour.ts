@@ -29,7 +29,7 @@ export async function runTour<World = TourWorld>(
   return true;
 }
 
-/** Returns whether the step passed. */
+/** Runs one step, and returns whether the step passed. */
 async function runStep<World>(
   terminal: Terminal,
   { name, title, run }: TourStep<World>,

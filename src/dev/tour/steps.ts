@@ -20,12 +20,12 @@ export type TourWorld = {
   email: string;
   readCode: CodeReader;
   quickstart: Quickstart;
-  /** Absent if nothing receives webhooks. */
+  /** Receiver of webhooks. Absent if nothing receives webhooks. */
   receiver?: Pick<Receiver, "url" | "useSecret" | "waitFor">;
   patience: Patience;
 };
 
-/** A field is missing until its step has run. */
+/** Results that the tour collects. A field is missing until its step has run. */
 export type TourState = {
   person: Person;
   /** True if this tour accepted the namespace for the account. */
@@ -39,7 +39,7 @@ export type TourState = {
   spareProof: unknown;
 };
 
-/** `name` is stable, `title` is for readers. `run` resolves to the detail to show. */
+/** A step of the tour. Its `title` is for readers. `run` resolves to the detail to show. */
 export type TourStep<World = TourWorld> = {
   name: string;
   title: string;

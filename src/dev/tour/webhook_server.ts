@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 /** A webhook request as received. Header names are in lower case. The body is not parsed. */
 export type WebhookDelivery = { headers: IncomingHttpHeaders; rawBody: Buffer };
 
-/** `body` is in base64, `received_at` in Unix seconds. */
+/** A stored delivery. Its `body` is in base64, and `received_at` in Unix seconds. */
 export type KeptDelivery = { headers: IncomingHttpHeaders; body: string; received_at: number };
 
 type WebhookServer = { port: number; close(): Promise<void> };
@@ -21,8 +21,8 @@ const BODY_LIMIT = 256 * 1024;
 const MOST_DELIVERIES = 1_000;
 
 /**
- * Returns for each webhook the status from `take`, or 500 if `take` throws. Returns 413 for bodies over 256
- * KiB and 404 for other requests. Without `host` it listens on every address.
+ * Starts a server that answers webhooks with the status from `take`, or with 500 if `take` throws. Answers
+ * 413 to a body over 256 KiB and 404 to other requests. Without `host` it listens on every address.
  */
 export async function startWebhookServer({
   host,
@@ -59,8 +59,8 @@ export async function startWebhookServer({
 }
 
 /**
- * Always reads the whole body, since a sender may read the response only after it has sent everything.
- * Returns `undefined` for a body over the limit.
+ * Reads the whole body, since a sender may read the response only after it has sent everything. Returns
+ * `undefined` for a body over the limit.
  */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];

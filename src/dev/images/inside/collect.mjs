@@ -18,7 +18,7 @@ const [root = "", ...files] = process.argv.slice(2);
 
 const run = (command, ...args) => execFileSync(command, args, { encoding: "utf8", stdio: "pipe" });
 
-/** Resolves links such as /bin and /lib into /usr, but not a link in a library's own file name. */
+/** Resolves folder links such as /bin and /lib, but no link in a library's own file name. */
 const placeOf = (path) => join(realpathSync(dirname(path)), basename(path));
 
 function librariesOf(path) {
@@ -31,7 +31,7 @@ function librariesOf(path) {
     .filter((found) => found !== undefined);
 }
 
-/** Returns undefined for a file of no Debian package, such as Node. */
+/** Returns a file's Debian package, or undefined for a file of no package, such as Node. */
 function packageOf(path) {
   const real = realpathSync(path);
   for (const name of [real, real.replace(/^\/usr/, ""), path]) {

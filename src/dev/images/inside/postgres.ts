@@ -11,11 +11,11 @@ const PROGRAMS = join(import.meta.dirname, "postgres/bin");
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** Must be inside a volume, not the volume itself. */
+    /** The database folder must be inside a volume, and cannot be the volume itself. */
     data: { type: "string", default: "/var/lib/postgresql/data" },
-    /** Password of the role `postgres`. Read only at the first start. */
+    /** Password of the role `postgres`. The program reads it only at the first start. */
     "password-file": { type: "string", default: "/run/secrets/postgres/password" },
-    /** One SQL statement per line. Optional. Read only at the first start. */
+    /** Optional file with one SQL statement per line. The program reads it only at the first start. */
     "init-file": { type: "string", default: "/run/secrets/postgres/init.sql" },
   },
 });
@@ -28,7 +28,7 @@ process.execve?.(postgres, [
   ...positionals,
 ]);
 
-/** Renames the folder when it is complete, so that the next start after an interruption begins again. */
+/** Creates the database under a temporary name, so that an interrupted start can begin again. */
 function makeFolder(data: string): void {
   const partial = join(dirname(data), "partial");
   rmSync(partial, { recursive: true, force: true });
@@ -40,14 +40,14 @@ function makeFolder(data: string): void {
   renameSync(partial, data);
 }
 
-/** The log never quotes a failed statement, since statements contain passwords. */
+/** Runs SQL statements. The log never quotes a failed one, since statements contain passwords. */
 function runStatements(data: string, file: string): void {
   const settings = ["exit_on_error=true", "log_min_error_statement=panic"];
   const options = settings.flatMap((setting) => ["-c", setting]);
   run("postgres", ["--single", "-D", data, ...options, "postgres"], readFileSync(file));
 }
 
-/** Exits this process if the program fails. The program has then printed the reason. */
+/** Runs a Postgres program. If the program fails, it has printed the reason, and this process exits. */
 function run(program: string, args: string[], input?: Buffer): void {
   const stdio: StdioOptions = [input === undefined ? "ignore" : "pipe", "ignore", "inherit"];
   const { status } = spawnSync(join(PROGRAMS, program), args, {

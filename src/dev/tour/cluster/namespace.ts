@@ -7,7 +7,7 @@ import { RECEIVER } from "./receiver_pod.ts";
 import type { Release } from "./release.ts";
 import type { Undo } from "./undo.ts";
 
-/** If `isKept` is true, the namespace existed before the tour and must remain. */
+/** The tour's namespace. If `isKept` is true, it existed before the tour and must remain. */
 export type Place = { namespace: string; isKept: boolean };
 
 const TOUR = "deputize-tour";
@@ -15,8 +15,7 @@ const TENANTS_LABEL = "deputize.io/tenants";
 const CEILING = ["data:*", "payments:*", "custom:orders:refund"];
 
 /**
- * Throws `UserError` if the operator does not watch the namespace or if it contains objects of the tour's
- * names.
+ * Chooses a namespace. Throws `UserError` if the operator does not watch it or if it has the tour's objects.
  */
 export async function choosePlace(
   kubectl: Kubectl,

@@ -33,7 +33,7 @@ export async function apply(kubectl: Kubectl, items: readonly Manifest[]): Promi
 }
 
 type ClusterQuickstart = {
-  /** Uses the namespace of the objects. */
+  /** Calls kubectl in the namespace of the objects. */
   kubectl: Kubectl;
   /** Folder with the example's manifests. */
   examples: string;

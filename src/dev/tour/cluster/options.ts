@@ -30,7 +30,7 @@ export type ClusterTourSettings = {
   removalMs: number;
 };
 
-/** The deletion of a namespace takes some seconds. */
+/** Minimum removal timeout, since the deletion of a namespace takes some seconds. */
 const LEAST_REMOVAL_MS = 30_000;
 const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;

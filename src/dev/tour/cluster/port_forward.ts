@@ -5,10 +5,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { spawnTied } from "../../process/lifeline.mjs";
 import { UserError } from "../../user_error.ts";
 
-/** `url` is a local URL that reaches a port in the cluster. */
+/** A port forward. Its local URL reaches a port in the cluster. */
 export type Forward = { url: string; close(): Promise<void> };
 
-/** `name` is, for example, `service/deputize-api`. `port` is the port's name or number. */
+/** Target of a forward: `name` is, for example, `service/deputize-api`, and `port` a name or a number. */
 export type ForwardTarget = { namespace: string; name: string; port: string };
 
 const LISTENING = /^Forwarding from 127\.0\.0\.1:(\d+) ->/;

@@ -10,13 +10,11 @@ import type { Release } from "./release.ts";
 
 /** Name of the pod that receives webhooks, and of its other objects. */
 export const RECEIVER = "deputize-tour-receiver";
-/**
- * The tour reads deliveries from this port. It is on the pod's loopback, so only port forwarding reaches it.
- */
+/** The tour reads deliveries from this port of the pod's loopback, which only port forwarding reaches. */
 export const READ_PORT = 8081;
 const PORT = 8080;
 const USER = 10_001;
-/** Node treats a file with this extension as a TypeScript module. */
+/** Node treats a file with the extension `.mts` as a TypeScript module. */
 const [PROGRAM_FOLDER, PROGRAM_FILE] = ["/receiver", "webhook_server.mts"];
 const POLL_MS = 200;
 const CALL_TIMEOUT_MS = 10_000;
@@ -111,7 +109,7 @@ type Pod = KubernetesObject & {
   };
 };
 
-/** Throws `Surprise` with the reason if the pod does not become ready in time. */
+/** Waits until the pod is ready. Throws `Surprise` with the reason if that takes too long. */
 export async function receiverReady(
   kubectl: Kubectl,
   timeoutMs: number,
@@ -163,8 +161,7 @@ export function readReceiver(
   async function read(): Promise<void> {
     let taken = 0;
     while (!over.signal.aborted) {
-      // Port forwarding fails sometimes, for example when the pod restarts. Its restart serves the next
-      // round.
+      // Port forwarding fails when, for example, the pod restarts. The next round uses the restarted forward.
       taken = await readOn(taken).catch(() => taken);
       await sleep(POLL_MS, undefined, { signal: over.signal }).catch(() => undefined);
     }

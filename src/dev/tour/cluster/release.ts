@@ -10,7 +10,7 @@ export type Release = {
   /** Name of the API's Service, which has a port named `http`. */
   apiService: string;
   image: { name: string; pullPolicy: string | undefined };
-  /** True for a trial: callbacks may use plain http, and a page shows emails instead of their being sent. */
+  /** True for a trial, which allows plain http for callbacks, and shows emails on a page. */
   isDevelopment: boolean;
   /** Namespace of the ConfigMaps that bind namespaces to accounts. */
   operatorNamespace: string;
@@ -127,7 +127,7 @@ function componentOf({ metadata }: Part): string | undefined {
   return metadata.labels?.[COMPONENT];
 }
 
-/** The chart sets all settings as plain values. */
+/** Returns a setting of the pod template, since the chart sets all settings as plain values. */
 function settingOf({ spec }: Part, name: string): string | undefined {
   const [container] = spec.template?.spec.containers ?? [];
   const value = container?.env?.find((setting) => setting.name === name)?.value;

@@ -38,7 +38,7 @@ export type Reach = {
   }>;
 };
 
-/** Nothing else uses this account, since an account may have only one platform. */
+/** The tour's account in a trial. The tour needs its own, since an account may have only one platform. */
 const TRIAL_EMAIL = "tour@example.test";
 const EXAMPLES = fileURLToPath(new URL("../../../../docs/examples/quickstart", import.meta.url));
 
@@ -187,7 +187,7 @@ async function startReceiver(
   return receiver;
 }
 
-/** Waits until the operator has released the objects. Then withdraws the acceptance of the namespace. */
+/** Deletes the objects, waits until the operator has released them, and withdraws the acceptance. */
 async function removeDeclared(
   kubectl: Kubectl,
   known: { state: TourState; clusterId: string; namespace: string; removalMs: number },

@@ -3,9 +3,9 @@ import { messageOf } from "../../user_error.ts";
 
 /** Something that the tour has created or is about to create. */
 export type Made = {
-  /** Name for users. If it is absent, the removal is not shown. */
+  /** Name that users see. Without a name, the removal is not shown. */
   what?: string;
-  /** Succeeds if the object does not exist. */
+  /** Removes the object. Succeeds if the object does not exist. */
   remove(): Promise<void>;
   /** Shell command for the same removal. Absent for parts of this process. */
   byHand?: string;
@@ -13,7 +13,7 @@ export type Made = {
 
 /** The objects that the tour has created or is about to create. It must remove all of them at the end. */
 export type Undo = {
-  /** Call this before the object is created, so that a partly created object is removed too. */
+  /** Adds an object. Call this function before creating the object, in case the creation is interrupted. */
   add(made: Made): void;
   /**
    * Removes everything in reverse order. After the first failure, leaves the cluster as it is, stops the
@@ -23,7 +23,7 @@ export type Undo = {
   printLeft(): void;
 };
 
-/** Returns an empty list. */
+/** Returns a list of objects to remove, which is empty at first. */
 export function createUndo(terminal: Terminal): Undo {
   const made: Made[] = [];
 
