@@ -9,7 +9,7 @@ import { expectFaultless } from "./support/looks.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { type Look, openWindow, WIDTHS, type Window } from "./support/window.ts";
 
-/** 1,280 pixels at zoom 400 %, 200 % and 150 %, and the smallest width that shows tables as tables. */
+/** Widths of 1,280 pixels at zoom 400 %, 200 % and 150 %, and the smallest width with tables as tables. */
 const ZOOMED = [320, 640, 854, 897];
 const ZOOMED_FROM = 1440;
 
@@ -180,7 +180,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await page.clock.fastForward(31_000);
     await page.waitForTimeout(300);
     expect(await page.getByText("Nothing waits for you").isVisible()).toBe(true);
-    // This is Chromium's own message about the refused update.
+    // Chromium itself writes a message about the refused update.
     expect(window.complaints).toEqual([expect.stringContaining("status of 401")]);
     await window.close();
   });

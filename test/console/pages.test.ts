@@ -36,11 +36,11 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Bytes of a page's first visit. The API does not compress its own responses. */
+/** Maximum bytes of a page's first visit. The API does not compress its own responses. */
 const MOST_BYTES = 60_000;
 const packed = new Map<string, Promise<number>>();
 
-/** Includes `htmx` only if the page uses it. */
+/** Returns the transferred bytes of a page's files. Includes `htmx` only if the page uses it. */
 async function loadedBytes(text: string): Promise<number> {
   const files = [...text.matchAll(/(?:href|src)="(\/console\/assets\/[^"]+)"/g)].map(([, path = ""]) => path);
   const htmx = / hx-get=/.test(text) ? /data-htmx="([^"]+)"/.exec(text)?.[1] : undefined;
@@ -52,7 +52,7 @@ async function loadedBytes(text: string): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
-/** Uses the length header, since `fetch` decompresses the response. */
+/** Returns a file's transferred bytes by the length header, since `fetch` decompresses the response. */
 async function packedBytes(path: string): Promise<number> {
   const answer = await fetch(`${api.url}${path}`, { headers: { "accept-encoding": "br" } });
   await answer.arrayBuffer();

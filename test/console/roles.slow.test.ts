@@ -12,7 +12,7 @@ const table = new Map(documentedRows().map(({ operation, roles }) => [operation,
 const pages = consolePages.filter(
   ({ access, path }) => access === "onboarded" && path.startsWith("/console"),
 );
-/** Shown as a page, or above a form. */
+/** Text of a refusal because of the role, which appears as a page or above a form. */
 const REFUSED = /Your role does not allow this|role in the organization does not allow/;
 
 let api: PlatformApi;
@@ -32,13 +32,13 @@ async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
   return seen;
 }
 
-/** Follows the role table in the docs. */
+/** Returns whether the role table in the docs lets a role open a page. */
 function mayOpen({ about, operations: [first] }: Page, role: MemberRole): boolean {
   const roles = first === undefined || about === "person" ? "person" : table.get(first);
   return roles === undefined || roles === "person" || roles.includes(role);
 }
 
-/** Omits the forms in the header. */
+/** Returns the forms in a page's content, without those in the header. */
 function formsOf({ text }: Shown): string[] {
   const main = text.slice(text.indexOf("<main"));
   return [...new Set([...main.matchAll(/name="form" value="([^"]+)"/g)].map(([, name = ""]) => name))];

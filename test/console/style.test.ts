@@ -15,9 +15,9 @@ const MADE: Record<string, readonly string[]> = {
   "scripts/c_session.js": ["on", "off"],
 };
 const ENDS_IN = Array.from({ length: 14 }, (_, minutes) => `ends-in-${minutes}`);
-/** htmx adds the first during a request. The second is a level of `credit-banner`, from the API. */
+/** Classes without a source file: htmx adds the first, and the API names the second as a credit level. */
 const NAMED_ELSEWHERE = ["htmx-request", "exhausted"];
-/** Elements with these classes look like the elements around them. */
+/** Classes without a style rule: their elements look like the elements around them. */
 const WITHOUT_RULE = ["grant", "plain", "primary"];
 
 test("the style sheets have rules for exactly the classes that pages use", () => {

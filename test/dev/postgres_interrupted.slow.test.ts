@@ -53,7 +53,7 @@ async function useTemplate(): Promise<void> {
   await promisify(execFile)("cp", ["-a", `${template}/.`, folder]);
 }
 
-/** The setting delays the server's readiness by ten minutes. */
+/** Copies data with a setting that delays the server's readiness by ten minutes. */
 async function useSlow(): Promise<void> {
   await useTemplate();
   await promisify(execFile)("cp", ["-p", join(dataDir, "PG_VERSION"), join(dataDir, "recovery.signal")]);

@@ -9,7 +9,7 @@ import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/post
 import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 
-/** Each test has a new folder. Its servers stop after the test. */
+/** A new folder for each test of a file. The test's servers stop after the test. */
 export type PostgresWorld = {
   folder: string;
   dataDir: string;

@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(above, { recursive: true, force: true }));
 
-/** Omits the variables that npm and the project's setup have set. */
+/** Returns this environment without the variables that npm and the project's setup have set. */
 function foreignEnvironment(more: Record<string, string> = {}): Record<string, string | undefined> {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(npm_|VITEST|NODE_|INIT_CWD|KEYVAULT_|TEST$)/i.test(name),
@@ -57,7 +57,7 @@ async function finish(child: ChildProcess): Promise<{ code: number | null; said:
   return { code: child.exitCode, said: out + err };
 }
 
-/** This target exits immediately with success. */
+/** Runs a target that exits immediately with success. */
 const check = (...options: string[]) => finish(npm(["run", "chart", ...options, "--", "--check"]));
 
 const isThere = (path: string) => existsSync(join(clone, "node_modules", path));

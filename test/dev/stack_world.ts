@@ -9,7 +9,7 @@ import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 import { type PartOptions, testPart } from "./fixtures/parts.ts";
 
-/** Each test has a new state folder. Its stacks stop after the test. */
+/** A new state folder for each test of a file. The test's stacks stop after the test. */
 export type StackWorld = {
   folder: string;
   notes: string;

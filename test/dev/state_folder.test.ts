@@ -36,7 +36,7 @@ async function refusal(work: Promise<unknown>): Promise<UserError> {
   return thrown as UserError;
 }
 
-/** Opens the folder as an ordinary user, within ten seconds. */
+/** Opens a state folder in a process of an ordinary user, within ten seconds. */
 async function openElsewhere(path: string): Promise<string> {
   const script = join(import.meta.dirname, "fixtures/run_open_folder.ts");
   const { stdout } = await promisify(execFile)(process.execPath, [script, path], { timeout: 10_000 });

@@ -8,7 +8,7 @@ import { type Node, walk } from "../support/syntax.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 
-/** Each instruction is joined into one line. */
+/** The Dockerfile's instructions, each joined into one line. */
 const INSTRUCTIONS = read("Dockerfile")
   .split("\n")
   .filter((line) => !line.startsWith("#"))
@@ -70,7 +70,7 @@ describe("the Dockerfile", () => {
   });
 });
 
-/** Packages load other packages by import or by `import.meta.resolve`. */
+/** Returns the packages that these files load, by import or by `import.meta.resolve`. */
 function packagesOf(globs: string[], exclude: RegExp): string[] {
   const found = new Set<string>();
   for (const path of globSync(globs, { cwd: ROOT }).filter((each) => !exclude.test(each))) {

@@ -15,7 +15,7 @@ type Run = { [Name in keyof Lines]: Lines[Name][] };
 
 const entry = (id: string) => JSON.stringify({ event_id: id });
 
-/** The run has two events in order, a poison event, and two decisions. */
+/** Returns a correct run: two events in order, a poison event, and two decisions. */
 function goodRun(): Run {
   const got = { connectionId: "c", status: 204, faults: [] };
   const sent = { connectionId: "c", state: "delivered", attempts: 1, lost: [] };

@@ -21,9 +21,7 @@ export type Report = {
   problems: string[];
 };
 
-/**
- * Milliseconds between a fault's end and a request that it affected. Includes the difference of two clocks.
- */
+/** Maximum milliseconds from a fault's end to a request that the fault affected, by two clocks. */
 const MARGIN_MS = 2_000;
 const MOST_PROBLEMS = 20;
 

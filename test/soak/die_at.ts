@@ -4,10 +4,7 @@ import type { Message } from "kafkajs";
 import type pg from "pg";
 import type undici from "undici";
 
-/**
- * Preloaded into the worker. Kills the process before or after a step: `DIE_AT` is `<step> before` or `<step>
- * after`.
- */
+/** Preloaded into the worker. Kills the worker before or after a step, as `DIE_AT` says: `<step> before`. */
 const require = createRequire(import.meta.url);
 const [, step = "", side = ""] = /^(.*) (before|after)$/.exec(process.env.DIE_AT ?? "") ?? [];
 
@@ -53,7 +50,7 @@ type Query = { text?: string };
 type Result = { rowCount: number | null };
 type Done = (error: unknown, result?: Result) => void;
 
-/** Before a delivery exists, a claim finds none, so it does not count as a step. */
+/** True when a delivery may exist. Earlier, a claim finds none, so it does not count as a step. */
 let hasConsumed = false;
 
 function watchStatements(): void {

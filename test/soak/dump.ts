@@ -10,7 +10,7 @@ import { openLines } from "./lines.ts";
 
 type Source = { database: Database; settings: KafkaSettings; folder: string };
 
-/** Returns one string for each kind of item that has not arrived yet. */
+/** Returns how many items have not arrived yet, as one string for each kind. */
 export async function underWay({ database, settings }: Source): Promise<string[]> {
   const { rows } = await database.raw(
     `select (select count(*) from outbox) as "events in the outbox",
@@ -38,7 +38,7 @@ async function readLags(settings: KafkaSettings): Promise<number> {
   }
 }
 
-/** Rejects with a list of missing items if not everything has arrived after `seconds`. */
+/** Waits until everything has arrived. Rejects with a list of missing items after `seconds`. */
 export async function untilQuiet(source: Source, seconds: number): Promise<void> {
   let waiting: string[] = [];
   for (let waited = 0; waited < seconds; waited += 2) {

@@ -7,7 +7,7 @@ import type { KafkaNode } from "../support/kafka.ts";
 import { MOMENTS } from "./die_at.ts";
 import type { WorkerProcess, World } from "./world.ts";
 
-/** `chance` returns random numbers, the same ones for the same seed. */
+/** Running parts that a fault may break. `chance` returns the same random numbers for the same seed. */
 export type Scene = { world: World; workers: WorkerProcess[]; chance: () => number };
 
 /** Breaks a part and repairs it. Resolves to a description of the fault. */
@@ -19,7 +19,7 @@ async function on(scene: Scene, work: (node: KafkaNode) => Promise<void>): Promi
   await work(pick(scene.world.nodes, scene.chance));
 }
 
-/** At most one fault of a broker at a time. It leaves two of three brokers, unless it stops all three. */
+/** Faults of brokers, one at a time. Each leaves two of three brokers, except the fault that stops all. */
 export const BROKER_FAULTS: readonly Fault[] = [
   async (scene) => {
     await on(scene, async (node) => {

@@ -13,7 +13,7 @@ import { chances } from "../events/support/load.ts";
 import { itemFor, type Records } from "../proofs/records.ts";
 import { openLines } from "./lines.ts";
 
-/** `perSecond` is the approximate number of events and decisions. */
+/** Input of the generator. `perSecond` is the approximate number of events and decisions. */
 export type GeneratorInput = {
   url: string;
   folder: string;
@@ -31,8 +31,8 @@ const CHALLENGE_SECONDS = 300;
 const strangeBox = createSecretBox(Buffer.alloc(32, 9));
 
 /**
- * Some events cannot be handled, and some are in transactions that are rolled back. Records whether each was
- * committed, rolled back, or has an unknown outcome. Stops when its standard input closes.
+ * Writes decisions and events. Some events cannot be handled, and some transactions are rolled back. Records
+ * whether each was committed, rolled back, or has an unknown outcome. Stops when standard input closes.
  */
 async function generate({ url, folder, seed, perSecond, connections, accounts }: GeneratorInput) {
   const onError = () => undefined;

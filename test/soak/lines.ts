@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 /** Files of a run, each with JSON lines of one kind. */
 export type Lines = {
-  /** Events and decisions that the generator tried to write. `of` is a connection's or an account's id. */
+  /** Events and decisions that the generator tried to write. `of` is the id of a connection or account. */
   appended: {
     id: string;
     kind: "event" | "poison" | "decision";
@@ -20,7 +20,7 @@ export type Lines = {
     faults: string[];
   };
   faults: { name: string; from: number; until: number };
-  /** In each connection's order. `lost` has the attempts that ended without a result. */
+  /** Deliveries in each connection's order. `lost` has the attempts that ended without a result. */
   deliveries: {
     deliveryId: string;
     connectionId: string;
@@ -28,12 +28,12 @@ export type Lines = {
     attempts: number;
     lost: { from: number; until: number }[];
   };
-  /** In the database and on their topic. `id` is the generator's id, or null. */
+  /** Dead letters in the database and on their topic. `id` is the generator's id, or null. */
   dead_letters: { eventId: string; id: string | null; type: string };
   dead_letter_records: { eventId: string };
-  /** In each account's order. `entry` is what the owner sees. */
+  /** The histories in the database, in each account's order. `entry` is what the owner sees. */
   history: { accountId: string; entry: string };
-  /** In the order of the audit topic's partitions. */
+  /** Records of the audit topic, in the order of its partitions. */
   audit: { accountId: string; recordId: string; entry: string };
 };
 
@@ -48,7 +48,7 @@ export function openLines<Name extends keyof Lines>(folder: string, name: Name) 
   };
 }
 
-/** Returns no lines if the file does not exist. */
+/** Reads the lines of a file, or none if the file does not exist. */
 export function readLines<Name extends keyof Lines>(folder: string, name: Name): Lines[Name][] {
   const file = fileOf(folder, name);
   if (!existsSync(file)) return [];

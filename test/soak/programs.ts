@@ -7,14 +7,14 @@ import type { TestConnection } from "../events/support/connection.ts";
 import type { GeneratorInput } from "./generator.ts";
 import type { ReceiversInput } from "./receivers.ts";
 
-/** Exits when its standard input closes. */
+/** A child process of the run, which exits when its standard input closes. */
 export type Program = { end(): Promise<void> };
 
 export function startGenerator(input: GeneratorInput): Program {
   return programOf(run("generator.ts", input));
 }
 
-/** Resolves when the receivers listen. */
+/** Starts the receivers in their own process, and resolves when they listen. */
 export async function startReceivers(input: ReceiversInput) {
   const child = run("receivers.ts", input);
   const [url] = (await once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), "line")) as [

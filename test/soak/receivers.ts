@@ -3,15 +3,15 @@ import { chances } from "../events/support/load.ts";
 import { startReceiver } from "../events/support/receiver.ts";
 import { openLines } from "./lines.ts";
 
-/** `failing` is the share of deliveries that are refused once. The first output line is the URL. */
+/** Input of the receivers. `failing` is the share of deliveries that they refuse once. */
 export type ReceiversInput = { folder: string; seed: number; host?: string; failing?: number };
 
 const SLOWEST_MS = 30;
 const FAILING = 0.005;
 
 /**
- * Checks both signatures independently. Records every request before it sends the response. Reads secrets as
- * lines `<connection id> <secret>` from standard input, and exits when that closes.
+ * Receives webhooks and checks both signatures. Records every request before it sends the response. Reads
+ * secrets as lines `<connection id> <secret>` from standard input, and exits when that closes.
  */
 async function receive({ folder, seed, host, failing = FAILING }: ReceiversInput): Promise<void> {
   const lines = openLines(folder, "received");

@@ -55,7 +55,7 @@ export async function soak({ folder, seed, seconds, say }: SoakOptions): Promise
 
 type Plan = Pick<SoakOptions, "folder" | "seconds" | "say">;
 
-/** The series of faults run concurrently. Each begins with every fault of its kind once. */
+/** Runs three concurrent series of faults. Each begins with every fault of its kind once. */
 async function inflictAll(scene: Scene, { folder, seconds, say }: Plan): Promise<void> {
   const lines = openLines(folder, "faults");
   const end = performance.now() + seconds * 1_000;

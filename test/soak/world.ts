@@ -41,15 +41,12 @@ export type World = {
   stop(): Promise<void>;
 };
 
-/** In seconds. Short, so that a dead worker's shards and deliveries become free soon. The minimum is 3 s. */
+/** Seconds of a lease. Short, so that a dead worker's shards and deliveries become free soon. Minimum: 3. */
 const LEASE_SECONDS = 3;
 const CLAIM_SECONDS = 20;
-/**
- * Longer than a produce request's timeout: after a shorter freeze, the request times out although the broker
- * wrote the record.
- */
+/** Longer than a produce request's timeout. So a request to a frozen broker can time out after its write. */
 const BROKER_SESSION_MS = 18_000;
-/** A worker stops within this time. */
+/** Milliseconds within which a worker stops. */
 const END_MS = 40_000;
 const CREDIT_MICRO_USD = 1e12;
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
@@ -158,7 +155,7 @@ function createWorkers(folder: string, url: string, settings: KafkaSettings) {
   };
 }
 
-/** Restarts each worker that ends, as an orchestrator would. */
+/** Keeps this many workers running: restarts each one that ends, as an orchestrator would. */
 export function keepWorkers(world: World, count: number) {
   const workers: WorkerProcess[] = [];
   let isOver = false;

@@ -92,7 +92,7 @@ export function header(frame: Header): Html {
   </header>`;
 }
 
-/** Narrow screens show the navigation behind a button. */
+/** Returns the navigation, which narrow screens show behind a button. */
 function navigation({ visit, pages, page }: Header): Html {
   const { texts, at, acting } = visit;
   const entries = pages

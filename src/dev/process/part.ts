@@ -34,10 +34,7 @@ export type Part = {
   name: string;
   title: string;
   ports?: readonly PartPort[];
-  /**
-   * Starts the part, also at each restart. Resolves when it is ready. Rejects when none of its processes
-   * runs.
-   */
+  /** Starts the part, also at each restart. If `start` rejects, no process of the part runs. */
   start(context: StartContext): Promise<RunningPart>;
 };
 

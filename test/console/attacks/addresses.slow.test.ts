@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** `fetch` would normalize the raw path. */
+/** Returns the status that the attacker gets for a raw path, which `fetch` would normalize. */
 function statusOf(path: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = { cookie: `service_session=${stranger.client.cookie("service_session")}` };
@@ -33,7 +33,7 @@ function statusOf(path: string): Promise<number | undefined> {
 /** Pages about one object. Excludes cluster namespaces, because each account chooses their names itself. */
 const pages = consolePages.filter(({ path, id }) => path.includes("{") && id !== "cluster_namespace");
 
-/** Removes the parts that always differ. */
+/** Removes from a response the parts that always differ. */
 function plain(text: string, path: string): string {
   return text
     .replaceAll(path, "/here")
@@ -97,7 +97,7 @@ function otherIds(path: string): string {
     .replaceAll(/[0-9a-f]{32}/g, () => randomUUID().replaceAll("-", ""));
 }
 
-/** The activity of the attacker's own organization records the attempts. */
+/** Returns the changed tables. Omits the activity of the attacker's organization, which records attempts. */
 function differences(before: Record<string, string>, after: Record<string, string>): string[] {
   return Object.keys(after).filter(
     (table) => table !== "organization_activity" && before[table] !== after[table],

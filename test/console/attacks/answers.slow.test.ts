@@ -52,7 +52,7 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("page %s", (
     plain = await seen.client.get(path);
   });
 
-  /** A page before sign-in may set the sign-in cookie. */
+  /** Returns the cookies that a page sets. A page before sign-in may set the sign-in cookie. */
   const cookiesOf = ({ headers }: HttpAnswer) =>
     headers.getSetCookie().filter((each) => page.boundTo !== "browser" || !each.includes("_sign_in="));
 

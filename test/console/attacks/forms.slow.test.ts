@@ -20,7 +20,7 @@ const ELSEWHERE: Record<string, string>[] = [
   { ...HERE, "sec-fetch-site": "none" },
   { ...HERE, "sec-fetch-site": "same-origin, cross-site" },
 ];
-/** Each declared form is sent, whether or not its page shows it. */
+/** Pages with forms. The tests send each declared form, whether or not the page shows it. */
 const pages = consolePages.filter((page) => formsOf(page).length > 0);
 /** Forms that only navigate or look something up. Without the right token, they do nothing else. */
 const HARMLESS = ["check", "open", "renew"];
@@ -41,7 +41,7 @@ function carries(page: Page, name: string): boolean {
   return "forms" in page && page.forms?.[name]?.carries === true;
 }
 
-/** Returns only the form's name if the page does not currently show the form. */
+/** Returns a form's fields, or only the form's name if the page does not currently show the form. */
 function fieldsIn(text: string, name: string): [string, string][] {
   const isShown = text.includes(`name="form" value="${name}"`);
   return isShown ? formIn({ text }, name).pairs : [["form", name]];
@@ -52,7 +52,7 @@ function withToken(pairs: [string, string][], token: string | undefined): string
   return new URLSearchParams(token === undefined ? kept : [...kept, ["csrf", token]]).toString();
 }
 
-/** Omits the sign-in cookie. */
+/** Returns the cookies that a response sets, without the sign-in cookie. */
 function cookiesOf({ headers }: HttpAnswer): string[] {
   return headers.getSetCookie().filter((cookie) => !cookie.includes("_sign_in="));
 }

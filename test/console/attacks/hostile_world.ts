@@ -37,7 +37,7 @@ const AS: Record<string, string> = {
   email: 'lower(? collate "C")',
 };
 
-/** Rows to fill. Service administrators are recognized by their address, so theirs must stay. */
+/** Conditions for rows to fill. Service administrators are recognized by their address, which must stay. */
 const ONLY: Record<string, string> = {
   "accounts.email": "account_id in (select account_id from organization_members)",
 };
@@ -49,9 +49,8 @@ export const FIELDS = Object.entries(FILLED).flatMap(([table, columns]) =>
 
 /**
  * Writes a text into each of the {@link FIELDS} of every row that has a value. Bypasses the API, which would
- * refuse many of these texts. The text ends with the row's number, because some values must be unique. A row
- * has the same number in every world: otherwise, a certificate would match its request's scopes in one world
- * only.
+ * refuse many texts. The text ends with the row's number, because some values must be unique. A row has the
+ * same number in every world: otherwise, a certificate would match its request's scopes in one world only.
  */
 export async function fill(db: Database, textFor: (field: string) => string): Promise<void> {
   for (const { table, column, name } of FIELDS) {

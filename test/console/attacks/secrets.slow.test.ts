@@ -7,7 +7,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { tablesThatHold } from "./stored.ts";
 
 const making = new Set(declaredRoutes.filter(({ showsSecret }) => showsSecret).map(({ id }) => id as string));
-/** A page that is missing in FORMS fails the test. */
+/** Pages that create secrets. A page that is missing in FORMS fails the test. */
 const pages = consolePages.filter(({ operations }) => operations.some((id) => making.has(id)));
 const FORMS: Record<string, [form: string, values: Record<string, string | string[]>]> = {
   new_platform: ["register", { name: "Shop", default_allowed_scopes: ["data:read"] }],

@@ -23,7 +23,7 @@ export async function stored(db: Database): Promise<Record<string, string>> {
   return Object.fromEntries(rows.map(({ name, hash }: { name: string; hash: string }) => [name, hash]));
 }
 
-/** Searches for the string as text and as bytes. */
+/** Returns the tables that contain the string, as text or as bytes. */
 export async function tablesThatHold(db: Database, text: string): Promise<string[]> {
   const found = await Promise.all(
     (await tablesOf(db)).map(async (name) => {

@@ -22,7 +22,7 @@ const linesOf = (text: string) =>
     .split("\n")
     .map((line) => JSON.parse(line) as Line);
 
-/** The additional events are one second apart. */
+/** Creates a history with this number of additional events, one second apart. */
 async function longHistory(number: number): Promise<HistoryViewer> {
   const seen = await historyViewer(api);
   await api.db.raw(
@@ -36,7 +36,7 @@ async function longHistory(number: number): Promise<HistoryViewer> {
   return seen;
 }
 
-/** Follows RFC 4180, independently of the code that wrote the file. */
+/** Parses a CSV file by RFC 4180, independently of the code that wrote the file. */
 function cellsOf(text: string): string[][] {
   return [...text.matchAll(/((?:"(?:[^"]|"")*",?)+)\r\n/g)].map(([, line = ""]) =>
     [...line.matchAll(/"((?:[^"]|"")*)"/g)].map(([, cell = ""]) => cell.replaceAll('""', '"')),

@@ -81,7 +81,7 @@ describe("the history page", () => {
     const poll = shown.element("part that is brought up to date", /hx-get="([^"]*)"/);
     const ask = () => seen.client.call("GET", poll, { headers: { "hx-request": "true" } });
     expect([(await ask()).status, (await ask()).text]).toEqual([204, ""]);
-    // An event that was written later, with an earlier time, is new too.
+    // An event that is written later with an earlier time is also new.
     const late = await seen.decide(5);
     const answer = await ask();
     expect(answer.status).toBe(200);
@@ -139,7 +139,7 @@ describe("the page about an event", () => {
     expect(words).toContain("The delegation has data:read");
     expect(words).toMatch(/It is known that the delegation is not revoked\. . Passed/);
     expect(words).toMatch(/The delegation has the scope that is asked for\. . Failed/);
-    expect(words).toMatch(/lent today\. . Not reached/);
+    expect(words).toMatch(/platform's current ceiling\. . Not reached/);
     expect(text).toContain(`href="/console/delegations/${seen.ids.certId}"`);
     expect(text).toContain(`href="/console/agents/${seen.ids.agentId}"`);
     expect(text).toContain(`href="/console/platforms/${seen.ids.platformId}"`);

@@ -5,7 +5,7 @@ import { program } from "../support/in_chromium.ts";
 import { registerShop } from "./application.ts";
 import { journeys, WAYS } from "./world.ts";
 
-/** Decides by the Standard Webhooks library. */
+/** Checks a request's signature with the Standard Webhooks library. */
 function isSignedWith({ headers, body }: Received, secret: string): boolean {
   const at = new Date(Number(headers["webhook-timestamp"]) * 1000);
   const expected = new Webhook(secret).sign(String(headers["webhook-id"]), at, body);
@@ -53,7 +53,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         await page.getByText("On its way").waitFor();
         await world.worker.run();
         if (!traveller.scripts) await traveller.follow("Look again");
-        // The list below shows the responses to earlier tests, so only the test's result counts.
+        // Search only the test's result, since the list below it shows the responses to earlier tests.
         await page.locator("#test").getByText("HTTP 204").waitFor();
         const received = receiver.requests.at(-1) as Received;
         expect(received.event.event).toBe("callback.test");
@@ -96,7 +96,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         const path = `/v1/service/connections/${connectionId}/agents`;
         return (await world.api.client().get(path, { headers: { "x-service-api-key": key } })).status;
       };
-      /** `choice` selects the grace period of the former key. */
+      /** Replaces the API key. `choice` selects the grace period of the former key. */
       const replace = async (choice: RegExp) => {
         await traveller.follow("Replace the API key");
         await traveller.at("Replace the API key");

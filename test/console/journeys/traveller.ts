@@ -16,7 +16,7 @@ export type Traveller = {
    * window and, with scripts, has no axe violation.
    */
   at(heading: string | RegExp): Promise<void>;
-  /** Narrow screens show the navigation behind a button. */
+  /** Opens an entry of the navigation, which narrow screens show behind a button. */
   go(entry: string): Promise<void>;
   follow(link: string | RegExp): Promise<void>;
   press(button: string): Promise<void>;

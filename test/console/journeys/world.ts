@@ -19,7 +19,7 @@ export const WAYS: Look[] = WIDTHS.flatMap((width) =>
 /** The service and the tools that journeys use. */
 export type World = {
   api: PlatformApi;
-  /** The worker's parts run only when the test calls them. */
+  /** Parts of the worker, which run only when the test calls them. */
   worker: Harness;
   /** Runs `journey` for a new person in a new Chromium window. */
   travel(look: Look, journey: (traveller: Traveller) => Promise<void>): Promise<void>;

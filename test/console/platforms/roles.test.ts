@@ -28,7 +28,7 @@ const paths = ({ ids }: Seen): [string, string][] => [
   ["namespace", "/clusters/c1/team-a"],
 ];
 
-/** Omits the form that signs out. */
+/** Returns a page's forms without the form that signs out. */
 function formsOn({ text }: Shown): string[] {
   const names = [...text.matchAll(/name="form" value="(\w+)"/g)].map(([, name = ""]) => name);
   return names.filter((name) => name !== "sign_out");

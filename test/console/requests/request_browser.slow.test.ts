@@ -18,7 +18,7 @@ const focused = (page: Page) =>
     return { name: label.innerText.trim().replaceAll(/\\s+/g, " "), seen };
   })()`);
 
-/** Checks that every element on the way shows its focus. */
+/** Presses Tab until the element has the focus. Every element on the way must show its focus. */
 async function tabTo(page: Page, name: string): Promise<string[]> {
   const stops: string[] = [];
   while (stops.length < 60) {
@@ -116,7 +116,7 @@ describe.skipIf(program === undefined)("a request page in Chromium (needs Debian
     await page.locator("#approve-zone[aria-invalid=true]").waitFor();
     expect(await page.evaluate("document.activeElement.name")).toBe("zone");
     expect(await violations(page)).toEqual([]);
-    // The refused approval and the refused previews before it cause warnings.
+    // The refused approval and the refused previews before it cause browser warnings.
     expect(window.complaints.filter((said) => !said.includes("400"))).toEqual([]);
     await window.close();
   });

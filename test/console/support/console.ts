@@ -62,7 +62,7 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<Platfo
 /** A browser without scripts, which opens pages and sends their forms. */
 export type Browser = {
   client: HttpClient;
-  /** Follows redirects. */
+  /** Opens a page, and follows redirects. */
   open(path: string): Promise<Shown>;
 };
 
@@ -70,13 +70,15 @@ type Values = Record<string, string | readonly string[]>;
 
 /** A page with its forms. */
 export type Shown = HttpAnswer & {
-  /** Path and query. A notice in the query appears without its proof. */
+  /** The page's path and query. A notice in the query appears without its proof. */
   path: string;
   /** The page's text without markup. */
   words: string;
   /** Returns the first group of `pattern`, unescaped. Throws an error with `what` if nothing matches. */
   element(what: string, pattern: RegExp): string;
-  /** Sends a form with these values by field name. Other values stay. A list checks exactly these boxes. */
+  /**
+   * Sends a form with values by field name. Other fields stay as they are. A list checks exactly its boxes.
+   */
   send(form: string, values?: Values, headers?: Record<string, string>): Promise<Shown>;
 };
 
@@ -132,7 +134,7 @@ type SentForm = { action: string; pairs: [string, string][]; fields: Record<stri
 
 type Looked = Pick<HttpAnswer, "text"> & { status?: number; path?: string };
 
-/** The error also says what the page shows instead. */
+/** Returns an error that says what the page shows instead of what a test searched for. */
 function missing(what: string, { path = "the page", status = 200, text }: Looked): Error {
   const title = /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "no heading";
   const forms = [...text.matchAll(/name="form" value="(\w+)"/g)].map(([, form]) => form);
@@ -160,7 +162,7 @@ export function formIn(page: Looked, name: string): SentForm {
   return { action: unescaped(action), pairs, fields: Object.fromEntries(pairs) };
 }
 
-/** Inputs have no end tag. The other controls have one. */
+/** Matches a form's controls. Inputs have no end tag, but the other controls do. */
 const CONTROL = /<(input|textarea|select) ([^>]*)>(?:(.*?)<\/\1>)?/gs;
 
 function attributeOf(attributes: string, name: string): string {
@@ -174,9 +176,7 @@ export async function signIn(browser: Browser, email: string): Promise<Shown> {
   return asked.send("verify_code", { code: await browser.client.codeFor(email) });
 }
 
-/**
- * Returns the markup without attribute values and text, which is equal for pages that differ only in text.
- */
+/** Returns the tags without attribute values. They are equal for pages that differ only in text. */
 export function markupOf(text: string): string[] {
   return [...text.matchAll(/<[^>]*>/g)].map(([tag]) => tag.replaceAll(/"[^"]*"/g, '""'));
 }

@@ -25,7 +25,7 @@ afterAll(() => api.stop());
 const rowsOf = (text: string) => text.match(/<tr role="row"><th scope="row"/g)?.length ?? 0;
 const insert = (secondsAgo: number, change: object = {}) =>
   insertDelivery(api.db, own.connectionId, { at: addSeconds(api.clock.now(), -secondsAgo), ...change });
-/** Also lets the worker send the event. */
+/** Rotates the key, and lets the worker send the event. */
 async function rotateKey() {
   await own.person.client.post(`/v1/service/connections/${own.connectionId}/rotate-key`);
   await own.harness.run();

@@ -4,7 +4,7 @@ import type { PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** The receiver has failed. There are deliveries in every state, a recovery, and a next webhook secret. */
+/** A viewer with a failed receiver, deliveries in every state, a recovery, and a next webhook secret. */
 export type SendingViewer = Seen & { own: Sending };
 
 /** The response and the URL of an untrusted receiver. */

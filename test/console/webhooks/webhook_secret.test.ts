@@ -32,7 +32,7 @@ async function tested(): Promise<{ shown: Shown; received: Received | undefined 
   return { shown: await own.browser.open(asked.path), received: own.receiver.requests.at(-1) };
 }
 
-/** Checks the service's own header and that of Standard Webhooks. */
+/** Returns the secrets that signed a request, by the service's own header and that of Standard Webhooks. */
 function signedWith({ headers, body }: Received, secrets: Record<string, string>) {
   const at = String(headers["x-service-timestamp"]);
   const listed = String(headers["webhook-signature"]).split(" ");

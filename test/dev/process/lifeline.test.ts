@@ -13,7 +13,7 @@ afterEach(async () => {
   await Promise.all(ended.splice(0).map((end) => end()));
 });
 
-/** The parent prints the child's process ID. Both stop after the test. */
+/** Starts a parent that runs `script` as its child and prints the child's process ID. */
 async function parentOf(script: string, graceMs: number) {
   const args = ["-e", script];
   const { child, firstLine } = await runScript(join(import.meta.dirname, "../fixtures/run_tied.ts"), [

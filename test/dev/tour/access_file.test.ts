@@ -10,7 +10,7 @@ import type { TourState } from "../../../src/dev/tour/steps.ts";
 
 type Call = { path: string; key: string | undefined; type: string | undefined; body: unknown };
 
-/** The characters are special in the shell, sed or printf. */
+/** A proof bundle with characters that are special in the shell, sed or printf. */
 const BUNDLE = { delegations: ["%s %d \\n \\\\ $HOME `id` $(id) ' \" & / é\u2028 !!"], signature: "a+b/c==" };
 const PROOF_REF = "AQAB-_proof";
 const CHALLENGE = "Zm9vL2Jhcis=.AAAAAGVx/+8=";

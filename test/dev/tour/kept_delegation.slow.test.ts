@@ -18,9 +18,7 @@ function objectState(reason: string, status: ObjectState["status"] = {}): Object
   return { ready: reason === "Active", stalled: reason === "Suspended", reason, status };
 }
 
-/**
- * The delegation's state is `now` until the step declares the delegation again. Then it is a pending request.
- */
+/** The delegation has the state `now`, and a pending request after the step has declared it again. */
 function worldOf(file: File, now: ObjectState, request: object = { status: "pending" }) {
   let current = now;
   const done: string[] = [];

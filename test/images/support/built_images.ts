@@ -23,10 +23,10 @@ export type ImageConfig = {
 export type UnpackedImage = {
   root: string;
   config: ImageConfig;
-  /** All layers, in bytes. */
+  /** Total size of the image's layers in bytes. */
   size: number;
   references: string[];
-  /** Includes the commands that built the image. */
+  /** The complete image description, with the commands that built the image. */
   description: string;
   bill: { components: { name: string; version: string }[] };
 };

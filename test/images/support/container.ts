@@ -7,8 +7,8 @@ import type { UnpackedImage } from "./built_images.ts";
 const USER = 10001;
 
 /**
- * As strict as any cluster: the image's user, a read-only root, an empty `/tmp`, one volume at `/data`, and
- * no variable of this process.
+ * Runs a program as the strictest clusters do: as the image's user, with a read-only root, an empty `/tmp`,
+ * one volume at `/data`, and without this process's environment.
  */
 const SCRIPT = `
 root=$1 data=$2; shift 2
@@ -18,20 +18,20 @@ mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind 
 
 /** A program that runs inside an image. */
 export type Container = {
-  /** The output so far, from both streams. */
+  /** Returns the program's output so far, from both streams. */
   said(): string;
-  /** Waits until the output matches. Throws if the program exits first. */
+  /** Waits until the program's output matches. Throws if the program exits first. */
   until(what: RegExp): Promise<void>;
   /** Resolves to the exit status, or to the name of the signal that stopped the program. */
   ended: Promise<number | string>;
-  /** Sends the signal that the image declares. */
+  /** Stops the program with the signal that the image declares. Resolves to the exit status. */
   stop(): Promise<number | string>;
 };
 
 export type ContainerOptions = {
   args: string[];
   settings?: Record<string, string>;
-  /** Mounted as the volume. */
+  /** Folder of this machine that the container sees as the volume. */
   data: string;
   input?: string;
 };
@@ -99,7 +99,7 @@ export async function startContainer(image: UnpackedImage, options: ContainerOpt
   };
 }
 
-/** Returns the exit status and the output when the program exits. */
+/** Runs an image's program. Returns its exit status and output. */
 export async function runContainer(image: UnpackedImage, options: ContainerOptions) {
   const container = await startContainer(image, options);
   const status = await container.ended;

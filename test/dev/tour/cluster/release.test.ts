@@ -15,7 +15,7 @@ const settings = readClusterTour({
 });
 const kinds = { resources: ["platforms", "agents", "delegations"].map((name) => ({ name })) };
 
-/** The first words of a call select its answer. A string is thrown as an error. */
+/** Returns a fake kubectl. A call's first words select its answer. It throws a string as an error. */
 function kubectlOf(answers: Record<string, unknown>): Kubectl {
   const called: string[] = [];
   async function run(args: readonly string[]): Promise<string> {

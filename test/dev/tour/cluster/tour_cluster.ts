@@ -26,7 +26,7 @@ export type TourCluster = {
   stop(): Promise<void>;
 };
 
-/** `said` is the output so far. */
+/** A running tour. `said` is its output so far. */
 export type RunningTour = {
   child: ChildProcess;
   said: { out: string; err: string };
@@ -108,7 +108,7 @@ async function writeConfigs(folder: string, kubernetes: Kubernetes) {
   return paths;
 }
 
-/** The second API uses the stack's database and vault, and trusts the cluster's operator. */
+/** Starts a second API on the stack's database and vault, which trusts the cluster's operator. */
 async function startApi(stack: DevStack, more: Record<string, string>) {
   const [port, operatorPort] = [await freePort(), await freePort()];
   const url = `http://127.0.0.1:${port}`;
