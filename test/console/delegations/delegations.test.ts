@@ -107,7 +107,7 @@ describe("the page about a delegation", () => {
     await api.db("certificates").where(own).update({ cert_json });
     const { words } = await seen.open(`/console/delegations/${seen.ids.cert}`);
     expect(words).toContain("its signature is not valid (ed25519)");
-    expect(words).not.toContain("its signature holds");
+    expect(words).not.toContain("both halves of its signature are valid");
   });
 
   test("says that a key of the delegation is no longer the registered key", async () => {
