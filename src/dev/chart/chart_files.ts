@@ -86,8 +86,9 @@ function withKeepAnnotations(definition: string): string {
   const changed = definition.replace(/^metadata:\n {2}name: .*$/m, (found) =>
     [found, ...KEEP_ANNOTATIONS].join("\n"),
   );
-  if (changed === definition)
+  if (changed === definition) {
     throw new Error("The metadata of a custom resource definition must begin with its name");
+  }
   return changed;
 }
 

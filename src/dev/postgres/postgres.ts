@@ -94,7 +94,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   }
 }
 
-/** Returns for how many milliseconds to wait for another server. A healthy one will not release the folder. */
+/** Returns for how many milliseconds to wait for another server. A healthy one never releases the folder. */
 async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }

@@ -73,10 +73,11 @@ export async function findRelease(
     );
   }
   const word = settingOf(api, "SERVICE_WORD") ?? WORD;
-  if (word !== WORD)
+  if (word !== WORD) {
     throw new UserError(
       `The API of release ${name} uses the path word "${word}", but the tour needs "${WORD}"`,
     );
+  }
   const watched = settingOf(operator, "WATCH_NAMESPACES")?.split(",");
   return {
     name,
