@@ -61,11 +61,6 @@ export async function adoptCarrier(
   });
 }
 
-/** Calls {@link adoptCarrier}. */
-export function takeWay(database: Database, { way }: { way: CarrierKind }, consumers: readonly Reader[]) {
-  return adoptCarrier(database, { kind: way }, consumers);
-}
-
 /** Throws `StartError` if another worker has recorded a different `EVENTS` since this worker started. */
 export async function checkCarrier(database: Database, { kind }: EventCarrier): Promise<void> {
   const known = await database("event_way").first("way");

@@ -1,6 +1,6 @@
 import { readMigrateConfig } from "../../config.ts";
 import { openDatabase } from "../../db/database.ts";
-import { takeWay, WaitingEventsError } from "../../events/carrier.ts";
+import { adoptCarrier, WaitingEventsError } from "../../events/carrier.ts";
 import { type KafkaSettings, kafkaSettings } from "../../input/event_settings.ts";
 import { readers } from "../../installation/readers.ts";
 import { createLog } from "../../log.ts";
@@ -21,7 +21,7 @@ export async function prepareEvents(databaseUrl: string, environment: Record<str
   if (settings !== undefined) await makeTopics(settings);
   const database = openDatabase({ url: databaseUrl, name: "deputize-dev", max: 1, onError: () => {} });
   try {
-    await takeWay(database, { way: settings === undefined ? "embedded" : "kafka" }, readers);
+    await adoptCarrier(database, { kind: settings === undefined ? "embedded" : "kafka" }, readers);
   } catch (error) {
     throw error instanceof WaitingEventsError ? waiting(error) : error;
   } finally {
