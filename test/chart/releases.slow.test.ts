@@ -120,7 +120,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
       const bare = { admissionPolicies: { enabled: false }, rbac: { roles: false }, operator };
       return helmWithValues(path, args, mergeValues(PRODUCTION, bare), { KUBECONFIG: cluster.kubeconfig });
     };
-    expect((await second({})).err).toContain("A cluster has one release of this chart");
+    expect((await second({})).err).toContain("A cluster can have only one release of this chart");
     expect((await second({ enabled: false })).isGood).toBe(true);
   });
 
