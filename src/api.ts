@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createMailer } from "./accounts/mail/mail.ts";
+import type { Mailer } from "./accounts/mail/smtp.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
 import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
 import { createIsServiceAdministrator } from "./accounts/service_administrators.ts";
@@ -10,13 +11,13 @@ import { approverRoutes } from "./clusters/approvers.ts";
 import { createIdentifyOperator } from "./clusters/identify_operator.ts";
 import { createIsLeader } from "./clusters/leader_epochs.ts";
 import { namespaceRoutes } from "./clusters/namespace_routes.ts";
-import { openClusters, readClustersFile } from "./clusters/trusted_clusters.ts";
+import { openClusters, readClustersFile, type TrustedClusters } from "./clusters/trusted_clusters.ts";
 import type { ApiConfig } from "./config.ts";
 import { readAssets } from "./console/core/assets.ts";
 import { createConsole } from "./console/core/console.ts";
 import { ACCEPT_INVITATION, ENTER_CODE } from "./console/core/places.ts";
 import { consolePages } from "./console/pages.ts";
-import { openDatabase, openPool } from "./db/database.ts";
+import { type Database, openDatabase, openPool } from "./db/database.ts";
 import { readSchemaState } from "./db/migrate.ts";
 import type { DecideDeps } from "./delegations/declared/decide_in_cluster.ts";
 import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
@@ -45,7 +46,7 @@ import { createTxtLookup } from "./organizations/verify_domain.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
-import { keepVaultSynced } from "./platforms/sync_vault.ts";
+import { keepVaultSynced, type VaultSyncDeps } from "./platforms/sync_vault.ts";
 import { createDecisionQueue } from "./proofs/admission/admission.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/admission/batch.ts";
 import { type ProofDeps, proofRoutes } from "./proofs/routes.ts";
@@ -54,7 +55,7 @@ import { createClientRates } from "./rates/client_rates.ts";
 import type { Route } from "./route.ts";
 import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
-import { createVaultClient } from "./vault/client.ts";
+import { createVaultClient, type VaultClient } from "./vault/client.ts";
 import { readCredentials, showCertificateEnd } from "./vault/credentials.ts";
 import { createAddressPolicy } from "./webhooks/callback_address.ts";
 
@@ -75,7 +76,35 @@ export type Api = {
   stop(): Promise<void>;
 };
 
-type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics; version: string };
+/** Dependencies of the API role. */
+export type ApiDeps = {
+  config: ApiConfig;
+  clock: Clock;
+  log: Logger;
+  metrics: Metrics;
+  version: string;
+  replaced?: ReplacedParts;
+};
+
+/** Parts with which a test replaces the API's own. Everything else is what production runs. */
+export type ReplacedParts = Partial<Pick<ApiRoutesDeps, "lookupTxt" | "queue">> & {
+  organizationRates?: ApiRoutesDeps["organizationRates"] | undefined;
+  vault?: ApiVault;
+  clusters?: TrustedClusters;
+  /** Wraps the mailer. */
+  mailer?: (own: Mailer) => Mailer;
+  /** Seconds for which a reading of the installation is reused. */
+  freshSeconds?: number;
+  /** Receives the API's database pool. */
+  receiveDatabase?: (db: Database) => void;
+  /** Changes the HTTP application before it starts to listen. */
+  app?: (app: AppDeps) => AppDeps;
+};
+
+/** The calls that the API makes to the vault. */
+export type ApiVault = ApiRoutesDeps["vault"] &
+  VaultSyncDeps["vault"] &
+  Pick<VaultClient, "health" | "close">;
 
 /** Shorter than a call's deadline, so that callers learn whether a statement took effect. */
 const STATEMENT_MS = 10_000;
@@ -85,11 +114,19 @@ const SILENCE_MS = STATEMENT_MS + 2_000;
 const MONTHS_SILENCE_MS = 30 * 60_000;
 
 /** Assembles the API and starts to listen. Needs a migrated database. The vault may start later. */
-export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
+export async function startApi({
+  config,
+  clock,
+  log,
+  metrics,
+  version,
+  replaced = {},
+}: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const url = config.DATABASE_URL;
   const common = { url, statementMs: STATEMENT_MS, silenceMs: SILENCE_MS, onError };
   const db = openDatabase({ ...common, name: "deputize-api", max: 8 });
+  replaced.receiveDatabase?.(db);
   const decisions = openPool({ ...common, name: "deputize-decisions", max: 4, lockMs: QUICK_LOCK_MS });
   const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });
   const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
@@ -97,17 +134,14 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
   const isServiceAdministrator = createIsServiceAdministrator(config.SERVICE_ADMINISTRATORS);
-  const vaultFiles = { ca: config.VAULT_CA_FILE, cert: config.VAULT_CERT_FILE, key: config.VAULT_KEY_FILE };
-  const vault = createVaultClient({
-    url: config.VAULT_URL,
-    ...(await readCredentials(vaultFiles)),
-    files: vaultFiles,
-  });
-  showCertificateEnd(metrics, vaultFiles.cert);
+  const vault = replaced.vault ?? (await openVault(config));
+  const certificateFile = config.VAULT_CERT_FILE;
+  showCertificateEnd(metrics, certificateFile);
   const { CLUSTERS_FILE } = config;
   const entries = CLUSTERS_FILE === undefined ? [] : await readClustersFile(CLUSTERS_FILE);
-  const clusters = await openClusters(entries, { clock });
-  const { mailer, mailbox } = createMailer(config, { log, clock });
+  const clusters = replaced.clusters ?? (await openClusters(entries, { clock }));
+  const { mailer: ownMailer, mailbox } = createMailer(config, { log, clock });
+  const mailer = replaced.mailer?.(ownMailer) ?? ownMailer;
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });
   const idempotency = createIdempotency({ db, secretBox, clock, log });
   const callbacks = createAddressPolicy({
@@ -117,9 +151,9 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
   const keyRates = createApiKeyRates({ db, clock, limits });
   const shared = { db, secretBox, clock, vault, log, clusters, metrics };
-  const lookupTxt = createTxtLookup(config.DOMAIN_RESOLVERS);
-  const certificateFile = vaultFiles.cert;
-  const installation = openInstallation({ ...shared, url, certificateFile, version });
+  const lookupTxt = replaced.lookupTxt ?? createTxtLookup(config.DOMAIN_RESOLVERS);
+  const { freshSeconds } = replaced;
+  const installation = openInstallation({ ...shared, url, certificateFile, version, freshSeconds });
   const routes = apiRoutes({
     ...shared,
     installation,
@@ -127,7 +161,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     mailer,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
-    organizationRates: createOrganizationRates(db),
+    organizationRates: replaced.organizationRates ?? createOrganizationRates(db),
     sendingRates: createSendingRates(db),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
@@ -140,25 +174,28 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     decisions,
     patient,
     rated,
-    queue: createDecisionQueue(metrics),
+    queue: replaced.queue ?? createDecisionQueue(metrics),
     refusedPerMinute: config.REFUSED_PROOFS_PER_MINUTE,
     takePresent: (caller) => keyRates.take("present", caller),
     findApiKey: apiKeys.find,
     baseUrl: config.BASE_URL,
     word: config.SERVICE_WORD,
   });
-  const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });
+  const named = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version };
+  const document = () => openApiDocument(routes, named);
   const { assets, serve } = readAssets(new URL(config.BASE_URL).pathname.replace(/\/+$/, ""));
   const pages = [
     serve,
     openApiPage(document),
-    asyncApiPage(asyncApiDocument({ word: config.SERVICE_WORD, version })),
+    asyncApiPage(() => asyncApiDocument(named)),
     docsPage(document),
     frontPage(pageUrl(config, "/console")),
     ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),
   ];
   const app: AppDeps = {
     routes,
+    pages,
+    site: createConsole({ pages: consolePages, assets, clock, contact: config.SUPPORT_CONTACT }),
     config,
     authenticators: {
       findSession: createFindSession({ db, clock }),
@@ -201,8 +238,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     contact: config.SUPPORT_CONTACT,
   };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });
-  const site = createConsole({ pages: consolePages, assets, clock, contact: config.SUPPORT_CONTACT });
-  const servers = await startServers(app, { pages, site }, config);
+  const servers = await startServers(replaced.app?.(app) ?? app, config);
   const { host, port, operatorPort } = servers;
   log.info({ host, port, operator_port: operatorPort }, "api listens");
 
@@ -236,19 +272,25 @@ function pageUrl({ BASE_URL }: Pick<ApiConfig, "BASE_URL">, path: string): strin
   return `${rootOf(BASE_URL)}${path}`;
 }
 
+async function openVault(config: ApiConfig): Promise<VaultClient> {
+  const files = { ca: config.VAULT_CA_FILE, cert: config.VAULT_CERT_FILE, key: config.VAULT_KEY_FILE };
+  return createVaultClient({ url: config.VAULT_URL, ...(await readCredentials(files)), files });
+}
+
 /** Operators' calls have a separate port, which is opened only if there are operators. */
-async function startServers(app: AppDeps, forPeople: Pick<AppDeps, "pages" | "site">, config: ApiConfig) {
+async function startServers(app: AppDeps, config: ApiConfig) {
   const limits = {
     connections: config.CONNECTIONS,
     perClient: config.CONNECTIONS_PER_IP,
     clientOf: createPeerClient(config.TRUSTED_PROXIES),
   };
   const { HOST, PORT, OPERATOR_HOST, OPERATOR_PORT, OPERATOR_TOKEN, CLUSTERS_FILE } = config;
-  const server = await startServer(createApp({ ...app, ...forPeople }), { host: HOST, port: PORT, limits });
+  const { pages: _pages, site: _site, ...common } = app;
+  const server = await startServer(createApp(app), { host: HOST, port: PORT, limits });
   const operator =
     OPERATOR_TOKEN === undefined && CLUSTERS_FILE === undefined
       ? undefined
-      : await startServer(createApp({ ...app, forOperator: true }), {
+      : await startServer(createApp({ ...common, forOperator: true }), {
           host: OPERATOR_HOST,
           port: OPERATOR_PORT,
         });

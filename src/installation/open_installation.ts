@@ -26,7 +26,7 @@ export type OpenDeps = {
   clock: Clock;
   log: Logger;
   /** Seconds for which a reading is reused. */
-  freshSeconds?: number;
+  freshSeconds?: number | undefined;
 };
 
 /** An installation with its own database connections, so that reading its state does not slow down calls. */

@@ -106,7 +106,7 @@ describe("an email to a non-ASCII address", () => {
   });
 
   test("arrives through SMTPUTF8, and its code opens a session", async () => {
-    const api = await startApi({ mailer: mailerTo(smtp) });
+    const api = await startApi({ mailer: () => mailerTo(smtp) });
     try {
       const [client, email] = [api.client(), "用户@例子.广告"];
       expect((await client.post("/v1/auth/email/send-code", { email })).status).toBe(200);
@@ -151,7 +151,7 @@ describe("an email to a non-ASCII address", () => {
   });
 
   test("causes a 503 if the server has no SMTPUTF8, and nothing is sent or counted", async () => {
-    const api = await startApi({ mailer: mailerTo(asciiOnly) });
+    const api = await startApi({ mailer: () => mailerTo(asciiOnly) });
     try {
       const answer = await api.client().post("/v1/auth/email/send-code", { email: "jörg@example.com" });
       expect(answer).toMatchObject({ status: 503, body: { error: { code: "unavailable" } } });

@@ -218,7 +218,7 @@ describe("the account-type step", () => {
   });
 
   test("opens an empty balance and posts nothing if the setting grants no alpha credits", async () => {
-    const poor = await startApi({ shares: api, alphaCredits: 0 });
+    const poor = await startApi({ shares: api, config: { ALPHA_CREDITS_MICRO_USD: 0 } });
     const client = poor.client();
     const { account_id } = await client.onboard("poor@example.com");
     expect((await client.get("/v1/auth/session")).body).toMatchObject({ credits: 0 });

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keyId } from "../../src/protocol/keys/hybrid.ts";
-import { type Person, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { type Person, startApi, type TestApi } from "../support/api.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let person: Person;
 beforeAll(async () => {
-  api = await startPlatformApi();
+  api = await startApi();
   person = await api.person();
 });
 afterAll(() => api.stop());

@@ -7,8 +7,8 @@ let later: TestApi;
 let free: TestApi;
 
 beforeAll(async () => {
-  bounded = await startApi({ accountCeiling: ["data:read", "custom:*"] });
-  later = await startApi({ shares: bounded, accountCeiling: ["data:*"] });
+  bounded = await startApi({ config: { ACCOUNT_CEILING: ["data:read", "custom:*"] } });
+  later = await startApi({ shares: bounded, config: { ACCOUNT_CEILING: ["data:*"] } });
   free = await startApi({ shares: bounded });
 });
 afterAll(async () => {

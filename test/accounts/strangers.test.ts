@@ -11,7 +11,7 @@ const COOKIE = "service_sign_in";
 let api: TestApi;
 let replica: TestApi;
 beforeAll(async () => {
-  const options = { perIp: 100_000, triesPerIp: 100_000, perAddress: 3, perDay: 12 };
+  const options = { config: { SEND_CODE_PER_ADDRESS: 3, SEND_CODE_PER_DAY: 12 } };
   api = await startApi(options);
   replica = await startApi({ ...options, shares: api });
 });
@@ -232,7 +232,9 @@ describe("the link code", () => {
   test("arrives in a link, after #, if a sign-in page is configured, and otherwise without a link", async () => {
     const { email, code } = await underAttack();
     expect((await mailsTo(email))[0]?.text).not.toContain("http");
-    const linked = await startApi({ perAddress: 0, signInUrl: "https://console.example.com/sign-in" });
+    const linked = await startApi({
+      config: { SEND_CODE_PER_ADDRESS: 0, SIGN_IN_URL: "https://console.example.com/sign-in" },
+    });
     await linked.client().post(SEND, { email: "ada@example.com" });
     const { body } = await linked.client().get("/dev/mailbox", { headers: { accept: "application/json" } });
     await linked.stop();
@@ -331,12 +333,13 @@ describe("repeated wrong codes", () => {
   ])("cause a notice that, if its sending failed, %s", async (_, fault, more) => {
     const mailed: string[] = [];
     let fails = true;
-    const mailer = {
+    const mailer = () => ({
       async send({ to }: { to: string }) {
         if (fails) throw Object.assign(new Error("no mail"), fault);
         mailed.push(to);
       },
-    };
+      close() {},
+    });
     const failing = await startApi({ shares: api, mailer });
     try {
       const email = fresh();
@@ -359,11 +362,10 @@ describe("the rate limit of tries", () => {
   ])(
     "limits the client %s across all addresses and replicas, and does not count right codes",
     async (ip, stranger) => {
-      const one = await startApi({ triesPerIp: 3, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
+      const one = await startApi({ config: { VERIFY_CODE_PER_IP: 3, TRUSTED_PROXIES: ["127.0.0.0/8"] } });
       const other = await startApi({
         shares: one,
-        triesPerIp: 3,
-        config: { TRUSTED_PROXIES: ["127.0.0.0/8"] },
+        config: { VERIFY_CODE_PER_IP: 3, TRUSTED_PROXIES: ["127.0.0.0/8"] },
       });
       const from = (ip: string) => ({ headers: { "x-forwarded-for": ip } });
       const guess = (at: TestApi, ip: string) =>
@@ -394,7 +396,7 @@ describe("the rate limit of tries", () => {
   describe("for a browser with its own code", () => {
     let api: TestApi;
     beforeEach(async () => {
-      api = await startApi({ triesPerIp: 2, perAddress: 1 });
+      api = await startApi({ config: { VERIFY_CODE_PER_IP: 2, SEND_CODE_PER_ADDRESS: 1 } });
     });
     afterEach(() => api.stop());
 

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Transaction } from "../../src/db/database.ts";
 import { lockConnection } from "../../src/platforms/platform_record.ts";
+import { type Person, runningApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import { type Person, platformApi } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";
 import { BINDINGS, namespaces, newId, seen } from "./namespaces.ts";
 
-const api = platformApi();
+const api = runningApi();
 let person: Person;
 const { declare, accept } = namespaces(api, () => person);
 

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { errorCode, type Person, platformApi } from "../support/platform_world.ts";
+import { type Person, runningApi } from "../support/api.ts";
+import { errorCode } from "../support/platform_world.ts";
 
 const PATH = "/v1/service/cluster-approvers";
-const api = platformApi();
+const api = runningApi();
 
 describe("a cluster approver", () => {
   let person: Person;

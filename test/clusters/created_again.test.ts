@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Person, platformApi } from "../support/platform_world.ts";
+import { type Person, runningApi } from "../support/api.ts";
 import { BINDINGS, namespaces, newId, seen } from "./namespaces.ts";
 
-const api = platformApi();
+const api = runningApi();
 let person: Person;
 const { declare, accept } = namespaces(api, () => person);
 

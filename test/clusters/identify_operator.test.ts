@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { createIdentifyOperator, type IdentifyOperator } from "../../src/clusters/identify_operator.ts";
 import type { TrustedCluster } from "../../src/clusters/trusted_clusters.ts";
+import { runningApi } from "../support/api.ts";
 import { noObjects } from "../support/fake_cluster.ts";
-import { platformApi } from "../support/platform_world.ts";
 
 const OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
 const SHARED = "shared-by-both-sides";
-const api = platformApi();
+const api = runningApi();
 
 describe("an operator's token", () => {
   let identify: IdentifyOperator;

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { listBindings } from "../../src/clusters/namespace_binding.ts";
-import { type Person, platformApi } from "../support/platform_world.ts";
+import { type Person, runningApi } from "../support/api.ts";
 import { BINDINGS, namespaces, newId, seen } from "./namespaces.ts";
 
 const DAY = 24 * 3600;
-const api = platformApi();
+const api = runningApi();
 let person: Person;
 const { declare, accept } = namespaces(api, () => person);
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import { errorCode, type Person, type PlatformApi } from "../support/platform_world.ts";
+import { errorCode } from "../support/platform_world.ts";
 
 export const BINDINGS = "/v1/service/namespace-bindings";
 
@@ -8,7 +9,7 @@ export const newId = (cluster = "c1") => `${cluster}.${randomUUID()}`;
 
 export const seen = (answer: HttpAnswer) => [answer.status, errorCode(answer)];
 
-export function namespaces(api: PlatformApi, owner: () => Person) {
+export function namespaces(api: TestApi, owner: () => Person) {
   const declare = (
     namespace: string,
     { id = newId(), name = "shop", email = owner().email, ...fields }: Record<string, unknown> = {},

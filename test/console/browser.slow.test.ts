@@ -2,7 +2,7 @@ import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { RENEW } from "../../src/console/core/places.ts";
 import { consolePages } from "../../src/console/pages.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
+import type { TestApi } from "../support/api.ts";
 import { violations } from "./support/axe.ts";
 import { program, withChromium } from "./support/in_chromium.ts";
 import { expectFaultless } from "./support/looks.ts";
@@ -14,7 +14,7 @@ const ZOOMED = [320, 640, 854, 897];
 const ZOOMED_FROM = 1440;
 
 describe.skipIf(program === undefined)("the console in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

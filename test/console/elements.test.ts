@@ -7,9 +7,9 @@ import { shownOnce } from "../../src/console/elements/secrets.ts";
 import { badge, copyable, facts, jsonBlock } from "../../src/console/elements/values.ts";
 import { ApiError } from "../../src/errors.ts";
 import { html } from "../../src/html/html.ts";
+import type { TestApi } from "../support/api.ts";
 import { addMember } from "../support/members.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
-import { browserOf, formIn, startConsole } from "./support/console.ts";
+import { browserOf, formIn, startConsoleWith } from "./support/console.ts";
 
 const HOSTILE = '"><script>1</script>';
 
@@ -77,9 +77,9 @@ const file = page<string>({
   file: (_visit, name) => ({ name, type: "text/csv; charset=utf-8", content: "a,<b>\n" }),
 });
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole({ consolePages: [parts, file] });
+  api = await startConsoleWith([parts, file]);
 });
 afterAll(() => api.stop());
 

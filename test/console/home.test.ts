@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { texts } from "../../src/console/texts/texts.ts";
 import { decisionReasons } from "../../src/proofs/decide/reasons.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
-import { startConsole } from "./support/console.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 import { viewerOf } from "./support/visits.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 
@@ -49,7 +48,7 @@ describe("the home page", () => {
   });
 
   test("shows when credit is low, and how long it will last", async () => {
-    const poor = await startConsole({ alphaCredits: 60_000 });
+    const poor = await startApi({ config: { ALPHA_CREDITS_MICRO_USD: 60_000 } });
     const seen = await viewerOf(poor, "busy");
     const { words } = await seen.open("/console");
     expect(words).toContain("Enough for 30 decisions.");

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { PlatformApi } from "../support/platform_world.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 import { XSS_CORPUS } from "../support/xss_corpus.ts";
-import { markupOf, startConsole } from "./support/console.ts";
+import { markupOf } from "./support/console.ts";
 import { viewerOf } from "./support/visits.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

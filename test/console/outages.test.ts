@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SIGN_IN } from "../../src/console/core/places.ts";
-import type { Person, PlatformApi } from "../support/platform_world.ts";
+import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { startTcpProxy } from "../support/tcp_proxy.ts";
-import { type Browser, browserOf, formIn, type Shown, startConsole } from "./support/console.ts";
+import { type Browser, browserOf, formIn, type Shown } from "./support/console.ts";
 
 const FRIEND = "friend@example.test";
 
 let proxy: Awaited<ReturnType<typeof startTcpProxy>>;
-let first: PlatformApi;
-let api: PlatformApi;
+let first: TestApi;
+let api: TestApi;
 let owner: Person;
 let browser: Browser;
 let invite: Shown;
 beforeAll(async () => {
-  first = await startConsole();
+  first = await startApi();
   proxy = await startTcpProxy(first.databaseUrl);
-  api = await startConsole({ shares: first, databaseUrl: proxy.url, deadlineMs: 1_500 });
+  api = await startApi({ shares: first, databaseUrl: proxy.url, deadlineMs: 1_500 });
   owner = await api.person({ organization_name: "Engines" });
   browser = browserOf(api, owner.client);
   invite = await browser.open("/console/organization/invite");

@@ -5,8 +5,8 @@ import { type Page, page } from "../../src/console/core/page.ts";
 import { consolePages } from "../../src/console/pages.ts";
 import { html } from "../../src/html/html.ts";
 import { contract } from "../http/walk/documented.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
-import { browserOf, startConsole } from "./support/console.ts";
+import type { TestApi } from "../support/api.ts";
+import { browserOf, startConsoleWith } from "./support/console.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 
 const liar = page({
@@ -30,9 +30,9 @@ function isBelowAnother(page: Page): boolean {
   );
 }
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole({ consolePages: [liar] });
+  api = await startConsoleWith([liar]);
 });
 afterAll(() => api.stop());
 

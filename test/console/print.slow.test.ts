@@ -1,6 +1,6 @@
 import type { Browser, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import type { PlatformApi } from "../support/platform_world.ts";
+import type { TestApi } from "../support/api.ts";
 import { program, withChromium } from "./support/in_chromium.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { openWindow } from "./support/window.ts";
@@ -15,7 +15,7 @@ const clickable = (page: Page) =>
     .map((each) => each.outerHTML.slice(0, 80))`);
 
 describe.skipIf(program === undefined)("printed pages (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

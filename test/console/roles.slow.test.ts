@@ -4,8 +4,8 @@ import { consolePages } from "../../src/console/pages.ts";
 import { texts } from "../../src/console/texts/texts.ts";
 import { type MemberRole, memberRoles } from "../../src/route.ts";
 import { documentedRows } from "../organizations/role_table.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
-import { type Shown, startConsole, unescaped } from "./support/console.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import { type Shown, unescaped } from "./support/console.ts";
 import { pathOf, type Seen, viewerOf, visits } from "./support/visits.ts";
 
 const table = new Map(documentedRows().map(({ operation, roles }) => [operation, roles]));
@@ -15,9 +15,9 @@ const pages = consolePages.filter(
 /** Text of a refusal because of the role, which appears as a page or above a form. */
 const REFUSED = /Your role does not allow this|role in the organization does not allow/;
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

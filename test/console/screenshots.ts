@@ -3,22 +3,21 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { consolePages } from "../../src/console/pages.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 import { findChromium, startChromium } from "../support/chromium.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
-import { startConsole } from "./support/console.ts";
 import { PICTURES, pictured } from "./support/pictures.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { drawn, LOOKS, openWindow } from "./support/window.ts";
 
 const FOLDER = join(import.meta.dirname, "../../.screenshots");
 
-let api: PlatformApi;
+let api: TestApi;
 let browser: Browser;
 beforeAll(async () => {
   const program = await findChromium();
   if (program === undefined) throw new Error("Chromium is needed: apt-get install chromium");
   await mkdir(FOLDER, { recursive: true });
-  [api, browser] = await Promise.all([startConsole(), startChromium(program)]);
+  [api, browser] = await Promise.all([startApi(), startChromium(program)]);
 });
 afterAll(async () => {
   await browser.close();

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ENTER_CODE, RENEW, SIGN_IN } from "../../src/console/core/places.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 import { XSS_CORPUS } from "../support/xss_corpus.ts";
-import { browserOf, formIn, markupOf, type Shown, signIn, startConsole } from "./support/console.ts";
+import { browserOf, formIn, markupOf, type Shown, signIn } from "./support/console.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let people = 0;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 
@@ -118,7 +118,7 @@ describe("signing up", () => {
   });
 
   test("applies the same rate limits as the API", async () => {
-    const limited = await startConsole({ perIp: 1 });
+    const limited = await startApi({ config: { SEND_CODE_PER_IP: 1 } });
     const browser = browserOf(limited);
     await (await browser.open(SIGN_IN)).send("send_code", { email: newEmail() });
     const refused = await (await browser.open(SIGN_IN)).send("send_code", { email: newEmail() });

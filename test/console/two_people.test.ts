@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { PlatformApi } from "../support/platform_world.ts";
-import { type Browser, browserOf, formIn, type Shown, signIn, startConsole } from "./support/console.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import { type Browser, browserOf, formIn, type Shown, signIn } from "./support/console.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

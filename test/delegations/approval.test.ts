@@ -4,9 +4,10 @@ import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/do
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 import { keyId, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
-import { approve, delegated, errorCode, platformApi, requested } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { approve, delegated, errorCode, requested } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 afterEach(() => {
   api.vault.failure = undefined;
   api.vault.pause = undefined;

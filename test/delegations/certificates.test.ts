@@ -1,15 +1,8 @@
 import { describe, expect, test } from "vitest";
-import {
-  approve,
-  createAgent,
-  delegated,
-  errorCode,
-  type Person,
-  platformApi,
-  selfRequest,
-} from "../support/platform_world.ts";
+import { type Person, runningApi } from "../support/api.ts";
+import { approve, createAgent, delegated, errorCode, selfRequest } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 const revoke = ({ client }: Person, certId: string, body?: unknown) =>
   client.post(`/v1/service/delegations/${certId}/revoke`, body);

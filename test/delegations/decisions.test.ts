@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { approve, errorCode, platformApi, requested, selfRequest } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { approve, errorCode, requested, selfRequest } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 const statusOf = async (requestId: string) =>
   (await api.db("delegation_requests").where({ request_id: requestId }).first())!.status;

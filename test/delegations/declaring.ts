@@ -1,9 +1,9 @@
 import { expect } from "vitest";
+import type { TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import type { PlatformApi } from "../support/platform_world.ts";
 
 /** Declares a platform and an agent. Returns a function that declares a delegation with one constraint. */
-export async function declaring(api: PlatformApi): Promise<(constraint: unknown) => Promise<HttpAnswer>> {
+export async function declaring(api: TestApi): Promise<(constraint: unknown) => Promise<HttpAnswer>> {
   const { email } = await api.person();
   const uid = () => `c1.${crypto.randomUUID()}`;
   const [platform, agent] = [uid(), uid()];

@@ -8,24 +8,25 @@ import {
 } from "../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 import { createFakeVault } from "../support/fake_vault.ts";
 import { addRevoked } from "../support/mass_revocation.ts";
-import { delegated, errorCode, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { delegated, errorCode } from "../support/platform_world.ts";
 
 /** Uses two replicas of the API, one Postgres and the real vault. */
 
 let vault: TestVault;
 let client: VaultClient;
-let api: PlatformApi;
-let replica: PlatformApi;
+let api: TestApi;
+let replica: TestApi;
 
 beforeAll(async () => {
   vault = await startVault();
   client = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api") });
   const { createKey, signDelegation, statements } = client;
   const parts = { ...createFakeVault(), createKey, signDelegation, statements };
-  api = await startPlatformApi({ vault: parts });
-  replica = await startPlatformApi({ shares: api, vault: parts });
+  api = await startApi({ vault: parts });
+  replica = await startApi({ shares: api, vault: parts });
   vault.clock.at = api.clock.now();
 });
 afterAll(async () => {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
+import { runningApi } from "../support/api.ts";
 import {
   approve,
   createAgent,
   delegated,
   errorCode,
-  platformApi,
   registerPlatform,
   selfRequest,
 } from "../support/platform_world.ts";
@@ -15,7 +15,7 @@ const WEEK = 7 * 24 * 3600;
 const ceiling = ["data:read", "data:share", "payments:send", "custom:orders:refund"];
 const path = "/v1/service/delegations/self-request";
 
-const api = platformApi();
+const api = runningApi();
 
 async function ready() {
   const person = await api.person();

@@ -3,22 +3,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { LISTED_AFTER_END_SECONDS } from "../../src/delegations/revocation_lists/revocation_state.ts";
 import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/statements/revocation_list.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
-import {
-  approve,
-  delegated,
-  errorCode,
-  type Person,
-  type PlatformApi,
-  selfRequest,
-  startPlatformApi,
-  type TestPlatform,
-} from "../support/platform_world.ts";
+import { type Person, startApi, type TestApi } from "../support/api.ts";
+import { approve, delegated, errorCode, selfRequest, type TestPlatform } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-let replica: PlatformApi;
+let api: TestApi;
+let replica: TestApi;
 beforeAll(async () => {
-  api = await startPlatformApi();
-  replica = await startPlatformApi({ shares: api });
+  api = await startApi();
+  replica = await startApi({ shares: api });
 });
 afterEach(() => {
   api.vault.failure = undefined;

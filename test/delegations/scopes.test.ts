@@ -1,15 +1,9 @@
 import { expect, test } from "vitest";
 import { isValidScope } from "../../src/protocol/documents/scopes.ts";
-import {
-  approve,
-  createAgent,
-  errorCode,
-  platformApi,
-  registerPlatform,
-  selfRequest,
-} from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { approve, createAgent, errorCode, registerPlatform, selfRequest } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 test("the scope vocabulary is public: 54 scopes, 14 wildcards, and what each of them grants", async () => {
   const { status, body } = await api.client().get("/v1/service/scopes");

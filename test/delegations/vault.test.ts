@@ -6,28 +6,27 @@ import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/s
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, startVault, type TestVault, type VaultHome } from "../keyvault/fixture.ts";
 import { vaultForApi } from "../keyvault/for_api.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 import {
   approve,
   createAgent,
   delegated,
   errorCode,
-  type PlatformApi,
   registerPlatform,
   selfRequest,
-  startPlatformApi,
 } from "../support/platform_world.ts";
 
 let home: VaultHome;
 let vault: TestVault;
 let client: VaultClient;
-let api: PlatformApi;
+let api: TestApi;
 
 /** After a restart of the vault, `connect` makes the client use the vault's new port. */
 beforeAll(async () => {
   home = await createHome();
   vault = await startVault(home);
   connect();
-  api = await startPlatformApi({ vault: vaultForApi(() => client) });
+  api = await startApi({ vault: vaultForApi(() => client) });
 });
 
 afterAll(async () => {

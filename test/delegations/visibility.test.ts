@@ -1,13 +1,8 @@
 import { expect, test } from "vitest";
-import {
-  createAgent,
-  delegated,
-  errorCode,
-  platformApi,
-  registerPlatform,
-} from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { createAgent, delegated, errorCode, registerPlatform } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 const get = (apiKey: string, path: string) =>
   api.client().get(path, { headers: { "x-service-api-key": apiKey } });

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { deliveryIdOf, endpointIdOf } from "../../src/webhooks/endpoint.ts";
-import { errorCode, platformApi } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { errorCode } from "../support/platform_world.ts";
 import { type Sending, sending } from "./delivery_calls.ts";
 
-const api = platformApi();
+const api = runningApi();
 const iso = () => api.clock.now().toISOString();
 
 const statesOf = ({ connectionId }: Sending) =>

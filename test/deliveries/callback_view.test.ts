@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
+import { runningApi } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
-import { errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
+import { errorCode, registerPlatform } from "../support/platform_world.ts";
 import { type Sending, sending } from "./delivery_calls.ts";
 
-const api = platformApi();
+const api = runningApi();
 const at = (seconds: number) => addSeconds(api.clock.now(), seconds);
 const iso = (seconds: number) => at(seconds).toISOString();
 const view = async ({ get }: Sending) => (await get("callback")).body;

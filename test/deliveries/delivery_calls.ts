@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../src/clock.ts";
 import type { WebhookDeliveryRow } from "../../src/db/tables.ts";
+import type { Person, TestApi } from "../support/api.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import { type Person, type PlatformApi, registerPlatform } from "../support/platform_world.ts";
+import { registerPlatform } from "../support/platform_world.ts";
 
 /** A person's connection with a callback URL, and calls of the API about its deliveries. */
 export type Sending = {
@@ -18,7 +19,7 @@ export type Sending = {
 };
 
 /** Registers a platform and returns its connection. The default callback URL is on `shop.example.com`. */
-export async function sending(api: PlatformApi, fields: object = {}): Promise<Sending> {
+export async function sending(api: TestApi, fields: object = {}): Promise<Sending> {
   const person = await api.person();
   const registration = { callback_url: "https://shop.example.com/hook", ...fields };
   const { connectionId, platformId } = await registerPlatform(person, registration);
@@ -35,7 +36,7 @@ export async function sending(api: PlatformApi, fields: object = {}): Promise<Se
 
 /** Inserts attempts of a delivery with these outcomes. */
 export async function noteAttempts(
-  api: PlatformApi,
+  api: TestApi,
   deliveryId: string,
   ...attempts: { outcome: string; status?: number; detail?: string; response_excerpt?: Buffer }[]
 ): Promise<void> {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { deliveryBodyContext } from "../../src/events/secrets.ts";
 import { endpointIdOf } from "../../src/webhooks/endpoint.ts";
-import { errorCode, platformApi } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { errorCode } from "../support/platform_world.ts";
 import { NOBODYS, noteAttempts, sending } from "./delivery_calls.ts";
 
-const api = platformApi();
+const api = runningApi();
 const iso = (seconds: number) => new Date(api.clock.now().getTime() + seconds * 1000).toISOString();
 const idsOf = ({ body }: { body: Record<string, unknown> }) =>
   (body.items as { delivery_id: string }[]).map(({ delivery_id }) => delivery_id);

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { stepRecovery } from "../../src/webhooks/resend_and_recover.ts";
-import { errorCode, platformApi } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { errorCode } from "../support/platform_world.ts";
 import { NOBODYS, type Sending, sending } from "./delivery_calls.ts";
 
-const api = platformApi();
+const api = runningApi();
 const iso = (seconds: number) => new Date(api.clock.now().getTime() + seconds * 1000).toISOString();
 const recover = ({ post }: Sending, body: object = { since: iso(-3600) }) => post("deliveries/recover", body);
 const step = () => stepRecovery({ database: api.db, clock: api.clock });

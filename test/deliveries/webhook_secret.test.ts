@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { webhookNextSecretContext, webhookSecretContext } from "../../src/events/secrets.ts";
-import { errorCode, type Person, platformApi, registerPlatform } from "../support/platform_world.ts";
+import { type Person, runningApi } from "../support/api.ts";
+import { errorCode, registerPlatform } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 const path = (connectionId: string) => `/v1/service/connections/${connectionId}/rotate-webhook-secret`;
 const rotate = ({ client }: Person, connectionId: string) => client.post(path(connectionId));

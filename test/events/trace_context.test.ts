@@ -1,7 +1,8 @@
 import { beforeAll, expect, test } from "vitest";
-import { platformApi, requested, selfRequest } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { requested, selfRequest } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 let world: Awaited<ReturnType<typeof requested>>;

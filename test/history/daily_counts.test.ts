@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { platformApi } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 type Day = { day: string; allow: number; deny: number; indeterminate: number; charged: number };
 

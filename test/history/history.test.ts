@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import type { AuditEventRow } from "../../src/db/tables.ts";
-import { errorCode, platformApi } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { errorCode } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 type Event = {
   event_id: string;

@@ -3,9 +3,10 @@ import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import type { AuditEventRow } from "../../src/db/tables.ts";
 import { newIdAt } from "../../src/ids.ts";
-import { createAgent, errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { createAgent, errorCode, registerPlatform } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 const start = new Date("2026-01-01T00:00:00.000Z");
 const EXPORT = "/v1/service/audit/personal/export";
 

@@ -9,7 +9,7 @@ const world = sampleApi();
 const { post } = world;
 
 async function raw(lines: string): Promise<string> {
-  const socket = connect(world.api.server.port, "127.0.0.1");
+  const socket = connect(world.api.port, "127.0.0.1");
   const head = `POST /v1/service/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n`;
   socket.end(Buffer.from(head, "latin1"));
   const chunks: Buffer[] = [];
@@ -149,7 +149,7 @@ describe("routing", () => {
 
   test("accepts a request target with the host, as proxies send it", async () => {
     const answer = await new Promise<string>((resolve, reject) => {
-      const socket = connect(world.api.server.port, "127.0.0.1", () =>
+      const socket = connect(world.api.port, "127.0.0.1", () =>
         socket.write("POST http://any.example/v1/service/echo HTTP/1.1\r\nHost: any.example\r\n\r\n"),
       );
       socket.once("data", (chunk) => {
@@ -202,7 +202,7 @@ describe("routing", () => {
 
 function sendAsWritten(method: string, path: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const sent = request({ host: "127.0.0.1", port: world.api.server.port, method, path }, (answer) => {
+    const sent = request({ host: "127.0.0.1", port: world.api.port, method, path }, (answer) => {
       answer.resume();
       answer.once("end", () => resolve(answer));
     });

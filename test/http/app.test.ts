@@ -8,7 +8,7 @@ let api: TestApi;
 beforeAll(async () => {
   api = await startApi({
     config: { TRUSTED_PROXIES: ["127.0.0.1"] },
-    routes: () => [
+    routes: [
       echoRoute({ id: "list", method: "GET", query: pageQuery }),
       echoRoute({
         id: "thing",
@@ -108,7 +108,7 @@ test.each([
   ["id", [echoRoute({ id: "same", path: "/v1/a" }), echoRoute({ id: "same", path: "/v1/b" })]],
   ["place", [echoRoute({ id: "a", path: "/v1/{x}/a" }), echoRoute({ id: "b", path: "/v1/{y}/a" })]],
 ])("the API does not start if two routes have the same %s", async (_, routes) => {
-  await expect(startApi({ shares: api, routes: () => routes })).rejects.toThrow(
+  await expect(startApi({ shares: api, routes: routes })).rejects.toThrow(
     /^Two routes have the same id or path: /,
   );
 });

@@ -12,11 +12,13 @@ let seen: string[];
 beforeAll(async () => {
   seen = [];
   api = await startApi({
-    findApiKey: () => async (presented) => {
-      seen.push(presented);
-      return presented === "known" ? caller : undefined;
+    authenticators: {
+      findApiKey: async (presented) => {
+        seen.push(presented);
+        return presented === "known" ? caller : undefined;
+      },
     },
-    routes: () => [
+    routes: [
       echoRoute({ id: "keyed", access: "api_key", path: "/v1/service/keyed" }),
       echoRoute({ id: "seen", access: "session", method: "GET", path: "/v1/service/seen" }),
       echoRoute({ id: "changed", access: "session", path: "/v1/service/changed" }),
@@ -25,7 +27,7 @@ beforeAll(async () => {
       echoRoute({ id: "removed", access: "session", method: "DELETE", path: "/v1/service/changed" }),
       echoRoute({ id: "early", access: "session", onboarding: "any", path: "/v1/service/early" }),
       echoRoute({ id: "shared", access: "account", path: "/v1/service/shared" }),
-      echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" }),
+      echoRoute({ id: "internal", access: "operator", path: "/internal/v1/echo" }),
     ],
   });
 });
@@ -177,7 +179,7 @@ describe("a session", () => {
     expect(await client.post("/v1/service/keyed")).toMatchObject(error(401, "invalid_api_key"));
     const operator = api.operatorClient();
     operator.setCookie("service_session", client.cookie("service_session") ?? "");
-    expect(await operator.post("/internal/v1/state")).toMatchObject(error(401, "operator_unauthorized"));
+    expect(await operator.post("/internal/v1/echo")).toMatchObject(error(401, "operator_unauthorized"));
   });
 });
 
@@ -188,7 +190,7 @@ describe("an operator's call", () => {
     "x-deputize-epoch": epoch,
   });
   const call = (sent: Record<string, string>, at = api) =>
-    at.operatorClient().post("/internal/v1/state", undefined, { headers: sent });
+    at.operatorClient().post("/internal/v1/echo", undefined, { headers: sent });
 
   const claim = (clusterId: string) => claimLeadership(api, { clusterId });
 
@@ -225,7 +227,7 @@ describe("an operator's call", () => {
   test("fails on every replica with any epoch except the newest leader's", async () => {
     const other = await startApi({
       shares: api,
-      routes: () => [echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" })],
+      routes: [echoRoute({ id: "internal", access: "operator", path: "/internal/v1/echo" })],
     });
     expect(await call(headers("1", "cluster-2"))).toMatchObject(error(409, "stale_epoch"));
     const [former, leader] = [await claim("cluster-2"), await claim("cluster-2")];

@@ -12,7 +12,7 @@ const JSON_TYPE = { "content-type": "application/json" };
 let api: TestApi;
 beforeAll(async () => {
   api = await startApi({
-    routes: () => [
+    routes: [
       jsonRoute(),
       echoRoute({ id: "raw", path: "/v1/service/raw", bodyForm: "raw", body: z.unknown() }),
       echoRoute({ id: "none", path: "/v1/service/none" }),
@@ -88,7 +88,7 @@ describe("a body's size", () => {
 /** Returns the first bytes of the response to an unfinished request, and then closes the connection. */
 function firstAnswer(head: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const socket = connect(api.server.port, "127.0.0.1", () => socket.write(head));
+    const socket = connect(api.port, "127.0.0.1", () => socket.write(head));
     socket.once("data", (chunk) => {
       socket.destroy();
       resolve(chunk.toString());
@@ -253,7 +253,7 @@ test("a route that takes no body ignores a body", async () => {
 });
 
 test("an aborted body affects only its own connection", async () => {
-  const socket = connect(api.server.port, "127.0.0.1");
+  const socket = connect(api.port, "127.0.0.1");
   socket.on("error", () => {});
   socket.write(
     "POST /v1/service/json HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",

@@ -15,7 +15,9 @@ describe.skipIf(program === undefined)(
     let browser: Browser;
 
     beforeAll(async () => {
-      api = await startApi({ pages: [openApiPage(contract.document), docsPage(contract.document)] });
+      api = await startApi({
+        pages: [openApiPage(() => contract.document), docsPage(() => contract.document)],
+      });
       browser = await startChromium(program ?? "");
     });
     afterAll(async () => {

@@ -1,12 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { docsPage } from "../../src/http/docs/page.ts";
-import { frontPage } from "../../src/http/front_page.ts";
 import { startApi } from "../support/api.ts";
 import { contract } from "./walk/documented.ts";
 
 describe("the API reference page", () => {
   test("shows every operation, under a policy that allows only the page's own style", async () => {
-    const api = await startApi({ pages: [docsPage(contract.document)] });
+    const api = await startApi();
     const answer = await fetch(`${api.url}/docs`);
     const text = await answer.text();
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
@@ -27,10 +25,9 @@ describe("the API reference page", () => {
 
 describe("GET /", () => {
   const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-  const CONSOLE = "https://deputize.example/prefix/console";
-
   test("redirects a browser to the console, and returns 404 to other programs", async () => {
-    const api = await startApi({ pages: [frontPage(CONSOLE)] });
+    const CONSOLE = "https://deputize.example/prefix/console";
+    const api = await startApi({ config: { BASE_URL: "https://deputize.example/prefix" } });
     const ask = async (accept: string, path = "/", method = "GET") => {
       const answer = await fetch(`${api.url}${path}`, { method, headers: { accept }, redirect: "manual" });
       return [answer.status, answer.headers.get("location")];

@@ -48,7 +48,7 @@ describe("an error response", () => {
   ])(
     "has the code method_not_allowed for %s on %s, and names the allowed methods",
     async (method, path, allowed) => {
-      const { port } = world.api.server;
+      const { port } = world.api;
       const answer = await sendRaw(`http://127.0.0.1:${port}`, { method, path, headers: [] });
       expect(answer.status).toBe(405);
       expect(answer.text).toMatch(method === "HEAD" ? /^$/ : /^\{"error":\{"code":"method_not_allowed",/);

@@ -50,7 +50,7 @@ beforeAll(async () => {
       return { status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify(told) };
     },
   });
-  api = await startApi({ site, routes: () => [see, fail] });
+  api = await startApi({ site, routes: [see, fail] });
 });
 afterAll(() => api.stop());
 

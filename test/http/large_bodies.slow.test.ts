@@ -7,7 +7,7 @@ import { echoRoute } from "./support/sample_routes.ts";
 let api: TestApi;
 beforeAll(async () => {
   const raw = echoRoute({ id: "raw", path: "/v1/service/raw", bodyForm: "raw", body: z.unknown() });
-  api = await startApi({ routes: () => [raw] });
+  api = await startApi({ routes: [raw] });
 });
 afterAll(() => api.stop());
 

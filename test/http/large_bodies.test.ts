@@ -18,7 +18,7 @@ const PATHS = ["json", "raw", "none"];
 let api: TestApi;
 beforeAll(async () => {
   api = await startApi({
-    routes: () => [
+    routes: [
       jsonRoute(),
       echoRoute({ id: "raw", path: "/v1/service/raw", bodyForm: "raw", body: z.unknown() }),
       echoRoute({ id: "none", path: "/v1/service/none" }),
@@ -141,7 +141,7 @@ describe("a client can read the refusal of a 5 MB body", () => {
   });
 
   test("and the connection serves the next call", async () => {
-    const socket = connect(api.server.port, "127.0.0.1");
+    const socket = connect(api.port, "127.0.0.1");
     let answers = "";
     socket.on("data", (chunk) => {
       answers += chunk.toString();

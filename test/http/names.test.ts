@@ -40,8 +40,8 @@ describe("a service with its own service word and an alias", () => {
   beforeAll(async () => {
     api = await startApi({
       config: { SERVICE_WORD: "acme", SERVICE_WORD_ALIASES: ["ratify"] },
-      findApiKey: () => async (presented) => (presented === "known" ? caller : undefined),
-      routes: () => [
+      authenticators: { findApiKey: async (presented) => (presented === "known" ? caller : undefined) },
+      routes: [
         echoRoute({ id: "keyed", access: "api_key" }),
         echoRoute({ id: "keyed_thing", access: "api_key", path: "/v1/service/things/{id}" }),
         echoRoute({ id: "changing", access: "session", onboarding: "any", path: "/v1/service/changing" }),

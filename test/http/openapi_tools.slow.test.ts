@@ -3,11 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { TestApi } from "../support/api.ts";
 import { npmPackages, openApiPython, ran, type Tool } from "../support/outside_tools.ts";
 import { GENERATED_CLIENT_PROGRAM, GENERATED_TYPES_PROGRAM } from "./support/generated_programs.ts";
 import { contract } from "./walk/documented.ts";
 import { type Scene, setScene } from "./walk/scene.ts";
-import { startWholeApi, type WholeApi } from "./walk/world.ts";
+import { startWholeApi } from "./walk/world.ts";
 
 const TSC = new URL("../../node_modules/.bin/tsc", import.meta.url).pathname;
 
@@ -91,7 +92,7 @@ const MEANT = [
 ].sort();
 
 describe("clients generated from the OpenAPI document", () => {
-  let api: WholeApi;
+  let api: TestApi;
   let scene: Scene;
   beforeAll(async () => {
     api = await startWholeApi();

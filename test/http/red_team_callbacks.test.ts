@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { type Person, platformApi, registerPlatform } from "../support/platform_world.ts";
+import { type Person, runningApi } from "../support/api.ts";
+import { registerPlatform } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 const hostile: [string, string][] = [
   ["https://example.com:22/", "callback_url: the port belongs to another protocol"],
   ["https://example.com:25/", "callback_url: the port belongs to another protocol"],

@@ -153,7 +153,7 @@ describe("a slow or idle connection", () => {
 
   test("gets a response before it is closed, so no call waits long for its body", async () => {
     const api = await sampleApi({ bodies: { perClient: 9, bodyMs: 200 } });
-    const client = await raw(api.server.port, { send: begun("/v1/service/raw", LARGE) });
+    const client = await raw(api.port, { send: begun("/v1/service/raw", LARGE) });
     drip(client);
     const answer = await client.until(/\}\}/);
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
@@ -193,7 +193,7 @@ function begun(path: string, bytes = 9, more = ""): string {
 async function sampleApi(options: ApiOptions) {
   const api = await startApi({
     ...options,
-    routes: () => [echoRoute({ id: "raw", path: "/v1/service/raw", bodyForm: "raw", body: z.unknown() })],
+    routes: [echoRoute({ id: "raw", path: "/v1/service/raw", bodyForm: "raw", body: z.unknown() })],
   });
   ends.push(() => api.stop());
   return api;
@@ -204,7 +204,7 @@ describe("one client address that sends bodies without an end", () => {
 
   test("may send only its maximum number of bodies, while calls without a body are served", async () => {
     const api = await sampleApi({ bodies: { perClient: 3 } });
-    const { port } = api.server;
+    const { port } = api;
     const held = await hold(port, 3, slow);
     const refused = await untilRefused(port, () => slow);
     expect(refused).toMatch(/\r\nretry-after: 1\r\n/);
@@ -219,7 +219,7 @@ describe("one client address that sends bodies without an end", () => {
       bodies: { perClient: 2 },
       config: { TRUSTED_PROXIES: ["127.0.0.1"] },
     });
-    const { port } = api.server;
+    const { port } = api;
     const from = (client: string) => ({
       send: begun("/v1/service/raw", 9, `X-Forwarded-For: ${client}\r\n`),
     });
@@ -236,7 +236,7 @@ describe("one client address that sends bodies without an end", () => {
       last += 1;
       return { send: begun("/v1/service/raw", 9, `X-Forwarded-For: 2001:db8::${last}\r\n`) };
     };
-    expect(await untilRefused(api.server.port, next)).toContain("rate_limited");
+    expect(await untilRefused(api.port, next)).toContain("rate_limited");
   });
 
   /** The server refuses a call only after it has read the headers of the earlier calls. */
@@ -265,7 +265,7 @@ describe("bodies that continue after the response", () => {
     "arrive up to the client's limit, and then the client's connection is closed (%s)",
     async (_, host, status) => {
       const api = await sampleApi({});
-      const { port } = api.server;
+      const { port } = api;
       const first = await hold(port, 16, late(host));
       for (const each of first) await each.until(/\}\}/);
       const over = await (await raw(port, late(host))).closed;

@@ -1,17 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { createIdempotency } from "../../src/http/idempotency.ts";
 import { schemaOf } from "../../src/http/openapi/schema.ts";
+import { type Person, runningApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
-import {
-  errorCode,
-  type Person,
-  platformApi,
-  registerPlatform,
-  type TestPlatform,
-} from "../support/platform_world.ts";
+import { errorCode, registerPlatform, type TestPlatform } from "../support/platform_world.ts";
 import { declaredRoutes } from "./walk/documented.ts";
 
-const api = platformApi();
+const api = runningApi();
 const keyed = { headers: { "idempotency-key": "k-1" } };
 const notKept = { status: 409, body: { error: { code: "answer_not_kept" } } };
 

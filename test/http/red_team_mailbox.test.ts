@@ -14,13 +14,10 @@ type Read = { status: number; text: string };
 /** Reads the mailbox with the host name `host`, as a browser with that name in its address bar does. */
 function readAs(host: string, target = "/dev/mailbox"): Promise<Read> {
   return new Promise((resolve, reject) => {
-    request(
-      { port: api.server.port, host: "127.0.0.1", path: target, headers: { host } },
-      async (response) => {
-        const text = (await response.toArray()).join("");
-        resolve({ status: response.statusCode ?? 0, text });
-      },
-    )
+    request({ port: api.port, host: "127.0.0.1", path: target, headers: { host } }, async (response) => {
+      const text = (await response.toArray()).join("");
+      resolve({ status: response.statusCode ?? 0, text });
+    })
       .on("error", reject)
       .end();
   });

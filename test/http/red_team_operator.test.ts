@@ -10,14 +10,14 @@ import { createSharedToken } from "../../src/clusters/identify_operator.ts";
 import { claimLeadership, createIsLeader } from "../../src/clusters/leader_epochs.ts";
 import { readApiConfig } from "../../src/config.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import { OPERATOR_TOKEN } from "../support/api.ts";
+import { leaderOf, OPERATOR_TOKEN, runningApi } from "../support/api.ts";
 import { createClient, type HttpClient } from "../support/http.ts";
-import { errorCode, leaderOf, platformApi } from "../support/platform_world.ts";
+import { errorCode } from "../support/platform_world.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
 import { declaredRoutes } from "./walk/documented.ts";
 
 const UNKNOWN = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
-const api = platformApi();
+const api = runningApi();
 const stolen = (epoch: number | string = 1, cluster = "c1") => ({
   authorization: `Bearer ${OPERATOR_TOKEN}`,
   "x-deputize-cluster": cluster,

@@ -4,7 +4,9 @@ import { type Application, errorOf, proofApi } from "../proofs/application.ts";
 import { question } from "../proofs/questions.ts";
 import type { HttpAnswer } from "../support/http.ts";
 
-const world = proofApi({ limits: { presentPerMinute: 6, agentsPerDay: 3 }, refusedPerMinute: 20 });
+const world = proofApi({
+  config: { PRESENT_PER_MINUTE: 6, AGENTS_PER_DAY: 3, REFUSED_PROOFS_PER_MINUTE: 20 },
+});
 const { application } = world;
 
 type Bundle = { challenge_sig: { ed25519: string } };

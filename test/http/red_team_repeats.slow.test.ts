@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Application, errorOf, proofApi } from "../proofs/application.ts";
 import { decide, operationOf, prove } from "../proofs/bound_operations.ts";
 
-const world = proofApi({ refusedPerMinute: 20 });
+const world = proofApi({ config: { REFUSED_PROOFS_PER_MINUTE: 20 } });
 
 async function decidedOperation(app: Application) {
   const operation = operationOf(app);

@@ -9,11 +9,13 @@ let api: TestApi;
 /** The API has the default limits and a trusted proxy in front of it. */
 beforeAll(async () => {
   api = await startApi({
-    perIp: 5,
-    perAddress: 3,
-    perDay: 12,
-    triesPerIp: 30,
-    config: { TRUSTED_PROXIES: ["127.0.0.1"] },
+    config: {
+      SEND_CODE_PER_IP: 5,
+      SEND_CODE_PER_ADDRESS: 3,
+      SEND_CODE_PER_DAY: 12,
+      VERIFY_CODE_PER_IP: 30,
+      TRUSTED_PROXIES: ["127.0.0.1"],
+    },
   });
 });
 afterAll(() => api.stop());

@@ -2,11 +2,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { TestApi } from "../support/api.ts";
 import { openApiPython, ran, type Tool } from "../support/outside_tools.ts";
 import { credentialsOf, draftOf, idsOf } from "./walk/call.ts";
+import { contract } from "./walk/documented.ts";
 import { type Operation, readOpenApiDocument } from "./walk/openapi_document.ts";
 import { type Scene, setScene } from "./walk/scene.ts";
-import { startWholeApi, type WholeApi } from "./walk/world.ts";
+import { startWholeApi } from "./walk/world.ts";
 
 /** Seconds that Schemathesis may run for each kind of caller. `SCHEMATHESIS_SECONDS` sets them. */
 const SECONDS = Number(process.env.SCHEMATHESIS_SECONDS ?? 35);
@@ -41,7 +43,7 @@ function findingsIn(said: string): string[] {
   return findings.filter((finding) => !NOT_FINDINGS.some((pattern) => pattern.test(finding)));
 }
 
-let api: WholeApi;
+let api: TestApi;
 let folder: string;
 let tool: Tool;
 
@@ -56,7 +58,7 @@ afterAll(async () => {
 });
 
 function documentOf(scene: Scene): Record<string, unknown> {
-  const document = structuredClone(api.contract.document);
+  const document = structuredClone(contract.document);
   const ids = idsOf(scene);
   for (const operation of readOpenApiDocument(document).operations) {
     for (const parameter of operation.parameters) {
@@ -71,7 +73,7 @@ function documentOf(scene: Scene): Record<string, unknown> {
 }
 
 async function check(scene: Scene, way: string, chosen: (operation: Operation) => boolean, python: string) {
-  const operations = api.contract.operations.filter(
+  const operations = contract.operations.filter(
     (operation) => chosen(operation) && !LEFT_OUT.test(operation.operationId),
   );
   const [first] = operations as [Operation];

@@ -10,10 +10,9 @@ let api: TestApi;
 beforeAll(async () => {
   api = await startApi({
     config: { SERVICE_WORD: "acme" },
-    routes: () =>
-      (["session", "api_key", "account", "operator"] as const).map((access) =>
-        echoRoute({ id: access, access, method: "GET", path: `/v1/service/${access}` }),
-      ),
+    routes: (["session", "api_key", "account", "operator"] as const).map((access) =>
+      echoRoute({ id: access, access, method: "GET", path: `/v1/service/${access}` }),
+    ),
   });
 });
 afterAll(() => api.stop());

@@ -5,8 +5,9 @@ import { callerChecks } from "../../src/http/authenticate.ts";
 import { partNames } from "../../src/installation/installation.ts";
 import { type MemberRole, memberRoles, route } from "../../src/route.ts";
 import { declaredRoutes } from "../http/walk/documented.ts";
+import type { Person } from "../support/api.ts";
 import { addMember } from "../support/members.ts";
-import { errorCode, type Person, registerPlatform } from "../support/platform_world.ts";
+import { errorCode, registerPlatform } from "../support/platform_world.ts";
 import { type ServiceApi, startServiceApi } from "../support/service_world.ts";
 
 const PATHS = [

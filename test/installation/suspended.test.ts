@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 import { makeConnection, type TestConnection } from "../events/support/connection.ts";
+import type { Person } from "../support/api.ts";
 import { insertDelivery } from "../support/deliveries.ts";
-import type { Person } from "../support/platform_world.ts";
 import { type ServiceApi, startServiceApi } from "../support/service_world.ts";
 
 const PATH = "/v1/service/installation/suspended-endpoints";

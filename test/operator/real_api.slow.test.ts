@@ -2,8 +2,8 @@ import { copyFile, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { VaultUnavailable } from "../../src/vault/client.ts";
-import { OPERATOR_TOKEN } from "../support/api.ts";
-import { approve, type Person, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { OPERATOR_TOKEN, type Person, startApi, type TestApi } from "../support/api.ts";
+import { approve } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import {
@@ -19,11 +19,11 @@ import {
 const examples = join(import.meta.dirname, "../../docs/examples/quickstart");
 
 describe("the operator with the real API", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let world: OperatorFolder;
   let person: Person;
   beforeEach(async () => {
-    [api, world] = await Promise.all([startPlatformApi(), operatorFolder()]);
+    [api, world] = await Promise.all([startApi(), operatorFolder()]);
     Object.assign(world.config, {
       API_URL: api.url,
       OPERATOR_API_URL: api.operatorUrl,

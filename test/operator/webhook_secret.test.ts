@@ -1,14 +1,13 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { OPERATOR_TOKEN } from "../support/api.ts";
-import { type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { OPERATOR_TOKEN, startApi, type TestApi } from "../support/api.ts";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { nameCluster, type OperatorFolder, operatorFolder, platform } from "./operator_folder.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let world: OperatorFolder;
 beforeEach(async () => {
-  [api, world] = await Promise.all([startPlatformApi(), operatorFolder()]);
+  [api, world] = await Promise.all([startApi(), operatorFolder()]);
   Object.assign(world.config, {
     API_URL: api.url,
     OPERATOR_API_URL: api.operatorUrl,

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { wholeApi } from "../http/walk/world.ts";
+import type { Person } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
-import { createAgent, type Person, registerPlatform, selfRequest } from "../support/platform_world.ts";
+import { createAgent, registerPlatform, selfRequest } from "../support/platform_world.ts";
 
 const api = wholeApi();
 const MEMBERS = "/v1/service/organization/members";

@@ -5,15 +5,10 @@ import { readDomain } from "../../src/organizations/domain_records.ts";
 import { createOrganizationRates } from "../../src/organizations/rates.ts";
 import { createTxtLookup, recheckDomains, type TxtLookup } from "../../src/organizations/verify_domain.ts";
 import { wholeApi } from "../http/walk/world.ts";
+import type { Person } from "../support/api.ts";
 import { type DnsServer, startDnsServer } from "../support/dns_server.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import {
-  createAgent,
-  errorCode,
-  type Person,
-  registerPlatform,
-  selfRequest,
-} from "../support/platform_world.ts";
+import { createAgent, errorCode, registerPlatform, selfRequest } from "../support/platform_world.ts";
 
 let dns: DnsServer;
 const lookupTxt: TxtLookup = (name, value) => createTxtLookup([dns.address], 400)(name, value);

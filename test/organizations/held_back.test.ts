@@ -1,8 +1,9 @@
 import { request } from "node:http";
 import { expect, test } from "vitest";
 import { wholeApi } from "../http/walk/world.ts";
+import type { Person } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
-import { type Person, registerPlatform } from "../support/platform_world.ts";
+import { registerPlatform } from "../support/platform_world.ts";
 
 const api = wholeApi();
 const MEMBERS = "/v1/service/organization/members";

@@ -1,18 +1,22 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
 import { invitationMail, sweepInvitations } from "../../src/organizations/invite.ts";
-import { createOrganizationRates } from "../../src/organizations/rates.ts";
 import { wholeApi } from "../http/walk/world.ts";
+import type { Person } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
-import { errorCode, type Person } from "../support/platform_world.ts";
+import { errorCode } from "../support/platform_world.ts";
 import { mailerTo, type SmtpReceiver, startSmtp } from "../support/smtp.ts";
 
 let smtp: SmtpReceiver | undefined;
 const api = wholeApi({
-  organizationRates: createOrganizationRates,
-  beforeMail: async (mail) => {
-    if (smtp !== undefined) await mailerTo(smtp).send(mail);
-  },
+  organizationRates: undefined,
+  mailer: (mailbox) => ({
+    ...mailbox,
+    async send(mail) {
+      if (smtp !== undefined) await mailerTo(smtp).send(mail);
+      await mailbox.send(mail);
+    },
+  }),
 });
 afterEach(async () => {
   await smtp?.stop();
@@ -106,7 +110,9 @@ describe("an invitation", () => {
 
   test("arrives by email with a link whose code no server sees", async () => {
     const { person, token } = await invited();
-    expect((await mailsTo(person.email))[0]).toContain(`\nhttps://console.test/accept#code=${token}\n`);
+    expect((await mailsTo(person.email))[0]).toContain(
+      `\nhttp://127.0.0.1/console/invitations/accept#code=${token}\n`,
+    );
   });
 
   test("can be accepted by an account that is opened later", async () => {

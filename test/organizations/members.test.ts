@@ -3,9 +3,10 @@ import { describe, expect, test } from "vitest";
 import type { MemberRole } from "../../src/route.ts";
 import { SCOPE, setScene } from "../http/walk/scene.ts";
 import { wholeApi } from "../http/walk/world.ts";
+import type { Person } from "../support/api.ts";
 import { createClient } from "../support/http.ts";
 import { actingFor, addMember } from "../support/members.ts";
-import { createAgent, errorCode, type Person, registerPlatform } from "../support/platform_world.ts";
+import { createAgent, errorCode, registerPlatform } from "../support/platform_world.ts";
 
 const api = wholeApi();
 const MEMBERS = "/v1/service/organization/members";

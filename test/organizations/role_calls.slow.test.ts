@@ -4,12 +4,12 @@ import { credentialsOf, draftOf, errorOf, send } from "../http/walk/call.ts";
 import { contract } from "../http/walk/documented.ts";
 import { fingerprintOf } from "../http/walk/fingerprint.ts";
 import { type Scene, setScene } from "../http/walk/scene.ts";
-import { startWholeApi, type WholeApi } from "../http/walk/world.ts";
+import { startWholeApi } from "../http/walk/world.ts";
+import type { Person, TestApi } from "../support/api.ts";
 import { addMember } from "../support/members.ts";
-import type { Person } from "../support/platform_world.ts";
 import { documentedRows } from "./role_table.ts";
 
-let api: WholeApi;
+let api: TestApi;
 
 beforeAll(async () => {
   api = await startWholeApi();

@@ -1,14 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { runningApi } from "../support/api.ts";
 import { addMember } from "../support/members.ts";
-import {
-  approve,
-  createAgent,
-  platformApi,
-  registerPlatform,
-  selfRequest,
-} from "../support/platform_world.ts";
+import { approve, createAgent, registerPlatform, selfRequest } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 describe("GET /v1/service/agents", () => {
   test("lists and filters the agents of all connections, with platform, key and active delegations", async () => {

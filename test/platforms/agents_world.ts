@@ -1,6 +1,7 @@
 import { afterEach } from "vitest";
+import { runningApi, type TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import { type PlatformApi, platformApi, type TestPlatform } from "../support/platform_world.ts";
+import type { TestPlatform } from "../support/platform_world.ts";
 
 /** Calls the platform's agent routes. `path` is the part after `/agents`. */
 export type AgentsCall = (
@@ -12,8 +13,8 @@ export type AgentsCall = (
 ) => Promise<HttpAnswer>;
 
 /** Starts an API for a test file, and repairs its vault after each test. */
-export function agentsWorld(): { api: PlatformApi; call: AgentsCall } {
-  const api = platformApi();
+export function agentsWorld(): { api: TestApi; call: AgentsCall } {
+  const api = runningApi();
   afterEach(() => {
     api.vault.failure = undefined;
     api.vault.pause = undefined;

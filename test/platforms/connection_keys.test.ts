@@ -1,15 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import {
-  errorCode,
-  type Person,
-  platformApi,
-  registerPlatform,
-  type TestPlatform,
-} from "../support/platform_world.ts";
+import { type Person, runningApi } from "../support/api.ts";
+import { errorCode, registerPlatform, type TestPlatform } from "../support/platform_world.ts";
 import { declaration, declarations, newUid } from "./declarations.ts";
 
-const api = platformApi();
+const api = runningApi();
 const { put } = declarations(api);
 
 const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${connectionId}`;

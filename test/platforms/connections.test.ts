@@ -1,18 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
+import { runningApi, startApi } from "../support/api.ts";
 import { addRevoked } from "../support/mass_revocation.ts";
 import {
   createAgent,
   delegated,
   errorCode,
-  platformApi,
   registerPlatform,
   selfRequest,
-  startPlatformApi,
 } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 describe("the callback URL", () => {
   test("can be set, replaced and cleared", async () => {
@@ -52,7 +51,10 @@ describe("the callback URL", () => {
   });
 
   test("must be https and must not be a loopback address outside development", async () => {
-    const production = await startPlatformApi({ shares: api, development: false });
+    const production = await startApi({
+      shares: api,
+      config: { DEVELOPMENT: false, WEBHOOK_ALLOWED_CIDRS: [] },
+    });
     try {
       const person = await production.person();
       const { connectionId } = await registerPlatform(person);

@@ -3,18 +3,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
 import { createVaultClient, type VaultClient, VaultRefused } from "../../src/vault/client.ts";
 import { createHome, readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
+import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { createFakeVault } from "../support/fake_vault.ts";
-import {
-  errorCode,
-  type Person,
-  type PlatformApi,
-  registerPlatform,
-  startPlatformApi,
-} from "../support/platform_world.ts";
+import { errorCode, registerPlatform } from "../support/platform_world.ts";
 
 /* These tests use the real vault, which limits how many keys it creates per tenant and time. */
 
-type World = { vault: TestVault; client: VaultClient; api: PlatformApi };
+type World = { vault: TestVault; client: VaultClient; api: TestApi };
 
 async function startWorld(environment: Record<string, string>): Promise<World> {
   const home = await createHome();
@@ -26,7 +21,7 @@ async function startWorld(environment: Record<string, string>): Promise<World> {
     if (fake.failure !== undefined) throw fake.failure;
     return client.createKey(...order);
   };
-  const api = await startPlatformApi({ vault: Object.assign(fake, { createKey }) });
+  const api = await startApi({ vault: Object.assign(fake, { createKey }) });
   return { vault, client, api };
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
+import type { OperatorOptions, Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import type { OperatorOptions, Person, PlatformApi } from "../support/platform_world.ts";
 
 export const newUid = () => `c1.${randomUUID()}`;
 export const path = (id: string) => `/internal/v1/platforms/${encodeURIComponent(id)}`;
@@ -25,7 +25,7 @@ export type Declared = {
   credentials: Record<string, string>;
 };
 
-export function declarations(api: PlatformApi) {
+export function declarations(api: TestApi) {
   const put = (id: string, body: unknown, options?: OperatorOptions): Promise<HttpAnswer> =>
     api.operator("PUT", path(id), body, options);
 

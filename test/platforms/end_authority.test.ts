@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { approve, delegated, platformApi, selfRequest } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { approve, delegated, selfRequest } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 type Delegated = Awaited<ReturnType<typeof delegated>>;
 

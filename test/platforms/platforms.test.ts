@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
-import { delegated, errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { delegated, errorCode, registerPlatform } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 const PLATFORMS = "/v1/service/platforms";
 
 const secretNames = /"(api_key|signing_secret|webhook_signing_secret)"/;

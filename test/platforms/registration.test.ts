@@ -3,9 +3,10 @@ import { signingSecretContext, webhookSecretContext } from "../../src/events/sec
 import { checkCallbackUrl } from "../../src/platforms/change_platform.ts";
 import { WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";
 import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
-import { errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
+import { runningApi } from "../support/api.ts";
+import { errorCode, registerPlatform } from "../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 const path = "/v1/service/platforms/personal";
 const wish = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };

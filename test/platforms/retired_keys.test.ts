@@ -1,16 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  errorCode,
-  type Person,
-  type PlatformApi,
-  registerPlatform,
-  startPlatformApi,
-  type TestPlatform,
-} from "../support/platform_world.ts";
+import { type Person, startApi, type TestApi } from "../support/api.ts";
+import { errorCode, registerPlatform, type TestPlatform } from "../support/platform_world.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startPlatformApi();
+  api = await startApi();
   await api.db.raw("drop trigger api_keys_changed on api_keys");
   await api.db.raw("drop trigger connections_changed on connections");
 });

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpAnswer, HttpClient } from "../support/http.ts";
-import { errorCode, type PlatformApi } from "../support/platform_world.ts";
-import { startReplica } from "../support/replicas.ts";
+import { errorCode } from "../support/platform_world.ts";
 
 const ALIAS = "ratify";
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startReplica({ config: { SERVICE_WORD: "service", SERVICE_WORD_ALIASES: [ALIAS] } });
+  api = await startApi({ config: { SERVICE_WORD: "service", SERVICE_WORD_ALIASES: [ALIAS] } });
 });
 afterAll(() => api.stop());
 

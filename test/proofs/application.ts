@@ -1,18 +1,16 @@
 import { afterAll, beforeAll, expect } from "vitest";
+import { type Person, startApi, type TestApi } from "../support/api.ts";
 import type { HttpAnswer, HttpClient } from "../support/http.ts";
 import {
   approve,
   createAgent,
   errorCode,
-  type Person,
-  type PlatformApi,
   registerPlatform,
   selfRequest,
   type TestPlatform,
 } from "../support/platform_world.ts";
-import { startReplica } from "../support/replicas.ts";
 
-type ReplicaOptions = Parameters<typeof startReplica>[0];
+type ReplicaOptions = Parameters<typeof startApi>[0];
 
 /** A person's application: a platform with an API key and an agent, and functions for its calls. */
 export type Application = {
@@ -28,7 +26,7 @@ export type Application = {
 
 /** A running API with the proof routes. Its pools have the production settings. */
 export type ProofApi = {
-  api: PlatformApi;
+  api: TestApi;
   /** Creates an application for `member`, if given. It has a certificate unless `approvedScope` is empty. */
   application(approvedScope?: string[], member?: Person): Promise<Application>;
 };
@@ -38,7 +36,7 @@ export function proofApi(options?: ReplicaOptions): ProofApi {
   const world = { application } as ProofApi;
 
   beforeAll(async () => {
-    world.api = await startReplica(options);
+    world.api = await startApi(options);
   });
 
   afterAll(() => world.api.stop());

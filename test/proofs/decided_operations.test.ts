@@ -264,7 +264,7 @@ describe("an operation", () => {
     await expect
       .poll(
         async () => {
-          const waiting = { datname: db.raw("current_database()"), application_name: "patient" };
+          const waiting = { datname: db.raw("current_database()"), application_name: "deputize-patient" };
           return (await db("pg_stat_activity").where({ ...waiting, wait_event_type: "Lock" })).length;
         },
         { timeout: 10_000 },

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/amounts.ts";
-import { startReplicas } from "../support/replicas.ts";
+import { startReplicas } from "../support/api.ts";
 import { type Replicas, raceForCredit, raceRevocations } from "./races.ts";
 
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
@@ -10,7 +10,7 @@ const ROUNDS_PER_ACCOUNT = Math.ceil(ROUNDS / ACCOUNTS);
 const TIMEOUT_MS = 2 * 3_600_000;
 
 async function onReplicas(alphaCredits: number, work: (apis: Replicas) => Promise<void>): Promise<void> {
-  const apis = await startReplicas({ alphaCredits });
+  const apis = await startReplicas({ config: { ALPHA_CREDITS_MICRO_USD: alphaCredits } });
   try {
     await work(apis);
   } finally {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/amounts.ts";
+import { startReplicas } from "../support/api.ts";
 import { approve, errorCode, selfRequest } from "../support/platform_world.ts";
-import { startReplicas } from "../support/replicas.ts";
 import {
   lend,
   prove,
@@ -17,7 +17,7 @@ const AFFORDABLE = 60;
 const ROUNDS = AFFORDABLE / 4;
 let apis: Replicas;
 beforeAll(async () => {
-  apis = await startReplicas({ alphaCredits: AFFORDABLE * PRICE });
+  apis = await startReplicas({ config: { ALPHA_CREDITS_MICRO_USD: AFFORDABLE * PRICE } });
 });
 afterAll(async () => {
   await apis[1].stop();

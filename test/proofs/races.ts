@@ -2,19 +2,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/amounts.ts";
 import { reconcileLedger } from "../../src/accounts/ledger/reconcile.ts";
+import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer, HttpClient } from "../support/http.ts";
 import {
   approve,
   createAgent,
-  type Person,
-  type PlatformApi,
   registerPlatform,
   selfRequest,
   type TestPlatform,
 } from "../support/platform_world.ts";
 
 /** Two APIs on one database. An index selects the API to call. */
-export type Replicas = readonly [PlatformApi, PlatformApi];
+export type Replicas = readonly [TestApi, TestApi];
 
 /** A person's application, with one client for each of the two APIs. */
 export type Application = { person: Person; platform: TestPlatform; agentId: string; clients: HttpClient[] };

@@ -1,192 +1,247 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { Writable } from "node:stream";
+import type Koa from "koa";
 import { pino } from "pino";
-import { createMailbox } from "../../src/accounts/mail/mail.ts";
-import type { Mailer } from "../../src/accounts/mail/smtp.ts";
-import { accountsRoutes } from "../../src/accounts/routes.ts";
-import { createFindSession, createSessionTokens } from "../../src/accounts/sessions/sessions.ts";
-import { type CodeHashes, createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
-import type { Clock } from "../../src/clock.ts";
-import type { IdentifyOperator } from "../../src/clusters/identify_operator.ts";
-import { createIsLeader } from "../../src/clusters/leader_epochs.ts";
-import { type Database, openDatabase } from "../../src/db/database.ts";
-import { type AppDeps, createApp } from "../../src/http/app.ts";
-import { createIdempotency } from "../../src/http/idempotency.ts";
+import { afterAll, beforeAll } from "vitest";
+import type { Mailbox } from "../../src/accounts/mail/mail.ts";
+import { type ReplacedParts, startApi as startRole } from "../../src/api.ts";
+import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
+import { acceptBinding } from "../../src/clusters/namespace_binding.ts";
+import type { TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
+import { type ApiConfig, readApiConfig } from "../../src/config.ts";
+import type { Database } from "../../src/db/database.ts";
+import type { AppDeps } from "../../src/http/app.ts";
+import type { Authenticators } from "../../src/http/authenticate.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
-import { type RunningServer, startServer } from "../../src/http/server/server.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
-import { createActivity } from "../../src/organizations/activity.ts";
-import { type ApiKeyLimits, type ApiKeyRates, createApiKeyRates } from "../../src/rates/api_key_rates.ts";
-import { createClientRates } from "../../src/rates/client_rates.ts";
-import type { ApiKeyCaller, Route } from "../../src/route.ts";
+import type { Route } from "../../src/route.ts";
 import { createSecretBox, type SecretBox } from "../../src/secret_box.ts";
 import { type SteeredClock, steeredClock } from "./clock.ts";
+import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
 import { createFakeVault, type FakeVault } from "./fake_vault.ts";
-import { createClient, type HttpClient } from "./http.ts";
-import { anyClusterWith } from "./operators.ts";
+import { createClient, type HttpAnswer, type HttpClient } from "./http.ts";
 import { migratedDatabase } from "./postgres.ts";
 
+/** Token with which the operator authenticates to the test API. The fake clusters accept it. */
 export const OPERATOR_TOKEN = "operator-token-of-the-tests-32-characters";
 
-export type TestParts = {
-  db: Database;
-  databaseUrl: string;
-  clock: Clock;
-  secretBox: SecretBox;
-  vault: FakeVault;
-  log: Logger;
-  metrics: Metrics;
-  mailer: Pick<Mailer, "send">;
-  hashes: CodeHashes;
-  keyRates: ApiKeyRates;
-};
+/** The email addresses of the service administrators. */
+export const ADMINISTRATORS = Array.from({ length: 100 }, (_, n) => `administrator-${n}@example.test`);
 
-export type ApiOptions = {
-  /** Routes to add to those of accounts. */
-  routes?: (parts: TestParts) => Route[];
-  findApiKey?: (parts: TestParts) => (presented: string) => Promise<ApiKeyCaller | undefined>;
-  config?: Partial<AppDeps["config"]>;
-  pages?: AppDeps["pages"];
-  site?: AppDeps["site"];
+/** Options of a test API. */
+export type ApiOptions = Omit<ReplacedParts, "app" | "clusters" | "receiveDatabase"> & {
+  /** Settings that differ from those of {@link startApi}. */
+  config?: Partial<ApiConfig>;
   /** Default: a clock that stands still at the time of the start. */
   clock?: SteeredClock;
-  mailer?: Pick<Mailer, "send">;
-  perIp?: number;
-  perAddress?: number;
-  perDay?: number;
-  /** Limits for API keys. Default: 100,000 of each. */
-  limits?: Partial<ApiKeyLimits>;
-  bodies?: AppDeps["bodies"];
-  triesPerIp?: number;
-  signInUrl?: string;
-  alphaCredits?: number;
-  accountCeiling?: string[];
-  /** Default: the same token identifies the operator of every cluster. */
-  identifyOperator?: (parts: TestParts) => IdentifyOperator;
-  /** Default: nobody is an administrator. */
-  isServiceAdministrator?: (email: string) => boolean;
   /** Default: an in-memory vault. */
   vault?: FakeVault;
-  /** Another test API whose database this API shares. */
+  /** Default: fake clusters. Every cluster ID names one of them. */
+  trusted?: TrustedClusters;
+  /** Another test API whose database and keys this API shares. */
   shares?: TestApi;
-  /** Timeout of each call in milliseconds. */
-  deadlineMs?: number;
   /** Another connection string for the shared database. */
   databaseUrl?: string;
+  /** Additional operations and pages. */
+  routes?: Route[];
+  pages?: AppDeps["pages"];
+  /** Replaces the console. */
+  site?: AppDeps["site"];
+  authenticators?: Partial<Authenticators>;
+  bodies?: AppDeps["bodies"];
+  /** Timeout of each call in milliseconds. Default: 30,000. */
+  deadlineMs?: number;
 };
 
-/** The API with the account routes and a separate database, on loopback. */
-export type TestApi = TestParts & {
+/** A running API role. It has a separate database, and listens on loopback. */
+export type TestApi = {
   url: string;
+  /** Base URL of the operations for the operator. */
   operatorUrl: string;
-  sealingKey: Buffer;
+  port: number;
+  db: Database;
+  databaseUrl: string;
   clock: SteeredClock;
-  server: RunningServer;
+  sealingKey: Buffer;
+  secretBox: SecretBox;
+  vault: FakeVault;
+  /** The fake clusters that the API reads. */
+  clusters: FakeCluster;
+  log: Logger;
+  metrics: Metrics;
   /** All log lines so far, unparsed. */
   lines: string[];
   /** Returns a new client with separate cookies. */
   client(): HttpClient;
+  /** Returns a new client for the operator's port. */
   operatorClient(): HttpClient;
+  /**
+   * Creates an account and returns its signed-in person. The account accepts the namespace `default` in the
+   * cluster `c1`.
+   */
+  person(type?: { organization_name: string }): Promise<Person>;
+  /**
+   * Makes a call as the operator of `cluster`. If a declaration has no `object`, it gets a separate object in
+   * the namespace `default`.
+   */
+  operator(method: string, path: string, body?: unknown, options?: OperatorOptions): Promise<HttpAnswer>;
+  /** Returns a connection's outbox events, in order. */
+  events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
   stop(): Promise<void>;
 };
 
-/** Starts a test API. By default the limits on sign-in codes are high. */
+/** A signed-in person with an onboarded account. */
+export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
+
+/**
+ * Options of a call from an operator. The default `epoch` is that of the cluster's leader. If the cluster has
+ * no leader, the call first claims leadership.
+ */
+export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
+
+/** Settings of the tests. Limits are so high that only the tests of a limit reach it. */
+function settingsOf(databaseUrl: string, sealingKey: Buffer): ApiConfig {
+  const many = "100000";
+  return readApiConfig({
+    DATABASE_URL: databaseUrl,
+    SEALING_KEY: sealingKey.toString("base64"),
+    BASE_URL: "http://127.0.0.1",
+    PORT: "0",
+    OPERATOR_PORT: "0",
+    OPERATOR_TOKEN,
+    DEVELOPMENT: "true",
+    WEBHOOK_ALLOWED_CIDRS: "127.0.0.0/8",
+    VAULT_URL: "https://127.0.0.1:1",
+    VAULT_CA_FILE: "none",
+    VAULT_CERT_FILE: "none",
+    VAULT_KEY_FILE: "none",
+    SERVICE_ADMINISTRATORS: ADMINISTRATORS.join(","),
+    SEND_CODE_PER_IP: many,
+    SEND_CODE_PER_ADDRESS: many,
+    SEND_CODE_PER_DAY: many,
+    VERIFY_CODE_PER_IP: many,
+    PRESENT_PER_MINUTE: many,
+    AGENTS_PER_DAY: many,
+    REFUSED_PROOFS_PER_MINUTE: many,
+  });
+}
+
+/**
+ * Starts the API role with a migrated database. Replaces only what the options name: by default the vault and
+ * the clusters are in memory, and every TXT record exists.
+ */
 export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
-  const database = options.shares === undefined ? await migratedDatabase() : undefined;
-  const databaseUrl = options.databaseUrl ?? database?.url ?? options.shares?.databaseUrl ?? "";
+  const { shares } = options;
+  const database =
+    shares === undefined && options.databaseUrl === undefined ? await migratedDatabase() : undefined;
+  const databaseUrl = options.databaseUrl ?? database?.url ?? shares?.databaseUrl ?? "";
+  const sealingKey = shares?.sealingKey ?? randomBytes(32);
+  const clock = options.clock ?? shares?.clock ?? steeredClock();
+  const vault = options.vault ?? shares?.vault ?? createFakeVault();
+  const clusters = createFakeCluster(OPERATOR_TOKEN);
   const lines: string[] = [];
   const log = pino({ level: "debug" }, memory(lines));
-  const db = openDatabase({ url: databaseUrl, name: "test-api", onError: () => {} });
-  const sealingKey = options.shares?.sealingKey ?? randomBytes(32);
-  const secretBox = createSecretBox(sealingKey);
-  const clock = options.clock ?? options.shares?.clock ?? steeredClock();
-  const vault = options.vault ?? options.shares?.vault ?? createFakeVault();
-  const mailbox = createMailbox({ log, clock });
   const metrics = createMetrics();
-  const mailer = options.mailer ?? mailbox;
-  const hashes = createCodeHashes(sealingKey);
-  const limits = { presentPerMinute: 100_000, agentsPerDay: 100_000, ...options.limits };
-  const keyRates = createApiKeyRates({ db, clock, limits });
-  const parts: TestParts = {
-    db,
-    databaseUrl,
-    clock,
-    secretBox,
-    vault,
-    log,
-    metrics,
-    mailer,
-    hashes,
-    keyRates,
-  };
-  const config = {
-    BASE_URL: "http://127.0.0.1",
-    SERVICE_WORD: "service",
-    SERVICE_WORD_ALIASES: [],
-    TRUSTED_PROXIES: [],
-    ...options.config,
-  };
-  const accounts = accountsRoutes({
-    ...parts,
-    tokens: createSessionTokens(sealingKey),
-    rates: createClientRates({ db, sends: options.perIp ?? 1000, tries: options.triesPerIp ?? 1000 }),
-    bounds: { perClient: options.perAddress ?? 1000, perDay: options.perDay ?? 1000 },
-    signInUrl: options.signInUrl,
-    alphaCredits: options.alphaCredits ?? 10_000_000,
-    accountCeiling: options.accountCeiling,
-  });
-  const app: AppDeps = {
+  const config = { ...settingsOf(databaseUrl, sealingKey), ...options.config };
+  let db!: Database;
+  let mailbox!: Mailbox;
+  const role = await startRole({
     config,
-    routes: [...accounts, ...(options.routes?.(parts) ?? [])],
-    authenticators: {
-      findSession: createFindSession({ db, clock }),
-      findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
-      isServiceAdministrator: administratorsOf(options),
-      identifyOperator: identifierOf(options, parts),
-      isLeader: createIsLeader({ db }),
-    },
-    idempotency: createIdempotency({ db, secretBox, clock, log }),
-    activity: createActivity({ db, clock, log }),
-    rates: keyRates,
-    bodies: options.bodies,
+    clock,
     log,
-    clock,
     metrics,
-    checkAnswers: true,
-    deadlineMs: options.deadlineMs ?? 30_000,
-  };
-  const pages = [mailboxPage(mailbox), ...(options.pages ?? [])];
-  const place = { host: "127.0.0.1", port: 0 };
-  const server = await startServer(createApp({ ...app, pages, ...siteOf(options) }), place);
-  const operatorServer = await startServer(createApp({ ...app, forOperator: true }), place);
-  const operatorUrl = `http://127.0.0.1:${operatorServer.port}`;
-  const url = `http://127.0.0.1:${server.port}`;
-  return {
-    ...parts,
-    url,
-    operatorUrl,
-    sealingKey,
-    clock,
-    server,
-    metrics,
-    lines,
-    client: () => createClient(url, config.SERVICE_WORD),
-    operatorClient: () => createClient(operatorUrl, config.SERVICE_WORD),
+    version: "0.0.0",
+    replaced: {
+      lookupTxt: async () => "found",
+      organizationRates: noRates,
+      freshSeconds: 0,
+      ...options,
+      vault,
+      clusters: options.trusted ?? clusters,
+      mailer: (own) => {
+        mailbox = own as Mailbox;
+        return options.mailer?.(own) ?? own;
+      },
+      receiveDatabase: (own) => {
+        db = own;
+      },
+      app: (app) => appOf(app, mailboxPage(mailbox), options),
+    },
+  });
+  const url = `http://127.0.0.1:${role.port}`;
+  const operatorUrl = `http://127.0.0.1:${role.operatorPort}`;
+  const operatorClient = () => createClient(operatorUrl, config.SERVICE_WORD);
+  const client = () => createClient(url, config.SERVICE_WORD);
+  const operator = operatorClient();
+  const api: TestApi = {
+    ...{
+      url,
+      operatorUrl,
+      port: role.port,
+      db,
+      databaseUrl,
+      clock,
+      sealingKey,
+      vault,
+      clusters,
+      log,
+      metrics,
+      lines,
+    },
+    secretBox: createSecretBox(sealingKey),
+    client,
+    operatorClient,
+    async person(type) {
+      const own = client();
+      const email = `${randomUUID()}@example.test`;
+      const { account_id, human_id } = await own.onboard(email, type);
+      const place = { clusterId: "c1", namespace: "default" };
+      await acceptBinding(api, account_id, place, { ceiling: null, fourEyes: false });
+      return { client: own, accountId: account_id, humanId: human_id, email };
+    },
+    async operator(method, path, body, { cluster = "c1", epoch, token = OPERATOR_TOKEN } = {}) {
+      const headers = {
+        authorization: `Bearer ${token}`,
+        "x-deputize-cluster": cluster,
+        "x-deputize-epoch": String(epoch ?? (await leaderOf(api, cluster))),
+      };
+      return operator.call(method, path, { body: withObject(method, path, body), headers });
+    },
+    async events(connectionId) {
+      const rows = await db("outbox").where({ aggregateid: connectionId }).orderBy("aggregate_seq");
+      return rows.map((row) => JSON.parse(row.payload));
+    },
     async stop() {
-      await Promise.all([server.stop(1_000), operatorServer.stop(1_000)]);
-      await db.destroy();
+      await role.stop();
       await database?.drop();
     },
   };
+  return api;
 }
 
-function administratorsOf({ isServiceAdministrator = () => false }: ApiOptions) {
-  return isServiceAdministrator;
-}
+const noRates: NonNullable<ReplacedParts["organizationRates"]> = {
+  takeInvitation: async () => {},
+  giveBackInvitation: async () => {},
+  takeLookup: async () => {},
+};
 
-function siteOf({ site }: ApiOptions): Pick<AppDeps, "site"> {
-  return site === undefined ? {} : { site };
+function appOf(
+  app: AppDeps,
+  mailbox: Koa.Middleware,
+  { routes = [], pages = [], deadlineMs = 30_000, ...options }: ApiOptions,
+): AppDeps {
+  const { site, bodies, authenticators } = options;
+  return {
+    ...app,
+    routes: [...app.routes, ...routes],
+    pages: [...(app.pages ?? []), mailbox, ...pages],
+    authenticators: { ...app.authenticators, ...authenticators },
+    ...(site && { site }),
+    ...(bodies && { bodies }),
+    deadlineMs,
+    checkAnswers: true,
+  };
 }
 
 function memory(lines: string[]): Writable {
@@ -198,6 +253,34 @@ function memory(lines: string[]): Writable {
   });
 }
 
-function identifierOf({ identifyOperator }: ApiOptions, parts: TestParts): IdentifyOperator {
-  return identifyOperator?.(parts) ?? anyClusterWith(OPERATOR_TOKEN);
+/**
+ * Adds the object's namespace and name to a declaration's body. The name is derived from the object's uid.
+ */
+function withObject(method: string, path: string, body: unknown): unknown {
+  if (method !== "PUT" || typeof body !== "object" || body === null) return body;
+  const uid = decodeURIComponent(path.split("/").at(-1) ?? "").replace(/^[^.]*\./, "");
+  const name = uid.toLowerCase().replaceAll(/[^a-z0-9-]/g, "-") || "none";
+  return { object: { namespace: "default", name }, ...body };
+}
+
+/** Returns the epoch of a cluster's leader. If there is no leader, claims leadership first. */
+export async function leaderOf(deps: Pick<TestApi, "db" | "clock">, clusterId: string): Promise<number> {
+  const known = await deps.db("operator_clusters").where("cluster_id", clusterId).first("epoch");
+  return known?.epoch ?? claimLeadership(deps, { clusterId });
+}
+
+/** Starts an API before the first test of a file, and stops it after the last test. */
+export function runningApi(options?: ApiOptions): TestApi {
+  const api = {} as TestApi;
+  beforeAll(async () => {
+    Object.assign(api, await startApi(options));
+  });
+  afterAll(() => api.stop());
+  return api;
+}
+
+/** Starts two replicas of the API on the same database. */
+export async function startReplicas(options: ApiOptions = {}): Promise<[TestApi, TestApi]> {
+  const first = await startApi(options);
+  return [first, await startApi({ ...options, shares: first })];
 }

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
+import { AUDIENCE } from "../../src/clusters/token_reviews.ts";
 import type { TrustedCluster, TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
 import { ClusterError } from "../../src/kubernetes/cluster_error.ts";
 import { DEFAULT_OPERATOR } from "../../src/kubernetes/policies.ts";
@@ -35,14 +36,15 @@ export const noObjects: Pick<TrustedCluster["client"], "custom" | "close"> = {
   close: async () => undefined,
 };
 
-export function createFakeCluster(): FakeCluster {
+/** Each cluster accepts `token` as that of its operator. */
+export function createFakeCluster(token?: string): FakeCluster {
   const policies = readPolicies();
   const fake: FakeCluster = {
     delegations: new Map(),
     missing: new Set(),
     policiesSince: LONG_AGO,
     isAway: false,
-    get: () => ({ operator: DEFAULT_OPERATOR, client }),
+    get: (id) => (/^[A-Za-z0-9-]{1,64}$/.test(id) ? { operator: DEFAULT_OPERATOR, client } : undefined),
     close: async () => undefined,
   };
 
@@ -71,7 +73,14 @@ export function createFakeCluster(): FakeCluster {
       getClusterCustomObject: ({ plural, name }) => answer(plural, policyAt(name, plural)),
     },
     authentication: {
-      createTokenReview: () => Promise.reject(new Error("the fake cluster reviews no tokens")),
+      createTokenReview: async ({ body }) => ({
+        spec: body.spec,
+        status: {
+          authenticated: body.spec.token === token,
+          audiences: [AUDIENCE],
+          user: { username: DEFAULT_OPERATOR },
+        },
+      }),
     },
     close: async () => undefined,
   };

@@ -32,7 +32,7 @@ export type FakeKey = {
   disabled: boolean;
 };
 
-export type FakeVault = Omit<VaultClient, "getKey" | "statements" | "health" | "close"> & {
+export type FakeVault = Omit<VaultClient, "getKey" | "statements"> & {
   statements: Pick<VaultClient["statements"], "revocationList">;
   /** If set, every call rejects with this error. */
   failure: Error | undefined;
@@ -131,6 +131,10 @@ export function createFakeVault(): FakeVault {
         return issueRevocationList(fields, privateKey);
       },
     },
+    async health() {
+      if (vault.failure !== undefined) throw vault.failure;
+    },
+    close: async () => {},
     async disableKey(reference) {
       await enter("disableKey");
       keyOfTenant(reference).disabled = true;

@@ -1,8 +1,8 @@
 import type { Database } from "../../src/db/database.ts";
 import type { MemberRole } from "../../src/route.ts";
+import type { Person } from "./api.ts";
 import type { SteeredClock } from "./clock.ts";
 import type { HttpAnswer } from "./http.ts";
-import type { Person } from "./platform_world.ts";
 
 type Api = { db: Database; clock: SteeredClock; person(): Promise<Person> };
 

@@ -1,148 +1,7 @@
-import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll } from "vitest";
-import { approverRoutes } from "../../src/clusters/approvers.ts";
-import { createIdentifyOperator } from "../../src/clusters/identify_operator.ts";
-import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
-import { acceptBinding } from "../../src/clusters/namespace_binding.ts";
-import { namespaceRoutes } from "../../src/clusters/namespace_routes.ts";
-import type { TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
-import { operatorDelegationRoutes } from "../../src/delegations/declared/operator_routes.ts";
-import { delegationRoutes } from "../../src/delegations/routes.ts";
-import { deliveryRoutes } from "../../src/deliveries/routes.ts";
-import { createSendingRates } from "../../src/deliveries/sending_limits.ts";
-import { auditRoutes } from "../../src/history/routes.ts";
-import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
-import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
-import { platformRoutes } from "../../src/platforms/routes.ts";
-import type { Route } from "../../src/route.ts";
-import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
-import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
-import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
+import type { Person, TestApi } from "./api.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
-/** The API with platforms, delegations, audit and API keys. Development mode allows callbacks to loopback. */
-export type PlatformApi = TestApi & {
-  clusters: FakeCluster;
-  /** Creates an account that accepts the namespace `default` in the cluster `c1`. */
-  person(type?: { organization_name: string }): Promise<Person>;
-  /**
-   * Makes a call as the operator of `cluster`. A declaration without `object` gets a separate one in
-   * `default`.
-   */
-  operator(method: string, path: string, body?: unknown, options?: OperatorOptions): Promise<HttpAnswer>;
-  /** Returns a connection's outbox events, in order. */
-  events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
-};
-
-/** `epoch` defaults to the leader's epoch. If the cluster has no leader, the call first claims leadership. */
-export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
-
-/** A signed-in person with an onboarded account. */
-export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
-
-export type PlatformParts = TestParts & Pick<ApiKeyFinder, "find">;
-
-export type PlatformOptions = Omit<ApiOptions, "routes"> & {
-  development?: boolean;
-  /** Real clusters. Operators then authenticate only with their own cluster's tokens. */
-  trusted?: TrustedClusters;
-  routes?: (parts: PlatformParts) => Route[];
-};
-
-export async function startPlatformApi(options: PlatformOptions = {}): Promise<PlatformApi> {
-  const callbacks = createAddressPolicy({
-    development: options.development ?? true,
-    allowedCidrs: options.development === false ? [] : ["127.0.0.0/8"],
-  });
-  const clusters = createFakeCluster();
-  let finder: ApiKeyFinder | undefined;
-  const apiKeys = (parts: TestParts): ApiKeyFinder => {
-    finder ??= createApiKeyFinder({ ...parts, url: parts.databaseUrl, onError: () => {} });
-    return finder;
-  };
-  const api = await startApi({
-    ...options,
-    routes: (parts) => [
-      ...platformRoutes({
-        ...parts,
-        callbacks,
-        apiKeys: apiKeys(parts),
-      }),
-      ...deliveryRoutes({ ...parts, apiKeys: apiKeys(parts), sendingRates: createSendingRates(parts.db) }),
-      ...namespaceRoutes(parts),
-      ...approverRoutes(parts),
-      ...delegationRoutes(parts),
-      ...auditRoutes(parts),
-      ...operatorPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
-      ...operatorDelegationRoutes({ ...parts, clusters: options.trusted ?? clusters }),
-      ...(options.routes?.({ ...parts, find: apiKeys(parts).find }) ?? []),
-    ],
-    findApiKey: (parts) => apiKeys(parts).find,
-    ...(options.trusted && {
-      identifyOperator: ({ db, clock }) =>
-        createIdentifyOperator({
-          db,
-          clock,
-          clusters: options.trusted as TrustedClusters,
-          sharedToken: undefined,
-        }),
-    }),
-  });
-  const operatorClient = api.operatorClient();
-  return {
-    ...api,
-    clusters,
-    async person(type) {
-      const client = api.client();
-      const email = `${randomUUID()}@example.test`;
-      const { account_id, human_id } = await client.onboard(email, type);
-      const place = { clusterId: "c1", namespace: "default" };
-      await acceptBinding(api, account_id, place, { ceiling: null, fourEyes: false });
-      return { client, accountId: account_id, humanId: human_id, email };
-    },
-    async operator(method, path, body, { cluster = "c1", epoch, token = OPERATOR_TOKEN } = {}) {
-      const headers = {
-        authorization: `Bearer ${token}`,
-        "x-deputize-cluster": cluster,
-        "x-deputize-epoch": String(epoch ?? (await leaderOf(api, cluster))),
-      };
-      return operatorClient.call(method, path, { body: withObject(method, path, body), headers });
-    },
-    async events(connectionId) {
-      const rows = await api.db("outbox").where({ aggregateid: connectionId }).orderBy("aggregate_seq");
-      return rows.map((row) => JSON.parse(row.payload));
-    },
-    async stop() {
-      await finder?.close();
-      await api.stop();
-    },
-  };
-}
-
-/** Adds an object's namespace and name to a declaration. The name is derived from the object's uid. */
-function withObject(method: string, path: string, body: unknown): unknown {
-  if (method !== "PUT" || typeof body !== "object" || body === null) return body;
-  const uid = decodeURIComponent(path.split("/").at(-1) ?? "").replace(/^[^.]*\./, "");
-  const name = uid.toLowerCase().replaceAll(/[^a-z0-9-]/g, "-") || "none";
-  return { object: { namespace: "default", name }, ...body };
-}
-
-/** Returns the epoch of a cluster's leader. If there is no leader, claims leadership first. */
-export async function leaderOf(deps: Pick<TestApi, "db" | "clock">, clusterId: string): Promise<number> {
-  const known = await deps.db("operator_clusters").where("cluster_id", clusterId).first("epoch");
-  return known?.epoch ?? claimLeadership(deps, { clusterId });
-}
-
-/** Runs this API from before the first to after the last test of a file. */
-export function platformApi(options?: Parameters<typeof startPlatformApi>[0]): PlatformApi {
-  const api = {} as PlatformApi;
-  beforeAll(async () => {
-    Object.assign(api, await startPlatformApi(options));
-  });
-  afterAll(() => api.stop());
-  return api;
-}
-
+/** A registered platform and the response to its registration. */
 export type TestPlatform = { platformId: string; connectionId: string; apiKey: string; answer: HttpAnswer };
 
 export async function registerPlatform(
@@ -205,7 +64,7 @@ export function approve(
 
 /** Creates an agent with a pending delegation request, and a person and a platform unless they are given. */
 export async function requested(
-  api: PlatformApi,
+  api: TestApi,
   fields: Record<string, unknown> = {},
   given?: { person: Person; platform: TestPlatform },
 ) {
@@ -218,7 +77,7 @@ export async function requested(
 
 /** Creates the same as {@link requested} and approves the request for `scope`. */
 export async function delegated(
-  api: PlatformApi,
+  api: TestApi,
   scope: string[] = ["data:read"],
   given?: { person: Person; platform: TestPlatform },
 ) {

@@ -1,23 +1,15 @@
-import { randomUUID } from "node:crypto";
-import type { Installation } from "../../src/installation/installation.ts";
-import {
-  type OpenDeps,
-  type OpenInstallation,
-  openInstallation,
-} from "../../src/installation/open_installation.ts";
-import { installationRoutes } from "../../src/installation/routes.ts";
+import { ADMINISTRATORS, type ApiOptions, type Person, startApi, type TestApi } from "./api.ts";
 import type { HttpAnswer } from "./http.ts";
-import { type Person, type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
-/** The API with the installation's operations. Every read returns fresh data, without a cache. */
-export type ServiceApi = PlatformApi & {
-  /** Creates an onboarded account of a service administrator. */
+/** The API with service administrators. */
+export type ServiceApi = TestApi & {
+  /** Signs in a service administrator with a new account, which is onboarded. */
   administrator(): Promise<Person>;
-  installation: Installation;
+  /** Reads a part of the installation as an administrator. */
   look(part: string): Promise<Seen>;
 };
 
-/** Figures of a part of the installation are by name, or by name and subject. */
+/** The response about a part of the installation. Figures are by name, or by name and subject. */
 export type Seen = {
   answer: HttpAnswer;
   state: unknown;
@@ -26,58 +18,31 @@ export type Seen = {
 };
 export type SeenFigure = { value: unknown; state: unknown; at: unknown };
 
-export type ServiceOptions = Partial<Pick<OpenDeps, "vault" | "certificateFile">>;
+const unused = new WeakMap<TestApi["db"], string[]>();
 
-export async function administratorOf(api: PlatformApi): Promise<Person> {
+/** Signs in a person whose email address is a service administrator's. Each call uses another address. */
+export async function administratorOf(api: TestApi): Promise<Person> {
+  const left = unused.get(api.db) ?? [...ADMINISTRATORS];
+  unused.set(api.db, left);
+  const email = left.pop();
+  if (email === undefined) throw new Error("The test API has no more administrators");
   const client = api.client();
-  const email = `administrator-${randomUUID()}@example.test`;
   const { account_id, human_id } = await client.onboard(email);
   return { client, accountId: account_id, humanId: human_id, email };
 }
 
-/** Returns options that make one address a service administrator's, and the installation. */
-export function administered(given: ServiceOptions = {}) {
-  const { vault = { health: async () => {} }, certificateFile = "none" } = given;
-  let installation: OpenInstallation | undefined;
-  const options: Required<Pick<PlatformOptions, "routes" | "isServiceAdministrator">> = {
-    isServiceAdministrator: (email) => email.startsWith("administrator-"),
-    routes: ({ databaseUrl: url, db, clock, log }) => {
-      const parts = { url, clock, log, vault, certificateFile, version: "1.2.3" };
-      installation = openInstallation({ ...parts, freshSeconds: 0 });
-      return installationRoutes({ installation, db });
-    },
-  };
-  return {
-    options,
-    installation: {
-      read: async (part) => {
-        if (installation === undefined) throw new Error("The API is not started");
-        return installation.read(part);
-      },
-    } satisfies Installation,
-    close: async () => installation?.close(),
-  };
-}
-
-export async function startServiceApi(
-  options: ServiceOptions & { platform?: PlatformOptions } = {},
-): Promise<ServiceApi> {
-  const { installation, options: administration, close } = administered(options);
-  const api = await startPlatformApi({ ...options.platform, ...administration });
+/** Starts this API. */
+export async function startServiceApi(options: ApiOptions = {}): Promise<ServiceApi> {
+  const api = await startApi(options);
   let looker: Promise<Person> | undefined;
 
   return {
     ...api,
     administrator: () => administratorOf(api),
-    installation,
     async look(part) {
       looker ??= administratorOf(api);
       const { client } = await looker;
       return seenOf(await client.get(`/v1/service/installation/parts/${part}`));
-    },
-    async stop() {
-      await close();
-      await api.stop();
     },
   };
 }

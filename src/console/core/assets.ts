@@ -8,7 +8,7 @@ import { CONSOLE } from "./places.ts";
 /** URLs of the static files that pages load. */
 export type Assets = { style: string; script: string; htmx: string; icon: string };
 
-type File = { type: string; plain: Buffer; br: Buffer; gzip: Buffer };
+type File = { type: string; plain: Buffer; br?: Buffer; gzip?: Buffer };
 
 const FOLDER = `${CONSOLE}/assets/`;
 const HERE = join(import.meta.dirname, "..");
@@ -23,7 +23,7 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
     const [stem, ending] = name.split(".");
     const plain = Buffer.from(text);
     const path = `${FOLDER}${stem}-${hash("sha256", plain, "base64url").slice(0, 16)}.${ending}`;
-    files.set(path, { type, plain, br: brotliCompressSync(plain), gzip: gzipSync(plain) });
+    files.set(path, { type, plain });
     return `${root}${path}`;
   };
   const assets = {
@@ -47,6 +47,7 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
       ctx.vary("accept-encoding");
       ctx.type = file.type;
       if (encoding === "br" || encoding === "gzip") {
+        file[encoding] ??= encoding === "br" ? brotliCompressSync(file.plain) : gzipSync(file.plain);
         ctx.set("content-encoding", encoding);
         ctx.body = file[encoding];
       } else {

@@ -66,6 +66,6 @@ function receiving(channel: string): Json {
 }
 
 /** Serves the AsyncAPI document at `/asyncapi.json`. */
-export function asyncApiPage(document: Json): Koa.Middleware {
+export function asyncApiPage(document: () => Json): Koa.Middleware {
   return jsonPage("/asyncapi.json", document);
 }

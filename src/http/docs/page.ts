@@ -22,13 +22,14 @@ const POLICY = [
 ].join("; ");
 
 /**
- * Serves the OpenAPI document as a page at `/docs`, rendered once. The page contains no script and loads
- * nothing from other hosts, so it works offline and under a strict content security policy.
+ * Serves the OpenAPI document as a page at `/docs`, rendered at the first request. The page contains no
+ * script and loads nothing from other hosts, so it works offline and under a strict content security policy.
  */
-export function docsPage(document: Json): Koa.Middleware {
-  const page = renderDocument(pageOf(document as Document));
+export function docsPage(document: () => Json): Koa.Middleware {
+  let page: string | undefined;
   return async (ctx, next) => {
     if (ctx.path !== "/docs" || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
+    page ??= renderDocument(pageOf(document() as Document));
     ctx.set("content-security-policy", POLICY);
     ctx.type = "html";
     ctx.body = page;

@@ -68,7 +68,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
 }
 
 /** Serves the OpenAPI document at `/openapi.json`. */
-export function openApiPage(document: Json): Koa.Middleware {
+export function openApiPage(document: () => Json): Koa.Middleware {
   return jsonPage("/openapi.json", document);
 }
 

@@ -3,7 +3,7 @@ import { grantCredits } from "../../../src/accounts/ledger/grants.ts";
 import { setScene } from "../../http/walk/scene.ts";
 import { wholeApi } from "../../http/walk/world.ts";
 
-const api = wholeApi({ alphaCredits: 10_000_000 });
+const api = wholeApi({ config: { ALPHA_CREDITS_MICRO_USD: 10_000_000 } });
 const PATH = "/v1/service/credits";
 const LATER = new Date("2090-01-01T00:00:00.000Z");
 

@@ -12,7 +12,7 @@ const running: TestApi[] = [];
 let first: TestApi;
 
 async function start(options?: ApiOptions): Promise<TestApi> {
-  const api = await startApi({ shares: first, ...options });
+  const api = await startApi({ shares: first, clock: steeredClock(), ...options });
   running.push(api);
   return api;
 }
@@ -94,7 +94,7 @@ describe("a sign-in code", () => {
 
 describe("the limit of sign-in codes", () => {
   test("allows an address three codes across all spellings and clients, and then a link", async () => {
-    const api = await start({ perAddress: 3 });
+    const api = await start({ config: { SEND_CODE_PER_ADDRESS: 3 } });
     const send = (email: string) => api.client().post(SEND, { email });
     for (const email of ["ada@example.com", "ADA@example.com", "Ada@Example.COM"]) {
       expect((await send(email)).status).toBe(200);
@@ -107,7 +107,7 @@ describe("the limit of sign-in codes", () => {
   });
 
   test("allows a client five calls across all addresses, and a refused call does not count for its address", async () => {
-    const api = await start({ perIp: 5, perAddress: 1 });
+    const api = await start({ config: { SEND_CODE_PER_IP: 5, SEND_CODE_PER_ADDRESS: 1 } });
     const send = (email: string) => api.client().post(SEND, { email });
     for (let n = 0; n < 5; n += 1) expect((await send(`n${n}@example.com`)).status).toBe(200);
     expect(await send("ada@example.com")).toMatchObject({
@@ -120,7 +120,7 @@ describe("the limit of sign-in codes", () => {
   });
 
   test("refuses a client before anything is sent or stored, and the earlier code stays valid", async () => {
-    const api = await start({ perIp: 1 });
+    const api = await start({ config: { SEND_CODE_PER_IP: 1 } });
     const client = api.client();
     const email = "ada@example.com";
     await client.post(SEND, { email });
@@ -133,7 +133,7 @@ describe("the limit of sign-in codes", () => {
   });
 
   test("starts over when the client's time window ends", async () => {
-    const api = await start({ perIp: 1 });
+    const api = await start({ config: { SEND_CODE_PER_IP: 1 } });
     const send = () => api.client().post(SEND, { email: "ada@example.com" });
     const moveWindow = (milliseconds: number) =>
       api
@@ -148,8 +148,8 @@ describe("the limit of sign-in codes", () => {
   });
 
   test("counts an address across replicas and concurrent calls", async () => {
-    const one = await start({ perAddress: 3 });
-    const other = await start({ perAddress: 3 });
+    const one = await start({ config: { SEND_CODE_PER_ADDRESS: 3 } });
+    const other = await start({ config: { SEND_CODE_PER_ADDRESS: 3 } });
     await Promise.all(
       Array.from({ length: 10 }, (_, n) =>
         (n % 2 === 0 ? one : other).client().post(SEND, { email: "ada@example.com" }),
@@ -160,8 +160,8 @@ describe("the limit of sign-in codes", () => {
   });
 
   test("allows exactly the configured number of concurrent calls", async () => {
-    const one = await start({ perIp: 5 });
-    const other = await start({ perIp: 5 });
+    const one = await start({ config: { SEND_CODE_PER_IP: 5 } });
+    const other = await start({ config: { SEND_CODE_PER_IP: 5 } });
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
         (n % 2 === 0 ? one : other).client().post(SEND, { email: `n${n}@example.com` }),
@@ -172,7 +172,7 @@ describe("the limit of sign-in codes", () => {
   });
 
   test("cannot be avoided with a forged forwarding header if no proxy is trusted", async () => {
-    const api = await start({ perIp: 2 });
+    const api = await start({ config: { SEND_CODE_PER_IP: 2 } });
     const statuses = [];
     for (let n = 0; n < 4; n += 1) {
       const headers = {
@@ -194,7 +194,7 @@ describe("the limit of sign-in codes", () => {
     ],
     ["the /64 of an IPv6 client", "2001:db8:1:1::1", "2001:db8:1:1:ffff:ffff:ffff:ffff", "2001:db8:1:2::1"],
   ])("counts by %s", async (_, ...chains) => {
-    const api = await start({ perIp: 1, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
+    const api = await start({ config: { SEND_CODE_PER_IP: 1, TRUSTED_PROXIES: ["127.0.0.0/8"] } });
     const statuses: number[] = [];
     for (const [n, chain] of chains.entries()) {
       const headers = { "x-forwarded-for": chain };
@@ -204,7 +204,7 @@ describe("the limit of sign-in codes", () => {
   });
 
   test("refuses everyone if it is zero", async () => {
-    const api = await start({ perIp: 0 });
+    const api = await start({ config: { SEND_CODE_PER_IP: 0 } });
     expect((await api.client().post(SEND, { email: "ada@example.com" })).status).toBe(429);
   });
 });
@@ -225,7 +225,7 @@ describe("sending a code over SMTP", () => {
 
   test("delivers the code to the address, and the code opens a session", async () => {
     smtp.behave("take");
-    const api = await start({ mailer: mailerTo(smtp.url) });
+    const api = await start({ mailer: () => mailerTo(smtp.url) });
     const client = api.client();
     await client.post(SEND, { email: "Ada@Example.com" });
     const mail = smtp.mails.at(-1);
@@ -240,7 +240,7 @@ describe("sending a code over SMTP", () => {
   test.each(["reject", "refuse"] as const)(
     "keeps the earlier code valid if the server decides to %s the email",
     async (how) => {
-      const api = await start({ mailer: mailerTo(smtp.url), perAddress: 2 });
+      const api = await start({ mailer: () => mailerTo(smtp.url), config: { SEND_CODE_PER_ADDRESS: 2 } });
       const client = api.client();
       const email = `${how}@example.com`;
       smtp.behave("take");
@@ -262,7 +262,10 @@ describe("sending a code over SMTP", () => {
     "makes a code valid if the server accepted its email before a %s, and a link code then stops further emails",
     async (how) => {
       const refusing = async (kind: string, perAddress: number) => {
-        const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress });
+        const api = await start({
+          mailer: () => mailerTo(smtp.url, { totalMs: 5_000 }),
+          config: { SEND_CODE_PER_ADDRESS: perAddress },
+        });
         return { api, email: `${kind}.${how.replace(" ", "")}@example.com` };
       };
       const [digits, long] = [await refusing("digits", 1), await refusing("long", 0)];
@@ -299,7 +302,7 @@ describe("sending a code over SMTP", () => {
     const hangsUp = createServer((socket) => socket.destroy());
     await new Promise<void>((resolve) => hangsUp.listen(0, "127.0.0.1", resolve));
     const port = (hangsUp.address() as AddressInfo).port;
-    const unreached = await start({ mailer: mailerTo(`smtp://user:pass-word@127.0.0.1:${port}`) });
+    const unreached = await start({ mailer: () => mailerTo(`smtp://user:pass-word@127.0.0.1:${port}`) });
     expect(await unreached.client().post(SEND, { email: "ada@example.com" })).toMatchObject({
       status: 503,
       body: { error: { code: "unavailable" } },

@@ -4,15 +4,15 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "../../../src/console/core/page.ts";
 import { SIGN_IN } from "../../../src/console/core/places.ts";
 import { consolePages } from "../../../src/console/pages.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { formIn, startConsole } from "../support/console.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { formIn } from "../support/console.ts";
 import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { stored } from "./stored.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let stranger: Seen;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
   const person = await api.person({ organization_name: "Strangers" });
   const seen = await viewerOf(api, "complete");
   stranger = { ...seen, client: person.client };

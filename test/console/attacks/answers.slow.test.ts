@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { consolePages } from "../../../src/console/pages.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { markupOf, startConsole } from "../support/console.ts";
+import { markupOf } from "../support/console.ts";
 import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { stored } from "./stored.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

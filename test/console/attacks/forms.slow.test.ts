@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "../../../src/console/core/page.ts";
 import { consolePages } from "../../../src/console/pages.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { formIn, startConsole } from "../support/console.ts";
+import { formIn } from "../support/console.ts";
 import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { stored } from "./stored.ts";
 
@@ -25,10 +25,10 @@ const pages = consolePages.filter((page) => formsOf(page).length > 0);
 /** Forms that only navigate or look something up. Without the right token, they do nothing else. */
 const HARMLESS = ["check", "open", "renew"];
 
-let api: PlatformApi;
+let api: TestApi;
 let stranger: Seen;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
   stranger = await viewerOf(api, "complete");
 });
 afterAll(() => api.stop());

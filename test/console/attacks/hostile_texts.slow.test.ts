@@ -1,20 +1,20 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { consolePages } from "../../../src/console/pages.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { startChromium } from "../../support/chromium.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { markupOf, type Shown, startConsole, unescaped } from "../support/console.ts";
+import { markupOf, type Shown, unescaped } from "../support/console.ts";
 import { program } from "../support/in_chromium.ts";
 import type { Seen } from "../support/visits.ts";
 import { openWindow } from "../support/window.ts";
 import { allPages, everybody, FIELDS, fill } from "./hostile_world.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let viewers: Map<string, { seen: Seen; path: string }>;
 let harmless: Map<string, Shown>;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
   viewers = await everybody(api);
   await fill(api.db, () => "text");
   harmless = await allPages(viewers);

@@ -1,7 +1,7 @@
 import { consolePages } from "../../../src/console/pages.ts";
 import type { Database } from "../../../src/db/database.ts";
 import { declaredFields } from "../../../src/input/declared_fields.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
 import type { Shown } from "../support/console.ts";
 import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
@@ -80,7 +80,7 @@ async function declare(db: Database, account_id: string): Promise<string> {
 }
 
 /** Returns a viewer and a path for every page. Pages of the same kind share a viewer. */
-export async function everybody(api: PlatformApi): Promise<Map<string, { seen: Seen; path: string }>> {
+export async function everybody(api: TestApi): Promise<Map<string, { seen: Seen; path: string }>> {
   const kinds = new Map<unknown, Seen>();
   const found = new Map<string, { seen: Seen; path: string }>();
   for (const { id } of consolePages) {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { consolePages } from "../../../src/console/pages.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { type Shown, startConsole, unescaped } from "../support/console.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { type Shown, unescaped } from "../support/console.ts";
 import { pathOf, viewerOf, visits } from "../support/visits.ts";
 
 const ODD = [
@@ -18,9 +18,9 @@ const ODD = [
 const RAW =
   /Too (?:small|big)|expected|Invalid (?:input|option)|\bbody\b|invalid_|canonical|\b[a-z]+_[a-z_]+\b|idempotency|nothing was decided|\u202e/i;
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

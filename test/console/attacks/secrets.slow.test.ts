@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { consolePages } from "../../../src/console/pages.ts";
 import { declaredRoutes } from "../../http/walk/documented.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, type Shown, signIn, startConsole, unescaped } from "../support/console.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { browserOf, type Shown, signIn, unescaped } from "../support/console.ts";
 import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { tablesThatHold } from "./stored.ts";
 
@@ -15,9 +15,9 @@ const FORMS: Record<string, [form: string, values: Record<string, string | strin
   webhook_secret: ["rotate", {}],
 };
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

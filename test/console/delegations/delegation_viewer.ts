@@ -1,11 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
-import {
-  createAgent,
-  type PlatformApi,
-  registerPlatform,
-  selfRequest,
-} from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
+import { createAgent, registerPlatform, selfRequest } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
@@ -23,7 +19,7 @@ export type Told = {
  * Creates an owner of an organization with an agent, a delegation with limits, and decisions about it. `ids`
  * contains `cert`, `agent`, `platform`, `connection`, `account` and `key` (the API key).
  */
-export async function delegationViewer(api: PlatformApi, told: Told = {}): Promise<Seen> {
+export async function delegationViewer(api: TestApi, told: Told = {}): Promise<Seen> {
   const { agent = "Clerk", platform: name = "Shop", scope = "custom:orders:refund", seconds } = told;
   const person = await api.person({ organization_name: "Bank" });
   const given = { name, default_allowed_scopes: ["data:read", "payments:send", scope] };

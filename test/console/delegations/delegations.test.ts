@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isPlainText } from "../../../src/input/plain_text.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { browserOf, markupOf, startConsole } from "../support/console.ts";
+import { browserOf, markupOf } from "../support/console.ts";
 import { delegationViewer } from "./delegation_viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

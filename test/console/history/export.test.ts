@@ -2,14 +2,13 @@ import { type IncomingMessage, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { csvHead, csvLine } from "../../../src/console/pages/history/export.ts";
 import type { NamedEntry } from "../../../src/history/history_entry.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { startConsole } from "../support/console.ts";
 import { type HistoryViewer, historyViewer } from "./viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

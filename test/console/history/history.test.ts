@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { browserOf, markupOf, startConsole, unescaped } from "../support/console.ts";
+import { browserOf, markupOf, unescaped } from "../support/console.ts";
 import { historyViewer } from "./viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

@@ -1,12 +1,12 @@
 import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { openWindow } from "../support/window.ts";
 import { historyViewer } from "./viewer.ts";
 
 describe.skipIf(program === undefined)("the history in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

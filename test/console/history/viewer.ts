@@ -3,7 +3,8 @@ import { addSeconds } from "../../../src/clock.ts";
 import type { AuditEventRow } from "../../../src/db/tables.ts";
 import { newIdAt } from "../../../src/ids.ts";
 import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
-import { delegated, type PlatformApi, registerPlatform } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
+import { delegated, registerPlatform } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
@@ -26,10 +27,7 @@ export type HistoryViewer = Seen & {
  * Creates a person with an agent and a history: an allow, a denial, an undecided proof, and a decision for
  * another account.
  */
-export async function historyViewer(
-  api: PlatformApi,
-  strange: Partial<Strange> = {},
-): Promise<HistoryViewer> {
+export async function historyViewer(api: TestApi, strange: Partial<Strange> = {}): Promise<HistoryViewer> {
   const person = await api.person();
   const platform = await registerPlatform(person);
   const { agentId, certId } = await delegated(api, ["data:read"], { person, platform });

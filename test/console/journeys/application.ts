@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { callsOf } from "../../proofs/application.ts";
-import { createAgent, type PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
+import { createAgent } from "../../support/platform_world.ts";
 import type { Traveller } from "./traveller.ts";
 
 /** The values that pages show for an application. */
@@ -37,7 +38,7 @@ export async function registerShop(traveller: Traveller): Promise<Told> {
 }
 
 /** Creates the agent of the application that has this API key. */
-export async function startShop(api: PlatformApi, told: Told): Promise<Shop> {
+export async function startShop(api: TestApi, told: Told): Promise<Shop> {
   const client = api.client();
   const calls = callsOf(client, told, await createAgent(client, told));
   return {

@@ -2,11 +2,10 @@ import { randomUUID } from "node:crypto";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll } from "vitest";
 import { type Harness, startHarness } from "../../events/support/harness.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { steeredClock } from "../../support/clock.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { mailerTo, type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
-import { startConsole } from "../support/console.ts";
 import { program } from "../support/in_chromium.ts";
 import { type Look, openWindow, WIDTHS } from "../support/window.ts";
 import { createTraveller, type Traveller } from "./traveller.ts";
@@ -18,7 +17,7 @@ export const WAYS: Look[] = WIDTHS.flatMap((width) =>
 
 /** The service and the tools that journeys use. */
 export type World = {
-  api: PlatformApi;
+  api: TestApi;
   /** Parts of the worker, which run only when the test calls them. */
   worker: Harness;
   /** Runs `journey` for a new person in a new Chromium window. */
@@ -34,7 +33,7 @@ export function journeys(): World {
   beforeAll(async () => {
     smtp = await startSmtp();
     const clock = steeredClock();
-    const api = await startConsole({ clock, mailer: mailerTo(smtp) });
+    const api = await startApi({ clock, mailer: () => mailerTo(smtp) });
     world.api = api;
     world.worker = await startHarness({ database: api.db }, { clock, secretBox: api.secretBox });
     browser = await startChromium(program ?? "");

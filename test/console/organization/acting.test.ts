@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, startConsole } from "../support/console.ts";
+import { browserOf } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole({ contact: "help@example.test" });
+  api = await startApi({ config: { SUPPORT_CONTACT: "help@example.test" } });
 });
 afterAll(() => api.stop());
 

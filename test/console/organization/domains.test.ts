@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTxtLookup } from "../../../src/organizations/verify_domain.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { type DnsServer, startDnsServer } from "../../support/dns_server.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { browserOf, markupOf, type Shown, startConsole } from "../support/console.ts";
+import { browserOf, markupOf, type Shown } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";
 
 let dns: DnsServer;
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
   dns = await startDnsServer();
-  api = await startConsole({ lookupTxt: (name, value) => createTxtLookup([dns.address], 400)(name, value) });
+  api = await startApi({ lookupTxt: (name, value) => createTxtLookup([dns.address], 400)(name, value) });
 });
 afterAll(async () => {
   await api.stop();

@@ -1,12 +1,12 @@
 import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { openWindow, WIDTHS } from "../support/window.ts";
 import { organizationOf } from "./organization.ts";
 
 describe.skipIf(program === undefined)("the header in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

@@ -2,20 +2,19 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createMailer } from "../../../src/accounts/mail/mail.ts";
 import { SIGN_IN } from "../../../src/console/core/places.ts";
 import { texts } from "../../../src/console/texts/texts.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
-import { browserOf, type Shown, startConsole } from "../support/console.ts";
+import { browserOf, type Shown } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";
 
 let smtp: SmtpReceiver;
-let api: PlatformApi;
-let plain: PlatformApi;
+let api: TestApi;
+let plain: TestApi;
 beforeAll(async () => {
   smtp = await startSmtp();
-  plain = await startConsole();
+  plain = await startApi();
   const settings = { SMTP_URL: smtp.url, MAIL_FROM: "Deputize <no-reply@example.test>" };
-  const { mailer } = createMailer(settings, plain);
-  api = await startConsole({ mailer });
+  api = await startApi({ mailer: () => createMailer(settings, plain).mailer });
 });
 afterAll(async () => {
   await Promise.all([api.stop(), plain.stop()]);

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { texts } from "../../../src/console/texts/texts.ts";
 import { contract } from "../../http/walk/documented.ts";
 import { documentedRows } from "../../organizations/role_table.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, formIn, startConsole } from "../support/console.ts";
+import { browserOf, formIn } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

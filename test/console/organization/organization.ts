@@ -1,5 +1,5 @@
+import type { Person, TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import type { Person, PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
@@ -12,7 +12,7 @@ const ORDINARY: OrganizationTexts = { organization: "Analytical Engines", first:
  * Returns an owner's browser. The organization has two owners, an approver, an invitation and two domains.
  */
 export async function organizationOf(
-  api: PlatformApi,
+  api: TestApi,
   texts: Partial<OrganizationTexts> = {},
 ): Promise<Seen & { owner: Person; approver: Person }> {
   const { organization, first, last } = { ...ORDINARY, ...texts };

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { formIn, startConsole } from "../support/console.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { formIn } from "../support/console.ts";
 import { platformViewer } from "./platform_viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

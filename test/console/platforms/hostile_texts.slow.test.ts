@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { isPlainText } from "../../../src/input/plain_text.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { markupOf, type Shown, startConsole } from "../support/console.ts";
+import { markupOf, type Shown } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 import { platformViewer } from "./platform_viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let plain: Shown[];
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
   plain = await pagesOf(await platformViewer(api));
 });
 afterAll(() => api.stop());

@@ -1,17 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  type Person,
-  type PlatformApi,
-  registerPlatform,
-  type TestPlatform,
-} from "../../support/platform_world.ts";
-import { type Browser, browserOf, type Shown, startConsole } from "../support/console.ts";
+import { type Person, startApi, type TestApi } from "../../support/api.ts";
+import { registerPlatform, type TestPlatform } from "../../support/platform_world.ts";
+import { type Browser, browserOf, type Shown } from "../support/console.ts";
 
 const KEY = /dpz_\w{8}_\w{43}_\w{6}/;
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, formIn, startConsole } from "../support/console.ts";
+import { browserOf, formIn } from "../support/console.ts";
 import { platformViewer } from "./platform_viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

@@ -1,12 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { askForBinding } from "../../../src/clusters/namespace_binding.ts";
 import { declaration, declarations, newUid } from "../../platforms/declarations.ts";
-import {
-  createAgent,
-  type Person,
-  type PlatformApi,
-  registerPlatform,
-} from "../../support/platform_world.ts";
+import type { Person, TestApi } from "../../support/api.ts";
+import { createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
@@ -24,7 +20,7 @@ export const ORGANIZATION_PLATFORMS = "/v1/service/platforms";
 
 /** Creates an owner of an organization with two platforms, one of them declared by a cluster object. */
 export async function platformViewer(
-  api: PlatformApi,
+  api: TestApi,
   texts: Partial<PlatformTexts> = {},
 ): Promise<Seen & { person: Person }> {
   const { name, description, verifier, username } = { ...ORDINARY, ...texts };
@@ -58,7 +54,7 @@ export async function platformViewer(
   };
 }
 
-async function verifiedDomain(api: PlatformApi, organizationId: string): Promise<void> {
+async function verifiedDomain(api: TestApi, organizationId: string): Promise<void> {
   const now = api.clock.now();
   await api.db("organization_domains").insert({
     organization_id: organizationId,

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { type Browser, browserOf, formIn, startConsole } from "../support/console.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { type Browser, browserOf, formIn } from "../support/console.ts";
 import { copied, pasted } from "../support/shell.ts";
 
 const NEW = "/console/platforms/new";
 const KEY = /dpz_\w{8}_\w{43}_\w{6}/;
 const SECRET = /dpz_\w{8}_\w{43}|whsec_\w|dps_\w/;
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { MemberRole } from "../../../src/route.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, formIn, type Shown, startConsole } from "../support/console.ts";
+import { browserOf, formIn, type Shown } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 import { platformViewer } from "./platform_viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let owner: Seen;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
   owner = await platformViewer(api);
 });
 afterAll(() => api.stop());

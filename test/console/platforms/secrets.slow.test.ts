@@ -1,12 +1,13 @@
 import { readFile } from "node:fs/promises";
 import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { type PlatformApi, registerPlatform } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
+import { registerPlatform } from "../../support/platform_world.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { openWindow, WIDTHS } from "../support/window.ts";
 
 describe.skipIf(program === undefined)("secrets in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
-import { formIn, startConsole } from "../support/console.ts";
+import { formIn } from "../support/console.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

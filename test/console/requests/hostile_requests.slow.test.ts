@@ -1,13 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isPlainLine } from "../../../src/input/plain_text.ts";
-import { type PlatformApi, requested } from "../../support/platform_world.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { requested } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { browserOf, markupOf, startConsole } from "../support/console.ts";
+import { browserOf, markupOf } from "../support/console.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

@@ -1,21 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Person, startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import {
-  approve,
-  type Person,
-  type PlatformApi,
-  registerPlatform,
-  requested,
-} from "../../support/platform_world.ts";
-import { browserOf, formIn, startConsole } from "../support/console.ts";
+import { approve, registerPlatform, requested } from "../../support/platform_world.ts";
+import { browserOf, formIn } from "../support/console.ts";
 import { viewerOf } from "../support/visits.ts";
 
 const EURO = (max_amount: number) => ({ type: "max_amount", max_amount, currency: "EUR" });
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

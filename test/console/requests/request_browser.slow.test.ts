@@ -1,6 +1,6 @@
 import type { Browser, Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
 import { violations } from "../support/axe.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { expectFaultless } from "../support/looks.ts";
@@ -32,7 +32,7 @@ async function tabTo(page: Page, name: string): Promise<string[]> {
 }
 
 describe.skipIf(program === undefined)("a request page in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

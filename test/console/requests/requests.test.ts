@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import { approve, type PlatformApi, requested, selfRequest } from "../../support/platform_world.ts";
-import { browserOf, startConsole } from "../support/console.ts";
+import { approve, requested, selfRequest } from "../../support/platform_world.ts";
+import { browserOf } from "../support/console.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

@@ -1,7 +1,7 @@
 import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { createShardLeases } from "../../../src/events/shards.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
 import { administratorOf } from "../../support/service_world.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { openWindow } from "../support/window.ts";
@@ -9,7 +9,7 @@ import { openWindow } from "../support/window.ts";
 const WORKER = "8220ed9d-87bc-4639-b25f-c0609a1bc8d1";
 
 describe.skipIf(program === undefined)("the service page in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

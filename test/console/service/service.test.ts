@@ -5,21 +5,22 @@ import { writeReport } from "../../../src/db/reports.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import { partNames } from "../../../src/installation/installation.ts";
 import { VaultUnavailable } from "../../../src/vault/client.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { createFakeVault } from "../../support/fake_vault.ts";
 import { addMember } from "../../support/members.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { administratorOf } from "../../support/service_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { type Browser, browserOf, markupOf, type Shown, startConsole } from "../support/console.ts";
+import { type Browser, browserOf, markupOf, type Shown } from "../support/console.ts";
 import { administratorViewer } from "./viewer.ts";
 
 const PAGES = ["/console/service", "/console/service/suspended"];
 
-let api: PlatformApi;
+let api: TestApi;
 let administrator: Browser;
 let vaultSays: () => Promise<void> = async () => {};
 
 beforeAll(async () => {
-  api = await startConsole({ service: { vault: { health: () => vaultSays() } } });
+  api = await startApi({ vault: { ...createFakeVault(), health: () => vaultSays() } });
   administrator = browserOf(api, (await administratorOf(api)).client);
 });
 afterAll(() => api.stop());

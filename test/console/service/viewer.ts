@@ -2,14 +2,14 @@ import { addSeconds } from "../../../src/clock.ts";
 import { ensureEndpoints } from "../../../src/webhooks/endpoint.ts";
 import { makeConnection } from "../../events/support/connection.ts";
 import { append, deniedEvent } from "../../events/support/events.ts";
+import type { TestApi } from "../../support/api.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { administratorOf } from "../../support/service_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
 /** Creates a service administrator of an installation with a suspended callback and a waiting event. */
-export async function administratorViewer(api: PlatformApi): Promise<Seen> {
+export async function administratorViewer(api: TestApi): Promise<Seen> {
   const { client } = await administratorOf(api);
   const now = api.clock.now();
   const connection = await makeConnection(api.db, "https://hooks.example.test:8443/deputize");

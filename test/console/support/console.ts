@@ -1,62 +1,18 @@
 import { readAssets } from "../../../src/console/core/assets.ts";
 import { createConsole } from "../../../src/console/core/console.ts";
 import type { Page } from "../../../src/console/core/page.ts";
-import { ACCEPT_INVITATION, ENTER_CODE, SIGN_IN } from "../../../src/console/core/places.ts";
+import { ENTER_CODE, SIGN_IN } from "../../../src/console/core/places.ts";
 import { consolePages } from "../../../src/console/pages.ts";
-import { organizationsRoutes } from "../../../src/organizations/routes.ts";
-import type { TxtLookup } from "../../../src/organizations/verify_domain.ts";
+import { type ApiOptions, startApi, type TestApi } from "../../support/api.ts";
 import { steeredClock } from "../../support/clock.ts";
 import type { HttpAnswer, HttpClient } from "../../support/http.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { type ReplicaOptions, startReplica } from "../../support/replicas.ts";
-import { administered, type ServiceOptions } from "../../support/service_world.ts";
 
-const { assets, serve } = readAssets("");
-
-export type ConsoleOptions = ReplicaOptions & {
-  consolePages?: readonly Page[];
-  contact?: string;
-  /** Default: every domain has its verification record. */
-  lookupTxt?: TxtLookup;
-  service?: ServiceOptions;
-};
-
-/** Starts the API with the console and every operation that the console calls. */
-export async function startConsole(options: ConsoleOptions = {}): Promise<PlatformApi> {
-  const { lookupTxt = async () => "found", contact } = options;
+/** Starts the API with additional console pages. */
+export async function startConsoleWith(more: readonly Page[], options: ApiOptions = {}): Promise<TestApi> {
   const clock = options.clock ?? steeredClock();
-  const pages = [...consolePages, ...(options.consolePages ?? [])];
-  const { options: service, close } = administered(options.service);
-  const api = await startReplica({
-    ...options,
-    ...service,
-    clock,
-    routes: (parts) => [
-      ...service.routes(parts),
-      ...organizationsRoutes({
-        ...parts,
-        lookupTxt,
-        word: "service",
-        organizationRates: {
-          takeInvitation: async () => {},
-          giveBackInvitation: async () => {},
-          takeLookup: async () => {},
-        },
-        baseUrl: "http://127.0.0.1",
-        acceptUrl: `http://127.0.0.1${ACCEPT_INVITATION}`,
-      }),
-      ...(options.routes?.(parts) ?? []),
-    ],
-    pages: [serve],
-    site: createConsole({ pages, assets, clock, contact }),
-  });
-  return {
-    ...api,
-    async stop() {
-      await close();
-      await api.stop();
-    },
-  };
+  const { assets } = readAssets("");
+  const site = createConsole({ pages: [...consolePages, ...more], assets, clock, contact: undefined });
+  return startApi({ ...options, clock, site });
 }
 
 /** A browser without scripts, which opens pages and sends their forms. */
@@ -83,7 +39,7 @@ export type Shown = HttpAnswer & {
 };
 
 /** Returns a `Browser` with a client's cookies. */
-export function browserOf(api: PlatformApi, client = api.client()): Browser {
+export function browserOf(api: TestApi, client = api.client()): Browser {
   const origin = { origin: "http://127.0.0.1" };
 
   async function follow(

@@ -1,18 +1,17 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll } from "vitest";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { findChromium, startChromium } from "../../support/chromium.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { startConsole } from "./console.ts";
 
 /** The path of Chromium, or `undefined` if it is not installed. */
 export const program = await findChromium();
 
 /** Starts the console and Chromium for all tests of a block. */
-export function withChromium(use: (started: { api: PlatformApi; browser: Browser }) => void): void {
-  let api: PlatformApi | undefined;
+export function withChromium(use: (started: { api: TestApi; browser: Browser }) => void): void {
+  let api: TestApi | undefined;
   let browser: Browser | undefined;
   beforeAll(async () => {
-    api = await startConsole();
+    api = await startApi();
     browser = await startChromium(program ?? "");
     use({ api, browser });
   });

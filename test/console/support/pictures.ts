@@ -1,4 +1,5 @@
-import { type PlatformApi, selfRequest } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
+import { selfRequest } from "../../support/platform_world.ts";
 import { triedViewer } from "../try_it/viewer.ts";
 import type { Seen } from "./visits.ts";
 
@@ -9,7 +10,7 @@ export const PICTURES = [
 ];
 
 /** Creates a person with a pending request that has limits, and a decision that such a limit denied. */
-export async function pictured(api: PlatformApi): Promise<Seen> {
+export async function pictured(api: TestApi): Promise<Seen> {
   const client = api.client();
   const email = "ada@webshop.example";
   const { account_id, human_id } = await client.onboard(email);

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
 import type { Shown } from "./console.ts";
 
 const run = promisify(execFile);
@@ -14,7 +14,7 @@ export function copied(shown: Shown, id: string): string {
 
 /** Runs a page's shell lines against the running API, and returns their output. */
 export async function pasted(
-  { url }: Pick<PlatformApi, "url">,
+  { url }: Pick<TestApi, "url">,
   lines: string,
   apiKey: string,
 ): Promise<unknown> {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
-import { delegated, type PlatformApi, registerPlatform, selfRequest } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
+import { delegated, registerPlatform, selfRequest } from "../../support/platform_world.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
 import { historyViewer } from "../history/viewer.ts";
 import { organizationOf } from "../organization/organization.ts";
@@ -17,7 +18,7 @@ export type Viewer = "nobody" | "unnamed" | "typeless" | "complete" | "busy";
 export type Seen = Browser & { ids: Record<string, string> };
 
 /** Creates a viewer with the data that an area's pages need. */
-export type MakeViewer = (api: PlatformApi) => Promise<Seen>;
+export type MakeViewer = (api: TestApi) => Promise<Seen>;
 
 type Reached = { viewer: Viewer | MakeViewer; path: string | ((ids: Record<string, string>) => string) };
 
@@ -124,7 +125,7 @@ export const visits: Record<string, Reached> = {
 
 /** Returns the browser of a new viewer. A `busy` viewer has agents, requests and a history. */
 export async function viewerOf(
-  api: PlatformApi,
+  api: TestApi,
   viewer: Viewer | MakeViewer,
   texts: Partial<Texts> = {},
 ): Promise<Seen> {
@@ -146,7 +147,7 @@ const ORDINARY: Texts = {
   denied: "not_delegated",
 };
 
-async function busyViewer(api: PlatformApi, { scope, denied }: Texts): Promise<Seen> {
+async function busyViewer(api: TestApi, { scope, denied }: Texts): Promise<Seen> {
   const person = await api.person();
   const platform = await registerPlatform(person);
   const given = { person, platform };

@@ -1,6 +1,6 @@
 import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { TestApi } from "../../support/api.ts";
 import type { HttpClient } from "../../support/http.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 
 /** The window's width, the theme and whether scripts run. */
 export type Look = { width: number; theme: "light" | "dark"; scripts?: boolean };
@@ -17,7 +17,7 @@ const COOKIES = { session: "/", csrf: "/", refresh: "/v1/auth/refresh", sign_in:
 /** Opens a window with a client's cookies. */
 export async function openWindow(
   browser: Browser,
-  api: PlatformApi,
+  api: TestApi,
   { client, look }: { client?: HttpClient | undefined; look: Look },
 ): Promise<Window> {
   const context = await browser.newContext({

@@ -1,13 +1,13 @@
 import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import type { PlatformApi } from "../../support/platform_world.ts";
+import type { TestApi } from "../../support/api.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { expectFaultless } from "../support/looks.ts";
 import { openWindow, WIDTHS } from "../support/window.ts";
 import { triedViewer } from "./viewer.ts";
 
 describe.skipIf(program === undefined)("the trial page in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);

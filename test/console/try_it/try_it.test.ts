@@ -1,14 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import { errorCode, type PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, type Shown, startConsole, unescaped } from "../support/console.ts";
+import { errorCode } from "../../support/platform_world.ts";
+import { browserOf, type Shown, unescaped } from "../support/console.ts";
 import { copied, pasted } from "../support/shell.ts";
 import type { Seen } from "../support/visits.ts";
 import { triedViewer } from "./viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 afterAll(() => api.stop());
 

@@ -1,11 +1,5 @@
-import {
-  approve,
-  createAgent,
-  type Person,
-  type PlatformApi,
-  registerPlatform,
-  selfRequest,
-} from "../../support/platform_world.ts";
+import type { Person, TestApi } from "../../support/api.ts";
+import { approve, createAgent, registerPlatform, selfRequest } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
@@ -18,7 +12,7 @@ type Made = {
 };
 
 /** Creates a person who has a delegation with a constraint, for trials. */
-export async function triedViewer(api: PlatformApi, made: Made = {}): Promise<Seen> {
+export async function triedViewer(api: TestApi, made: Made = {}): Promise<Seen> {
   const {
     person = await api.person(),
     scope = ["data:read", "payments:send"],

@@ -1,14 +1,15 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import { errorCode, type PlatformApi, registerPlatform } from "../../support/platform_world.ts";
+import { errorCode, registerPlatform } from "../../support/platform_world.ts";
 import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { browserOf, markupOf, startConsole } from "../support/console.ts";
+import { browserOf, markupOf } from "../support/console.ts";
 import { closedPort, type RealReceiver, realReceiver } from "./real_receiver.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let own: RealReceiver;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 beforeEach(async () => {
   await api.db("rate_limits").delete();
@@ -48,7 +49,7 @@ describe("the page of a callback", () => {
   });
 
   test("says that a private address is refused if private addresses are not allowed", async () => {
-    const closed = await startConsole({ development: false });
+    const closed = await startApi({ config: { DEVELOPMENT: false, WEBHOOK_ALLOWED_CIDRS: [] } });
     const person = await closed.person();
     const { connectionId } = await registerPlatform(person);
     const page = await browserOf(closed, person.client).open(`/console/connections/${connectionId}/callback`);

@@ -2,18 +2,18 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { addSeconds } from "../../../src/clock.ts";
 import { texts } from "../../../src/console/texts/texts.ts";
 import { eventKinds } from "../../../src/events/kinds.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { markupOf, startConsole, unescaped } from "../support/console.ts";
+import { markupOf, unescaped } from "../support/console.ts";
 import { copied } from "../support/shell.ts";
 import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 import { ofConnection, sendingViewer } from "./sending_viewer.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let own: RealReceiver;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 beforeEach(async () => {
   await api.db("rate_limits").delete();

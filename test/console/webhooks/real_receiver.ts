@@ -2,7 +2,8 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { type Harness, startHarness } from "../../events/support/harness.ts";
 import { type Receiver, startReceiver } from "../../events/support/receiver.ts";
-import { type Person, type PlatformApi, registerPlatform } from "../../support/platform_world.ts";
+import type { Person, TestApi } from "../../support/api.ts";
+import { registerPlatform } from "../../support/platform_world.ts";
 import { type Browser, browserOf } from "../support/console.ts";
 
 /** A person's connection to a real receiver, and the worker's parts on the API's database. */
@@ -17,7 +18,7 @@ export type RealReceiver = {
 };
 
 /** Returns a connection to a real receiver, which the test must close. */
-export async function realReceiver(api: PlatformApi): Promise<RealReceiver> {
+export async function realReceiver(api: TestApi): Promise<RealReceiver> {
   const receiver = await startReceiver(() => api.clock.now().getTime());
   const harness = await startHarness({ database: api.db }, { clock: api.clock, secretBox: api.secretBox });
   const person = await api.person();

@@ -1,15 +1,15 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
 import { stepRecovery } from "../../../src/webhooks/resend_and_recover.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { formIn, startConsole } from "../support/console.ts";
+import { formIn } from "../support/console.ts";
 import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let own: RealReceiver;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 beforeEach(async () => {
   await api.db("rate_limits").delete();

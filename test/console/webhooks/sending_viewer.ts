@@ -1,6 +1,6 @@
 import { noteAttempts, type Sending, sending } from "../../deliveries/delivery_calls.ts";
+import type { TestApi } from "../../support/api.ts";
 import { insertRecovery } from "../../support/deliveries.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
@@ -16,7 +16,7 @@ const ORDINARY: Texts = {
 };
 
 /** Creates a viewer of deliveries and recoveries. */
-export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}): Promise<SendingViewer> {
+export async function sendingViewer(api: TestApi, texts: Partial<Texts> = {}): Promise<SendingViewer> {
   const { answered, url } = { ...ORDINARY, ...texts };
   const own = await sending(api, { callback_url: url });
   const states = ["held", "cancelled", "blocked", "rejected", "delivered", "sending", "pending"] as const;

@@ -4,15 +4,15 @@ import { promisify } from "node:util";
 import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Received } from "../../events/support/receiver.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, type Shown, startConsole } from "../support/console.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { browserOf, type Shown } from "../support/console.ts";
 import { copied } from "../support/shell.ts";
 import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 
-let api: PlatformApi;
+let api: TestApi;
 let own: RealReceiver;
 beforeAll(async () => {
-  api = await startConsole();
+  api = await startApi();
 });
 beforeEach(async () => {
   await api.db("rate_limits").delete();

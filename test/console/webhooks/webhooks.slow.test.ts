@@ -2,15 +2,15 @@ import type { Browser } from "playwright-core";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
 import { stepRecovery } from "../../../src/webhooks/resend_and_recover.ts";
+import type { TestApi } from "../../support/api.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
-import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { type Look, openWindow, type Window } from "../support/window.ts";
 import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 
 describe.skipIf(program === undefined)("the callback pages in Chromium (needs Debian's chromium)", () => {
-  let api: PlatformApi;
+  let api: TestApi;
   let browser: Browser;
   let own: RealReceiver;
   withChromium((started) => {

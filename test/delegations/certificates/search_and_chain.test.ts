@@ -1,18 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { fingerprintOfKey } from "../../../src/protocol/keys/hybrid.ts";
+import { type Person, runningApi } from "../../support/api.ts";
 import {
   approve,
   createAgent,
   delegated,
   errorCode,
-  type Person,
-  platformApi,
   registerPlatform,
   selfRequest,
   type TestPlatform,
 } from "../../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 type Listed = { items: { cert_id: string }[]; next_cursor: string | null };
 

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import { approve, delegated, platformApi, selfRequest } from "../../support/platform_world.ts";
+import { runningApi } from "../../support/api.ts";
+import { approve, delegated, selfRequest } from "../../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 type Decided = { agoSeconds: number; scope: string; decision: "allow" | "deny" | null; elsewhere?: boolean };
 

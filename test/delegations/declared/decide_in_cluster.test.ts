@@ -1,13 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
+import { type Person, runningApi } from "../../support/api.ts";
 import type { FakeObject } from "../../support/fake_cluster.ts";
 import type { HttpAnswer } from "../../support/http.ts";
-import { errorCode, type Person, platformApi } from "../../support/platform_world.ts";
+import { errorCode } from "../../support/platform_world.ts";
 
 const ANN = "ann@example.test";
 const OBJECT = { namespace: "default", name: "help" };
 const CREATED = "2026-01-01T00:00:00Z";
-const api = platformApi();
+const api = runningApi();
 
 describe("a decision in a cluster", () => {
   let person: Person;

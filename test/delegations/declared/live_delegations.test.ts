@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { MAX_STATE_IDS } from "../../../src/operator_calls.ts";
-import { approve, type Person, platformApi } from "../../support/platform_world.ts";
+import { type Person, runningApi } from "../../support/api.ts";
+import { approve } from "../../support/platform_world.ts";
 
 const WEEK = 7 * 24 * 3600;
-const api = platformApi();
+const api = runningApi();
 
 type Live = { external_id: string; namespace: string; name: string; status: string };
 

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { approve, errorCode, platformApi } from "../../support/platform_world.ts";
+import { runningApi } from "../../support/api.ts";
+import { approve, errorCode } from "../../support/platform_world.ts";
 
 const WEEK = 7 * 24 * 3600;
 
-const api = platformApi();
+const api = runningApi();
 
 const newUid = () => `c1.${randomUUID()}`;
 const path = (id: string) => `/internal/v1/delegations/${encodeURIComponent(id)}`;

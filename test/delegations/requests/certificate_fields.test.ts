@@ -1,17 +1,16 @@
 import { describe, expect, test } from "vitest";
+import { type Person, runningApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import {
   approve,
   createAgent,
-  type Person,
-  platformApi,
   registerPlatform,
   selfRequest,
   type TestPlatform,
 } from "../../support/platform_world.ts";
 import { declaring } from "../declaring.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 const hiding: [string, string, Record<string, unknown>][] = [
   [

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
+import { runningApi } from "../../support/api.ts";
 import {
   approve,
   createAgent,
   errorCode,
-  platformApi,
   registerPlatform,
   selfRequest,
 } from "../../support/platform_world.ts";
 import { declaring } from "../declaring.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 /** Limits, each with a constraint that a request can just meet and a constraint that no request can meet. */
 const edges: [string, Record<string, unknown>, Record<string, unknown>][] = [

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { runningApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
-import { approve, errorCode, platformApi, requested } from "../../support/platform_world.ts";
+import { approve, errorCode, requested } from "../../support/platform_world.ts";
 
-const api = platformApi();
+const api = runningApi();
 
 const EURO = (max_amount: number) => ({ type: "max_amount", max_amount, currency: "EUR" });
 const pathOf = (requestId: string, asked: Record<string, string> = {}) =>

@@ -2,7 +2,7 @@ import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/led
 import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
 import { noticeSuspension } from "../../../src/webhooks/record_attempt.ts";
 import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
-import type { WholeApi } from "../../http/walk/world.ts";
+import type { TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 
 /** The trace of the requests in {@link everyEvent}. */
@@ -14,7 +14,7 @@ const MINUTE = 60;
  * Causes every kind of event and history entry by calling the API. Their times are a minute in the past,
  * because the worker sends history rows only after a few seconds.
  */
-export async function everyEvent(api: WholeApi): Promise<Scene> {
+export async function everyEvent(api: TestApi): Promise<Scene> {
   await api.db("event_way").update({ way: "kafka" });
   api.clock.advance(-MINUTE);
   const scene = await setScene(api);
@@ -42,7 +42,7 @@ export async function everyEvent(api: WholeApi): Promise<Scene> {
 }
 
 /** Suspends the endpoint like a 410 from its receiver. */
-async function suspend({ db, clock }: WholeApi, connectionId: string): Promise<void> {
+async function suspend({ db, clock }: TestApi, connectionId: string): Promise<void> {
   const endpointId = endpointIdOf(connectionId);
   await db.transaction(async (tx) => {
     const suspended = { state: "suspended", suspend_reason: "gone", suspended_at: clock.now() } as const;

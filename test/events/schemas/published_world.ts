@@ -7,7 +7,8 @@ import { toEvent } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import { historyEventType } from "../../../src/history/history_entry.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
-import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
+import { startWholeApi } from "../../http/walk/world.ts";
+import type { TestApi } from "../../support/api.ts";
 import type { TestKafka } from "../../support/kafka.ts";
 import { type KafkaWorld, kafkaWorld } from "../kafka/kafka_world.ts";
 import { everyEvent } from "./every_event.ts";
@@ -26,7 +27,7 @@ export const ENTRIES = 6;
  */
 export function publishedWorld(start: () => Promise<TestKafka>): { readonly settings: KafkaSettings } {
   let kafka: TestKafka;
-  let api: WholeApi;
+  let api: TestApi;
   let world: KafkaWorld;
   beforeAll(async () => {
     kafka = await start();

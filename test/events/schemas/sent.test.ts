@@ -14,7 +14,8 @@ import { toEvent } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import { historyEventType } from "../../../src/history/history_entry.ts";
 import type { Scene } from "../../http/walk/scene.ts";
-import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
+import { startWholeApi } from "../../http/walk/world.ts";
+import type { TestApi } from "../../support/api.ts";
 import { until } from "../../support/process.ts";
 import { type SchemaChecker, type SeenRecord, schemaChecker } from "../../support/schema_checker.ts";
 import { deliveryWorld } from "../../webhooks/delivery_world.ts";
@@ -32,7 +33,7 @@ const typesOf = (records: readonly SeenRecord[]) =>
 const faultsOf = (records: readonly SeenRecord[]) => records.flatMap((record) => checker.faultsOf(record));
 
 describe("the published schemas match", () => {
-  let api: WholeApi;
+  let api: TestApi;
   let scene: Scene;
   beforeAll(async () => {
     api = await startWholeApi();

@@ -6,10 +6,10 @@ import { afterAll, beforeAll } from "vitest";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { topics } from "../../../src/events/kafka/settings.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
-import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
+import { startWholeApi } from "../../http/walk/world.ts";
+import type { Person, TestApi } from "../../support/api.ts";
 import type { kafkaForTests, TestKafka } from "../../support/kafka.ts";
 import { tlsSettings } from "../../support/kafka_tls.ts";
-import type { Person } from "../../support/platform_world.ts";
 import { type KafkaWorld, kafkaWorld } from "../kafka/kafka_world.ts";
 
 const EXAMPLES = new URL("../../../docs/examples/siem/", import.meta.url);
@@ -21,7 +21,7 @@ const SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 /** An API whose history a worker sends to the audit topic of a real Kafka with TLS and SCRAM. */
 export type SiemWorld = {
-  api: WholeApi;
+  api: TestApi;
   brokers: string;
   auditTopic: string;
   /** Contains the CA certificate of the brokers, and may contain files of the test. */

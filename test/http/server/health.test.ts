@@ -76,7 +76,7 @@ describe("the health port", () => {
 
 test("the API counts requests by route and status, without ids in labels", async () => {
   const api = await startApi({
-    routes: () => [
+    routes: [
       echoRoute({ id: "get_thing", method: "GET", path: "/v1/service/things/{id}" }),
       failingRoute(refusal("agent_disabled")),
     ],

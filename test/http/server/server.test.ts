@@ -212,7 +212,7 @@ describe("stopping the server", () => {
 test("a call that hangs gets a response at the deadline, and is counted", async () => {
   const api = await startApi({
     deadlineMs: 150,
-    routes: () => [echoRoute({ id: "hangs", handle: () => new Promise(() => {}) })],
+    routes: [echoRoute({ id: "hangs", handle: () => new Promise(() => {}) })],
   });
   const answer = await api.client().post("/v1/service/echo");
   expect(answer).toMatchObject({ status: 503, body: { error: { code: "unavailable" } } });

@@ -7,7 +7,7 @@ export async function sendEndlessly(
   connection: string,
   write: (socket: Socket) => Promise<unknown>,
 ): Promise<{ answer: string; sent: number }> {
-  const socket = connect(api.server.port, "127.0.0.1");
+  const socket = connect(api.port, "127.0.0.1");
   let answer = "";
   socket.on("data", (chunk) => {
     answer += chunk.toString();

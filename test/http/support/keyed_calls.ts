@@ -70,14 +70,14 @@ export class KeyedCalls {
 export function keyedCalls(more: (calls: KeyedCalls) => Route[] = () => []): KeyedCalls {
   const calls = new KeyedCalls();
   beforeAll(async () => {
-    const routes = () => [calls.creation(), ...more(calls)];
-    const findApiKey = () => async (presented: string) => ({
+    const routes = [calls.creation(), ...more(calls)];
+    const findApiKey = async (presented: string) => ({
       ...caller,
       accountId: presented.startsWith("ada") ? calls.adaId : caller.accountId,
       connectionId: presented || "c",
     });
-    calls.api = await startApi({ routes, findApiKey });
-    calls.other = await startApi({ routes, findApiKey, shares: calls.api });
+    calls.api = await startApi({ routes, authenticators: { findApiKey } });
+    calls.other = await startApi({ routes, authenticators: { findApiKey }, shares: calls.api });
     calls.ada = calls.api.client();
     const { account_id } = await calls.ada.onboard("ada@example.com");
     calls.adaId = account_id;

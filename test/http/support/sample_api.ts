@@ -21,7 +21,7 @@ export function sampleApi(): SampleApi {
   } as SampleApi;
   beforeAll(async () => {
     world.api = await startApi({
-      routes: () => [
+      routes: [
         failingRoute(() => world.fail()),
         echoRoute(),
         echoRoute({

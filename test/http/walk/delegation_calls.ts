@@ -1,12 +1,12 @@
+import type { TestApi } from "../../support/api.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
 import { SCOPE, type Scene } from "./scene.ts";
-import type { WholeApi } from "./world.ts";
 
 export const agentPath = ({ platform, agentId }: Scene) =>
   `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
 
 /** The usual calls about agents, their delegations, and their history. */
-export const delegationCalls: Record<string, (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>> = {
+export const delegationCalls: Record<string, (api: TestApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   create_agent: async (_, scene) => [
     await scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {
       name: "bot",

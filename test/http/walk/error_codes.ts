@@ -5,17 +5,17 @@ import { MAX_MEMBERS } from "../../../src/organizations/members.ts";
 import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/statements/revocation_list.ts";
 import { VaultUnavailable } from "../../../src/vault/transport.ts";
 import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
-import { OPERATOR_TOKEN } from "../../support/api.ts";
+import { leaderOf, OPERATOR_TOKEN, type Person, type TestApi } from "../../support/api.ts";
 import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
 import { actingFor, addMember } from "../../support/members.ts";
-import { createAgent, leaderOf, type Person, registerPlatform } from "../../support/platform_world.ts";
+import { createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
-import { startWholeApi, type WholeApi } from "./world.ts";
+import { startWholeApi } from "./world.ts";
 
 /** Causes an error through calls only, and returns the error's response. */
-type Scenario = (api: WholeApi, scene: Scene) => Promise<HttpAnswer>;
+type Scenario = (api: TestApi, scene: Scene) => Promise<HttpAnswer>;
 
 const PLATFORM = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: [SCOPE] };
 const UNKNOWN = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
@@ -68,7 +68,7 @@ const agents = (scene: Scene) =>
   });
 
 async function operate(
-  api: WholeApi,
+  api: TestApi,
   method: string,
   path: string,
   body?: unknown,
@@ -83,7 +83,7 @@ async function operate(
 }
 
 async function decideInCluster(
-  api: WholeApi,
+  api: TestApi,
   spec: object = {},
   { isLinked = true } = {},
 ): Promise<HttpAnswer> {
@@ -228,7 +228,7 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   },
   operator_unauthorized: (api) => operate(api, "POST", "/internal/v1/state", {}, { token: "none" }),
   credits_exhausted: async () => {
-    const poor = await startWholeApi({ alphaCredits: 2_000 });
+    const poor = await startWholeApi({ config: { ALPHA_CREDITS_MICRO_USD: 2_000 } });
     try {
       return await verifyOnceTooOften(poor);
     } finally {
@@ -383,7 +383,7 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     return report(scene, "failed");
   },
   rate_limited: async (api) => {
-    const strict = await startWholeApi({ perIp: 0, databaseUrl: api.databaseUrl });
+    const strict = await startWholeApi({ databaseUrl: api.databaseUrl, config: { SEND_CODE_PER_IP: 0 } });
     try {
       return await strict.client().post("/v1/auth/email/send-code", { email: "a@example.test" });
     } finally {
@@ -430,7 +430,7 @@ export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /** Requests two decisions with credit for one. */
-async function verifyOnceTooOften(api: WholeApi): Promise<HttpAnswer> {
+async function verifyOnceTooOften(api: TestApi): Promise<HttpAnswer> {
   const scene = await setScene(api);
   return verify(scene, { proof_ref: (await scene.proof()).proof_ref });
 }

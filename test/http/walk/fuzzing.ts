@@ -1,13 +1,12 @@
 import fc from "fast-check";
 import { errorCodes } from "../../../src/errors.ts";
-import { leaderOf } from "../../support/platform_world.ts";
+import { leaderOf, type TestApi } from "../../support/api.ts";
 import { credentialsOf, type Draft, draftOf, send } from "./call.ts";
 import { contract } from "./documented.ts";
 import { watchDatabase } from "./fingerprint.ts";
 import { spoil, type Wish, wishes } from "./fuzz.ts";
 import type { Operation } from "./openapi_document.ts";
 import { type Scene, setScene } from "./scene.ts";
-import type { WholeApi } from "./world.ts";
 
 /** Tables that a refused call of an operation may change, because the operation counts refusals in them. */
 const COUNTED: Record<string, readonly string[]> = {
@@ -25,7 +24,7 @@ export type FuzzReport = { seed: number; calls: number; statuses: Record<number,
  * database. Stops after ten faults.
  */
 export async function fuzz(
-  api: WholeApi,
+  api: TestApi,
   {
     count,
     seed,
@@ -57,7 +56,7 @@ export async function fuzz(
 }
 
 /** Creates a scene with a working vault, even if a fault is planted in the vault. */
-async function setSafely(api: WholeApi): Promise<Scene> {
+async function setSafely(api: TestApi): Promise<Scene> {
   const { failure } = api.vault;
   api.vault.failure = undefined;
   const scene = await setScene(api, { organization: true });
@@ -65,7 +64,7 @@ async function setSafely(api: WholeApi): Promise<Scene> {
   return scene;
 }
 
-async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
+async function callOnce(api: TestApi, scene: Scene, wish: Wish) {
   const draft = spoil(draftOf(wish.operation, scene), wish);
   const credentials: Draft["headers"] =
     wish.caller === 1 ? credentialsOf(wish.operation, scene) : wish.caller === 2 ? GARBAGE : [];
@@ -104,7 +103,7 @@ function uncounted({ operation }: Wish, tables: string[]): string[] {
 }
 
 /** Returns whether the scene is usable. A call may have signed out or removed the connection or agent. */
-async function isWhole(api: WholeApi, { person, keyed, platform, agentId, epoch }: Scene): Promise<boolean> {
+async function isWhole(api: TestApi, { person, keyed, platform, agentId, epoch }: Scene): Promise<boolean> {
   if ((await leaderOf(api, "c1")) !== epoch) return false;
   const session = await person.client.get("/v1/auth/session");
   const agent = await keyed("GET", `/v1/service/connections/${platform.connectionId}/agents/${agentId}`);

@@ -22,9 +22,11 @@ function ownStatuses({ responses }: Operation): number[] {
 }
 
 describe("the OpenAPI document", () => {
-  test("matches the running API", () => {
+  test("matches the running API", async () => {
     const withoutServer = (document: Record<string, unknown>) => JSON.parse(JSON.stringify(document));
-    expect(withoutServer(api.contract.document)).toEqual(withoutServer(contract.document));
+    expect(withoutServer((await api.client().get("/openapi.json")).body)).toEqual(
+      withoutServer(contract.document),
+    );
     expect(Object.keys(ordinaryCalls).sort()).toEqual(all.map(([id]) => id).sort());
   });
 

@@ -1,12 +1,12 @@
 import { partNames } from "../../../src/installation/installation.ts";
+import type { TestApi } from "../../support/api.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
 import { organizationCalls } from "./organization_calls.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
-import type { WholeApi } from "./world.ts";
 
-type Calls = (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>;
+type Calls = (api: TestApi, scene: Scene) => Promise<SeenAnswer[]>;
 
 const verifyBody = async (scene: Scene) => ({ ...(await scene.proof()), required_scope: SCOPE });
 
@@ -33,7 +33,7 @@ const adoption = ({ person }: Scene, method: "PUT" | "DELETE", path: string) => 
 const principalsPath = (scene: Scene) => `${platformPath(scene)}/accepted-principals`;
 
 /** Accepts a new account's root at the scene's platform. */
-async function acceptPrincipal(api: WholeApi, scene: Scene) {
+async function acceptPrincipal(api: TestApi, scene: Scene) {
   const path = `${principalsPath(scene)}/${(await api.person()).humanId}`;
   const body = { scopes: ["data:*", SCOPE], accepted_until: "2099-01-01T00:00:00Z" };
   return { path, answer: await scene.person.client.call("PUT", path, { body }) };

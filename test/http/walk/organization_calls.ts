@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
+import type { TestApi } from "../../support/api.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
 import type { Scene } from "./scene.ts";
-import type { WholeApi } from "./world.ts";
 
 const ORGANIZATION = "/v1/service/organization";
 
@@ -18,7 +18,7 @@ async function invitationTo({ client }: Scene["person"], email: string): Promise
   return /\b[0-9a-f]{64}\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0] ?? "";
 }
 
-export const organizationCalls: Record<string, (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>> = {
+export const organizationCalls: Record<string, (api: TestApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   get_organization: async (_, { person }) => [await person.client.get(ORGANIZATION)],
   change_organization: async (_, { person }) => [
     await person.client.call("PATCH", ORGANIZATION, { body: { four_eyes: true } }),

@@ -1,20 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
 import { requestHash } from "../../../src/protocol/documents/context_binding.ts";
+import { leaderOf, type Person, type TestApi } from "../../support/api.ts";
 import { insertDelivery, insertRecovery } from "../../support/deliveries.ts";
 import type { CallOptions, HttpAnswer } from "../../support/http.ts";
 import { addMember } from "../../support/members.ts";
 import {
   approve,
   createAgent,
-  leaderOf,
-  type Person,
   registerPlatform,
   selfRequest,
   type TestPlatform,
 } from "../../support/platform_world.ts";
 import type { Operation } from "./openapi_document.ts";
-import type { WholeApi } from "./world.ts";
 
 export const SCOPE = "payments:send";
 
@@ -54,7 +52,7 @@ export type Scene = {
 
 /** Creates a scene, for an existing person if given. */
 export async function setScene(
-  api: WholeApi,
+  api: TestApi,
   given: { person?: Person; organization?: boolean } = {},
 ): Promise<Scene> {
   const { organization = false } = given;
@@ -99,7 +97,7 @@ export async function setScene(
 export type TakeScene = (use: { isSpent: boolean }) => Promise<Scene>;
 
 /** Tests share an organization's scene until one of them uses up objects. The next test gets a new scene. */
-export function shareScenes(api: WholeApi): TakeScene {
+export function shareScenes(api: TestApi): TakeScene {
   let shared: Promise<Scene> | undefined;
   return ({ isSpent }) => {
     const scene = shared ?? setScene(api, { organization: true });
@@ -132,7 +130,7 @@ export function spends({ method, operationId }: Operation): boolean {
   return method !== "GET" && !operationId.startsWith("ext_auth_") && !HARMLESS.has(operationId);
 }
 
-async function peopleOf(api: WholeApi, owner: Person) {
+async function peopleOf(api: TestApi, owner: Person) {
   const { accountId: memberId } = await addMember(api, owner.accountId, "auditor");
   const wish = { email: `${randomUUID()}@example.test`, role: "developer" };
   const { body } = await owner.client.post("/v1/service/organization/members", wish);
@@ -141,7 +139,7 @@ async function peopleOf(api: WholeApi, owner: Person) {
   return { memberId, domain, invitationId: String(body.invitation_id) };
 }
 
-async function sent({ db, clock }: WholeApi, { connectionId }: TestPlatform) {
+async function sent({ db, clock }: TestApi, { connectionId }: TestPlatform) {
   const now = clock.now();
   const since = addSeconds(now, -60);
   return {
@@ -155,7 +153,7 @@ async function sent({ db, clock }: WholeApi, { connectionId }: TestPlatform) {
 
 type Actors = Pick<Scene, "person" | "platform" | "agentId">;
 
-function actsOf(api: WholeApi, { person, platform, agentId }: Actors) {
+function actsOf(api: TestApi, { person, platform, agentId }: Actors) {
   const client = api.client();
   const keyed: Scene["keyed"] = (method, path, body, options = {}) =>
     client.call(method, path, {

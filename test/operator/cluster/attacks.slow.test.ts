@@ -1,9 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { AnyObject, DelegationStatus, PlatformStatus } from "../../../src/operator/kinds.ts";
+import type { Person, TestApi } from "../../support/api.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { installPolicies } from "../../support/kubernetes/policies.ts";
 import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
-import { approve, type Person, type PlatformApi } from "../../support/platform_world.ts";
+import { approve } from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
 import type { OperatorCluster } from "./operator_cluster.ts";
@@ -22,7 +23,7 @@ const statusOf = (object: AnyObject | undefined) => object?.status as Delegation
 describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster", { timeout: 60_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
-  let api: PlatformApi;
+  let api: TestApi;
   let world: OperatorCluster;
   let person: Person;
   let cluster: string;

@@ -3,10 +3,11 @@ import { afterAll, test as baseTest, beforeAll, describe, expect } from "vitest"
 import type { AnyObject, DelegationStatus } from "../../../src/operator/kinds.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../../src/protocol/documents/certificate.ts";
 import { verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
+import type { TestApi } from "../../support/api.ts";
 import { testCluster } from "../../support/kubernetes/existing.ts";
 import { installPolicies } from "../../support/kubernetes/policies.ts";
 import type { Kubernetes, KubernetesUser } from "../../support/kubernetes/server.ts";
-import { approve, createAgent, type PlatformApi, registerPlatform } from "../../support/platform_world.ts";
+import { approve, createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
 import { type RealCluster, startRealCluster } from "./real_cluster.ts";
@@ -22,7 +23,7 @@ const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 describe.skipIf(missing !== undefined)("the life of objects in a cluster", { timeout: 120_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
-  let api: PlatformApi;
+  let api: TestApi;
 
   beforeAll(async () => {
     real = await startRealCluster(await open());

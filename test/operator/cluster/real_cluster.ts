@@ -7,10 +7,10 @@ import { DEFAULT_OPERATOR } from "../../../src/kubernetes/policies.ts";
 import { createVaultClient, type VaultClient } from "../../../src/vault/client.ts";
 import { readIdentity, startVault, type TestVault } from "../../keyvault/fixture.ts";
 import { vaultForApi } from "../../keyvault/for_api.ts";
+import { type Person, startApi, type TestApi } from "../../support/api.ts";
 import { installDefinitions } from "../../support/kubernetes/definitions.ts";
 import { installPolicies, OPERATOR } from "../../support/kubernetes/policies.ts";
 import type { Kubernetes } from "../../support/kubernetes/server.ts";
-import { type Person, type PlatformApi, startPlatformApi } from "../../support/platform_world.ts";
 import { adminAccess } from "./cluster_harness.ts";
 import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
 
@@ -29,7 +29,7 @@ export type RealWorld = { person: Person; world: OperatorCluster; cluster: strin
  */
 export type RealCluster = {
   kubernetes: Kubernetes;
-  api: PlatformApi;
+  api: TestApi;
   withoutVault(happens: () => Promise<void>): Promise<void>;
   tokenOf(account: string, audience: string): Promise<string>;
   /** Creates a person with an account, and an operator that watches a namespace bound to that account. */
@@ -59,7 +59,7 @@ export async function startRealCluster(kubernetes: Kubernetes): Promise<RealClus
     close: () => client.close(),
   };
   let vault = await connected(await startVault());
-  const api = await startPlatformApi({ trusted: clusters, vault: vaultForApi(() => vault.client) });
+  const api = await startApi({ trusted: clusters, vault: vaultForApi(() => vault.client) });
   // Decisions in the cluster count only on objects that were created at least ten seconds after the
   // policies.
   await sleep(Math.max(0, 12_000 - (performance.now() - begun)));

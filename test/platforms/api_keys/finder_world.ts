@@ -1,14 +1,10 @@
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import type { Database } from "../../../src/db/database.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
-import {
-  type PlatformApi,
-  registerPlatform,
-  startPlatformApi,
-  type TestPlatform,
-} from "../../support/platform_world.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { registerPlatform, type TestPlatform } from "../../support/platform_world.ts";
 
-type Owner = Awaited<ReturnType<PlatformApi["person"]>>["client"];
+type Owner = Awaited<ReturnType<TestApi["person"]>>["client"];
 type OwnedPlatform = TestPlatform & { accountId: string; owner: Owner };
 
 type CountingDatabase = { db: Database; lookups: () => number };
@@ -24,7 +20,7 @@ type HoldingDatabase = CountingDatabase & {
 
 /** The API for a test file, and key finders. Each finder is closed after its test. */
 export type FinderWorld = {
-  readonly api: PlatformApi;
+  readonly api: TestApi;
   /** Faults that the finders reported about their connections. */
   readonly faults: Error[];
   createFinder(db?: Database, url?: string): ApiKeyFinder;
@@ -36,11 +32,11 @@ export type FinderWorld = {
 };
 
 export function useFinderWorld(): FinderWorld {
-  let api: PlatformApi;
+  let api: TestApi;
   const finders: ApiKeyFinder[] = [];
   const faults: Error[] = [];
   beforeAll(async () => {
-    api = await startPlatformApi();
+    api = await startApi();
   });
   afterEach(async () => {
     await Promise.all(finders.splice(0).map((finder) => finder.close()));

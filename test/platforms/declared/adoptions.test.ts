@@ -1,15 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import {
-  createAgent,
-  errorCode,
-  type Person,
-  platformApi,
-  registerPlatform,
-} from "../../support/platform_world.ts";
+import { type Person, runningApi } from "../../support/api.ts";
+import { createAgent, errorCode, registerPlatform } from "../../support/platform_world.ts";
 import { agentPath, declaration, declarations, newUid, path } from "../declarations.ts";
 
-const api = platformApi();
+const api = runningApi();
 const { put, declared } = declarations(api);
 
 const scopes = ["data:read", "data:share"];

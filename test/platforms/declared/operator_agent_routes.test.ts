@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { VaultUnavailable } from "../../../src/vault/client.ts";
-import { errorCode, leaderOf, platformApi } from "../../support/platform_world.ts";
+import { leaderOf, runningApi } from "../../support/api.ts";
+import { errorCode } from "../../support/platform_world.ts";
 import { agentPath, declaration, declarations, newUid, path } from "../declarations.ts";
 
-const api = platformApi();
+const api = runningApi();
 afterEach(() => {
   api.vault.failure = undefined;
 });

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
-import { errorCode, type Person, platformApi, registerPlatform } from "../../support/platform_world.ts";
+import { type Person, runningApi } from "../../support/api.ts";
+import { errorCode, registerPlatform } from "../../support/platform_world.ts";
 import { declaration, declarations, newUid, path } from "../declarations.ts";
 
-const api = platformApi();
+const api = runningApi();
 afterEach(() => {
   api.vault.failure = undefined;
 });

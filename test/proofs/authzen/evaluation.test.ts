@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { authzenMetadataRoute } from "../../../src/proofs/authzen/routes.ts";
 import { startApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import {
@@ -231,7 +230,7 @@ describe("an AuthZEN question", () => {
 
 describe("the API with a path in its base URL", () => {
   const served = async (baseUrl: string, path: string) => {
-    const api = await startApi({ shares: world.api, routes: () => [authzenMetadataRoute(baseUrl)] });
+    const api = await startApi({ shares: world.api, config: { BASE_URL: baseUrl } });
     const answer = await api.client().get(path);
     await api.stop();
     return answer;
@@ -277,8 +276,8 @@ test("the AuthZEN metadata contains the configured base URL exactly as written, 
     headers: { host: "evil.example", "x-forwarded-host": "evil.example" },
   });
   expect(answer.body).toEqual({
-    policy_decision_point: "https://deputize.example/",
-    access_evaluation_endpoint: "https://deputize.example/access/v1/evaluation",
-    access_evaluations_endpoint: "https://deputize.example/access/v1/evaluations",
+    policy_decision_point: "http://127.0.0.1",
+    access_evaluation_endpoint: "http://127.0.0.1/access/v1/evaluation",
+    access_evaluations_endpoint: "http://127.0.0.1/access/v1/evaluations",
   });
 });

@@ -49,7 +49,7 @@ describe("POST …/agents/{agent_id}/try", () => {
     expect([answer.status, decided(answer)]).toEqual([200, "allow authorized"]);
     expect(failedOf(answer)).toEqual([]);
     const [challenge, present, verify] = callsOf(answer);
-    const root = "https://deputize.example/v1/service";
+    const root = "http://127.0.0.1/v1/service";
     expect([challenge, present, verify].map((call) => [call?.operation, call?.status, call?.url])).toEqual([
       ["create_challenge", 200, `${root}/challenge`],
       [
@@ -146,10 +146,7 @@ describe("the shell lines of a trial", () => {
     const lines = answer.body.curl as string[];
     expect(lines[0]).toMatch(/^API_KEY='[^']*'$/);
     const script = [`API_KEY='${apiKey}'`, ...lines.slice(1)].join("\n");
-    const { stdout } = await shell("sh", [
-      "-c",
-      script.replaceAll("https://deputize.example", world.api.url),
-    ]);
+    const { stdout } = await shell("sh", ["-c", script.replaceAll("http://127.0.0.1", world.api.url)]);
     return JSON.parse(stdout) as Record<string, unknown>;
   }
 
@@ -305,7 +302,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
 });
 
 describe("a connection's rate limit for proofs", () => {
-  const rated = proofApi({ limits: { presentPerMinute: 3 } });
+  const rated = proofApi({ config: { PRESENT_PER_MINUTE: 3 } });
 
   test("counts the trials of people and the calls of `present` by the application together", async () => {
     const [app, other] = [await rated.application(), await rated.application()];
