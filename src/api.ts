@@ -2,15 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createMailer } from "./accounts/mail/mail.ts";
 import type { Mailer } from "./accounts/mail/smtp.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
-import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
 import { createIsServiceAdministrator } from "./accounts/service_administrators.ts";
 import { createFindSession, createSessionTokens } from "./accounts/sessions/sessions.ts";
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
+import { type ApiRoutesDeps, apiRoutes } from "./api_routes.ts";
 import type { Clock } from "./clock.ts";
-import { approverRoutes } from "./clusters/approvers.ts";
 import { createIdentifyOperator } from "./clusters/identify_operator.ts";
 import { createIsLeader } from "./clusters/leader_epochs.ts";
-import { namespaceRoutes } from "./clusters/namespace_routes.ts";
 import { openClusters, readClustersFile, type TrustedClusters } from "./clusters/trusted_clusters.ts";
 import type { ApiConfig } from "./config.ts";
 import { readAssets } from "./console/core/assets.ts";
@@ -19,12 +17,7 @@ import { ACCEPT_INVITATION, ENTER_CODE } from "./console/core/places.ts";
 import { consolePages } from "./console/pages.ts";
 import { type Database, openDatabase, openPool } from "./db/database.ts";
 import { readSchemaState } from "./db/migrate.ts";
-import type { DecideDeps } from "./delegations/declared/decide_in_cluster.ts";
-import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
-import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
-import { type DeliveryDeps, deliveryRoutes } from "./deliveries/routes.ts";
 import { createSendingRates } from "./deliveries/sending_limits.ts";
-import { auditRoutes } from "./history/routes.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
 import { asyncApiDocument, asyncApiPage } from "./http/asyncapi/asyncapi.ts";
 import { createPeerClient } from "./http/client_address.ts";
@@ -36,23 +29,17 @@ import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
 import { startServer } from "./http/server/server.ts";
 import { rootOf } from "./input/url.ts";
 import { openInstallation } from "./installation/open_installation.ts";
-import { type InstallationDeps, installationRoutes } from "./installation/routes.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createActivity } from "./organizations/activity.ts";
 import { createOrganizationRates } from "./organizations/rates.ts";
-import { type OrganizationDeps, organizationsRoutes } from "./organizations/routes.ts";
 import { createTxtLookup } from "./organizations/verify_domain.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
-import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
-import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
 import { keepVaultSynced, type VaultSyncDeps } from "./platforms/sync_vault.ts";
 import { createDecisionQueue } from "./proofs/admission/admission.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/admission/batch.ts";
-import { type ProofDeps, proofRoutes } from "./proofs/routes.ts";
 import { createApiKeyRates } from "./rates/api_key_rates.ts";
 import { createClientRates } from "./rates/client_rates.ts";
-import type { Route } from "./route.ts";
 import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
 import { createVaultClient, type VaultClient } from "./vault/client.ts";
@@ -304,32 +291,4 @@ async function startServers(app: AppDeps, config: ApiConfig) {
     },
     stop: () => Promise.all([server.stop(), operator?.stop()]),
   };
-}
-
-/** Dependencies of all operations of the API. */
-export type ApiRoutesDeps = AccountsDeps &
-  OrganizationDeps &
-  PlatformDeps &
-  DeliveryDeps &
-  DelegationDeps &
-  DecideDeps &
-  ProofDeps &
-  InstallationDeps;
-
-/** Returns all operations of the API, including the operator's, for routing, documentation and tests. */
-export function apiRoutes(deps: ApiRoutesDeps): Route[] {
-  return [
-    ...accountsRoutes(deps),
-    ...organizationsRoutes(deps),
-    ...platformRoutes(deps),
-    ...deliveryRoutes(deps),
-    ...namespaceRoutes(deps),
-    ...approverRoutes(deps),
-    ...delegationRoutes(deps),
-    ...proofRoutes(deps),
-    ...auditRoutes(deps),
-    ...installationRoutes(deps),
-    ...operatorPlatformRoutes(deps),
-    ...operatorDelegationRoutes(deps),
-  ];
 }
