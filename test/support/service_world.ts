@@ -25,7 +25,7 @@ export async function administratorOf(api: TestApi): Promise<Person> {
   const left = unused.get(api.db) ?? [...ADMINISTRATORS];
   unused.set(api.db, left);
   const email = left.pop();
-  if (email === undefined) throw new Error("The test API has no more administrators");
+  if (email === undefined) throw new Error("All administrators of the test API are used");
   const client = api.client();
   const { account_id, human_id } = await client.onboard(email);
   return { client, accountId: account_id, humanId: human_id, email };

@@ -2,7 +2,6 @@ import type Koa from "koa";
 import { createNames, type Names } from "../../input/names.ts";
 import { rootOf } from "../../input/url.ts";
 import type { Route } from "../../route.ts";
-import { jsonPage } from "../json_page.ts";
 import { MAX_REQUEST_ID } from "../request_head.ts";
 import { operationOf } from "./operation.ts";
 import { errorSchema } from "./responses.ts";
@@ -64,6 +63,17 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
       headers: { RequestId: requestIdHeader },
       securitySchemes: securitySchemes(names),
     },
+  };
+}
+
+/** Serves a document at `path` as JSON. The document is created at the first request. */
+export function jsonPage(path: string, document: () => object): Koa.Middleware {
+  let text: string | undefined;
+  return async (ctx, next) => {
+    if (ctx.path !== path || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
+    text ??= JSON.stringify(document());
+    ctx.type = "application/json";
+    ctx.body = text;
   };
 }
 

@@ -1,4 +1,4 @@
-import { type ApiRoutesDeps, apiRoutes } from "../../../src/api_routes.ts";
+import { type ApiRoutesDeps, apiRoutes } from "../../../src/http/api_routes.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
 import { readOpenApiDocument } from "./openapi_document.ts";
 

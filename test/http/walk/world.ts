@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from "vitest";
 import { type ApiOptions, startApi, type TestApi } from "../../support/api.ts";
 
-/** Starts an API in which every person is a service administrator. TXT records of `missing` names are absent. */
+/** Every person is a service administrator. Names that contain `missing` have no TXT records. */
 export async function startWholeApi(options: ApiOptions = {}): Promise<TestApi> {
   return startApi({
     lookupTxt: async (name) => (name.includes("missing") ? "absent" : "found"),
