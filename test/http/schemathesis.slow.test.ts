@@ -112,6 +112,6 @@ describe("Schemathesis finds no difference from the OpenAPI document", () => {
     const { code, said } = await check(scene, way, chosen, tool.folder);
     expect(findingsIn(said)).toEqual([]);
     expect(said).toMatch(/^ {2}[1-9]\d{2,} generated/m);
-    expect([said.match(/^=+ ERRORS =+$/m), code > 0]).toEqual([null, / unique failures/.test(said)]);
+    expect([said.match(/^=+ ERRORS =+$/m), code > 0]).toEqual([null, / unique failures?/.test(said)]);
   });
 });

@@ -102,7 +102,7 @@ describe.concurrent("the operator in an outage", () => {
       await world.folders.write("delegation.yaml", delegation());
       await until("it was tried", () => world.api.callsTo("POST", "/state").length > 5);
       await sleep(300);
-      expect((await world.state("Delegation", "bot")).status ?? {}).toEqual({});
+      expect((await world.folders.state("Delegation", "bot"))?.status ?? {}).toEqual({});
     });
   });
 

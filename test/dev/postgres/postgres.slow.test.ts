@@ -68,7 +68,7 @@ describe("a new data folder that cannot be created", () => {
     execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", disk]);
   }
 
-  afterEach(() => mayMount && execFileSync("umount", [disk]));
+  afterEach(() => mayMount && execFileSync("umount", ["--lazy", disk]));
 
   test.skipIf(!mayMount)("leads to Postgres's own error message if the disk is full", async () => {
     await mount("size=16m");

@@ -188,6 +188,6 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
       }
       console.info(`cut ${2 * count} times`);
     },
-    180_000,
+    600_000,
   );
 });
