@@ -13,11 +13,7 @@ export function copied(shown: Shown, id: string): string {
 }
 
 /** Runs a page's shell lines against the running API, and returns their output. */
-export async function pasted(
-  { url }: Pick<TestApi, "url">,
-  lines: string,
-  apiKey: string,
-): Promise<unknown> {
+export async function pasted({ url }: Pick<TestApi, "url">, lines: string, apiKey: string): Promise<unknown> {
   const here = BASE_URLS.reduce(
     (text, base) => text.replaceAll(base, base.endsWith("/") ? `${url}/` : url),
     lines.replace(/^API_KEY=.*\n/, ""),
