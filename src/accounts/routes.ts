@@ -26,7 +26,7 @@ export type AccountsDeps = {
   rates: ClientRates;
   bounds: CodeBounds;
   /** URL of the page that links in sign-in emails open. */
-  signInUrl: string | undefined;
+  signInUrl: string;
   /** Alpha credits of a new account, in micro-USD. */
   alphaCredits: number;
   /** The scope ceiling of new root keys. `undefined` means no ceiling. */

@@ -229,9 +229,11 @@ describe("the link code", () => {
     expect(await newestCode(email)).toMatch(/^\d{6}$/);
   });
 
-  test("arrives in a link, after #, if a sign-in page is configured, and otherwise without a link", async () => {
+  test("arrives in a link to the console or to the configured sign-in page, after #", async () => {
     const { email, code } = await underAttack();
-    expect((await mailsTo(email))[0]?.text).not.toContain("http");
+    expect((await mailsTo(email))[0]?.text).toContain(
+      `http://127.0.0.1/v1/auth/email/console/code#code=${code}`,
+    );
     const linked = await startApi({
       config: { SEND_CODE_PER_ADDRESS: 0, SIGN_IN_URL: "https://console.example.com/sign-in" },
     });

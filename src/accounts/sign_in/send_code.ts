@@ -25,7 +25,7 @@ type SendCodeDeps = {
   rates: ClientRates;
   bounds: CodeBounds;
   hashes: CodeHashes;
-  signInUrl: string | undefined;
+  signInUrl: string;
   log: Logger;
 };
 

@@ -22,11 +22,10 @@ export function digitsMail(email: string, code: string): Mail {
 }
 
 /**
- * Returns the email with a link code. If it contains a link, the code is after `#`, which browsers do not
- * send. Opening the link does not sign anyone in, so a program that follows links does not use up the code.
+ * Returns the email with a link code. In the link, the code is after `#`, which browsers do not send. Opening
+ * the link does not sign anyone in, so a program that follows links does not use up the code.
  */
-export function linkMail(email: string, code: string, signInUrl: string | undefined): Mail {
-  const link = signInUrl === undefined ? [] : ["", "Or open this link:", "", `${signInUrl}#code=${code}`];
+export function linkMail(email: string, code: string, signInUrl: string): Mail {
   return {
     to: email,
     subject: "Your sign-in link",
@@ -34,7 +33,10 @@ export function linkMail(email: string, code: string, signInUrl: string | undefi
       "Sign in with this code:",
       "",
       code,
-      ...link,
+      "",
+      "Or open this link:",
+      "",
+      `${signInUrl}#code=${code}`,
       "",
       `It can be used once, within ${LINK_SECONDS / 60} minutes. ${NOBODY_ASKS}`,
       "It is longer than usual because many codes were requested or tried for this address.",
