@@ -78,7 +78,7 @@ export const errorCodes = {
     "The call was made under this idempotency key; the secret in its answer is not shown again. Rotate the secret to get a new one",
   ],
   invocation_conflict: [409, "The invocation id was used for another operation"],
-  outcome_conflict: [409, "Another outcome was reported before"],
+  outcome_conflict: [409, "A different outcome was already reported for this invocation"],
   rate_limited: [429, "Too many calls; see Retry-After"],
   internal: [500, "An unexpected fault; nothing was decided"],
   too_many_revoked: [503, "The identity has more revoked certificates than one list holds: 50,000"],
