@@ -76,7 +76,7 @@ test("the command line reads certificate and key from standard input in either o
   const { cert, key } = vault.admin;
   const pin = await readFile(vault.home.config.token.pinFile, "utf8");
   expect(await withInput(cert + key, "status")).toMatch(/audit/);
-  expect(await withInput(key + cert, "seal")).toMatch(/The vault is sealed/);
+  expect(await withInput(key + cert, "seal")).toMatch(/The vault has been sealed since/);
   expect(await withInput(`${cert}${key}${"0".repeat(64)}\n`, "unseal")).toMatch(/does not accept the PIN/);
   await expect
     .poll(() => withInput(cert + key + pin, "unseal"), { timeout: 20_000 })
