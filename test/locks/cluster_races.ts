@@ -1,0 +1,300 @@
+import { randomUUID } from "node:crypto";
+import { declaration } from "../platforms/declarations.ts";
+import type { TestApi } from "../support/api.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import type { TestPlatform } from "../support/platform_world.ts";
+import type { Sql } from "./held_row.ts";
+import {
+  lockAccount,
+  lockConnection,
+  NOT_FOUND,
+  type Owned,
+  type RaceRow,
+  removeConnection,
+} from "./races.ts";
+
+/** Races of the operations on namespaces and approvers, and of the operator's operations. */
+export const clusterRaces: Record<string, RaceRow[]> = {
+  accept_namespace_binding: [
+    {
+      title: "while others reach the limit",
+      gets: ["409 namespace_limit"],
+      async prepare(api) {
+        const { client, accountId } = await api.person();
+        return {
+          holds: lockAccount(accountId),
+          meanwhile: [
+            `insert into namespace_bindings (account_id, cluster_id, namespace, asked_at, accepted_at, four_eyes)
+             select $1, 'c1', 'n' || n, now(), now(), false from generate_series(1, 999) n`,
+            accountId,
+          ],
+          call: () => client.call("PUT", "/v1/service/namespace-bindings/c1/new", { body: {} }),
+        };
+      },
+    },
+  ],
+  end_namespace_binding: [
+    {
+      title: "that a declaration relies on",
+      gets: ["200"],
+      async prepare(api) {
+        const { client, accountId } = await api.person();
+        return {
+          holds: ["select from namespace_bindings where account_id = $1 for share", accountId],
+          call: () => client.call("DELETE", "/v1/service/namespace-bindings/c1/default"),
+        };
+      },
+    },
+  ],
+  link_cluster_approver: [
+    {
+      title: "while others reach the limit",
+      gets: ["409 approver_limit"],
+      async prepare(api) {
+        const { client, accountId } = await api.person();
+        const body = { cluster: "c1", username: "new@example.test" };
+        return {
+          holds: lockAccount(accountId),
+          meanwhile: [
+            `insert into cluster_approvers (approver_id, account_id, cluster_id, username, linked_at)
+             select gen_random_uuid(), $1, 'c1', 'user-' || n, now() from generate_series(1, 1000) n`,
+            accountId,
+          ],
+          call: () => client.post("/v1/service/cluster-approvers", body),
+        };
+      },
+    },
+  ],
+  unlink_cluster_approver: [
+    {
+      title: "whose decision is being stored",
+      gets: ["200"],
+      async prepare(api) {
+        const { client, accountId } = await api.person();
+        const body = { cluster: "c1", username: "ann@example.test" };
+        const linked = await client.post("/v1/service/cluster-approvers", body);
+        return {
+          holds: ["select from cluster_approvers where account_id = $1 for share", accountId],
+          call: () =>
+            client.call("DELETE", `/v1/service/cluster-approvers/${String(linked.body.approver_id)}`),
+        };
+      },
+    },
+  ],
+  internal_claim_leadership: [
+    {
+      title: "that another process claims",
+      gets: ["200", "200"],
+      async prepare(api) {
+        const cluster = randomUUID();
+        const body = { holder: "operator" };
+        await api.operator("POST", "/internal/v1/leadership", body, { cluster, epoch: 0 });
+        return {
+          holds: ["select from operator_clusters where cluster_id = $1 for update", cluster],
+          call: () => api.operator("POST", "/internal/v1/leadership", body, { cluster, epoch: 0 }),
+          times: 2,
+        };
+      },
+    },
+  ],
+  internal_put_platform: [
+    declaredRace("that another call removes", NOT_FOUND, ({ declare }) => declare({ name: "Store" })),
+    {
+      title: "of a namespace whose acceptance ends",
+      gets: ["404 namespace_not_bound"],
+      async prepare(api) {
+        const person = await api.person();
+        return {
+          holds: ["select from namespace_bindings where account_id = $1 for update", person.accountId],
+          meanwhile: ["delete from namespace_bindings where account_id = $1", person.accountId],
+          call: () => api.operator("PUT", `/internal/v1/platforms/${newId()}`, declaration(person)),
+        };
+      },
+    },
+    {
+      title: "whose recorded ceiling another call narrows",
+      gets: ["400 ceiling_widened"],
+      async prepare(api) {
+        const person = await api.person();
+        const object = { namespace: "default", name: "shop" };
+        const [first, second] = [newId(), newId()];
+        await api.operator("PUT", `/internal/v1/platforms/${first}`, declaration(person, { object }));
+        await api.operator("DELETE", `/internal/v1/platforms/${first}`);
+        return {
+          holds: ["select from declared_ceilings where account_id = $1 for update", person.accountId],
+          meanwhile: [
+            "update declared_ceilings set ceiling = '{data:share}' where account_id = $1",
+            person.accountId,
+          ],
+          call: () =>
+            api.operator("PUT", `/internal/v1/platforms/${second}`, declaration(person, { object })),
+        };
+      },
+    },
+  ],
+  internal_acknowledge_credentials: [
+    declaredRace(
+      "whose key another call rotates",
+      ["409 external_conflict"],
+      ({ api, id, prefix }) =>
+        api.operator("POST", `/internal/v1/platforms/${id}/credentials/acknowledge`, {
+          api_key_prefix: prefix,
+        }),
+      ({ platform }) => [
+        "update api_keys set key_prefix = 'dpz_other' where connection_id = $1",
+        platform.connectionId,
+      ],
+    ),
+  ],
+  internal_rotate_credentials: [
+    declaredRace("that another call removes", NOT_FOUND, ({ api, id }) =>
+      api.operator("POST", `/internal/v1/platforms/${id}/credentials/rotate`, {}),
+    ),
+  ],
+  internal_remove_platform: [
+    declaredRace("that another call removes", ["200"], ({ api, id }) =>
+      api.operator("DELETE", `/internal/v1/platforms/${id}`),
+    ),
+  ],
+  internal_put_agent: [
+    declaredRace("whose platform is removed", NOT_FOUND, ({ putAgent }) => putAgent(newId())),
+  ],
+  internal_remove_agent: [
+    declaredRace("whose platform is removed", ["200"], ({ api, agentId }) =>
+      api.operator("DELETE", `/internal/v1/agents/${agentId}`),
+    ),
+  ],
+  internal_put_delegation: [
+    declaredRace("whose platform is removed", NOT_FOUND, ({ putDelegation }) => putDelegation(newId())),
+  ],
+  internal_revoke_delegation: [
+    declaredRace(
+      "that another call decides",
+      ["200"],
+      ({ api, delegationId }) => api.operator("POST", `/internal/v1/delegations/${delegationId}/revoke`, {}),
+      ({ delegationId }) => [
+        "update delegation_requests set status = 'withdrawn', decided_at = now() where external_id = $1",
+        delegationId,
+      ],
+    ),
+  ],
+  internal_decide_delegation: [
+    {
+      title: "by a user whose link is removed",
+      gets: ["403 approver_not_linked"],
+      async prepare(api) {
+        const { person, delegationId, decide } = await declaredScene(api);
+        const username = "ann@example.test";
+        await person.client.post("/v1/service/cluster-approvers", { cluster: "c1", username });
+        api.clusters.delegations.set(`default/${delegationId.slice("c1.".length)}`, {
+          metadata: {
+            uid: delegationId.slice("c1.".length),
+            generation: 1,
+            creationTimestamp: "2026-01-01T00:00:00Z",
+          },
+          spec: {
+            platformRef: { name: "shop" },
+            agentRef: { name: "bot" },
+            scopes: ["data:read"],
+            requestedBy: "ed@example.test",
+          },
+          status: {
+            approval: {
+              decision: "Approved",
+              approvedScopes: ["data:read"],
+              approver: { username },
+              observedGeneration: 1,
+            },
+          },
+        });
+        return {
+          holds: ["select from cluster_approvers where account_id = $1 for update", person.accountId],
+          meanwhile: ["delete from cluster_approvers where account_id = $1", person.accountId],
+          call: decide,
+        };
+      },
+    },
+  ],
+};
+
+const newId = () => `c1.${randomUUID()}`;
+
+type DeclaredScene = Owned & {
+  api: TestApi;
+  id: string;
+  agentId: string;
+  delegationId: string;
+  prefix: string;
+  declare(fields: object): Promise<HttpAnswer>;
+  putAgent(id: string): Promise<HttpAnswer>;
+  putDelegation(id: string): Promise<HttpAnswer>;
+  decide(): Promise<HttpAnswer>;
+};
+
+/** Declares a platform, an agent and a delegation of a new person. */
+async function declaredScene(api: TestApi): Promise<DeclaredScene> {
+  const person = await api.person();
+  const [id, agentId, delegationId] = [newId(), newId(), newId()];
+  const object = (name: string) => ({ namespace: "default", name });
+  const declare = (fields: object) =>
+    api.operator(
+      "PUT",
+      `/internal/v1/platforms/${id}`,
+      declaration(person, { object: object("shop"), ...fields }),
+    );
+  const putAgent = (agent: string) =>
+    api.operator("PUT", `/internal/v1/agents/${agent}`, {
+      object: object(agent === agentId ? "bot" : "other"),
+      platform_external_id: id,
+      name: "bot",
+      agent_type: "robot",
+    });
+  const delegation = object(delegationId.slice("c1.".length));
+  const putDelegation = (name: string) =>
+    api.operator("PUT", `/internal/v1/delegations/${name}`, {
+      object: name === delegationId ? delegation : object("another"),
+      platform_external_id: id,
+      agent_external_id: agentId,
+      requested_scope: ["data:read"],
+    });
+  const { body } = await declare({});
+  await putAgent(agentId);
+  await putDelegation(delegationId);
+  const platform = {
+    platformId: String(body.platform_id),
+    connectionId: String(body.connection_id),
+    apiKey: "",
+  } as TestPlatform;
+  const decide = () =>
+    api.operator("POST", `/internal/v1/delegations/${delegationId}/decision`, { object: delegation });
+  const prefix = String(body.api_key_prefix);
+  return {
+    api,
+    person,
+    platform,
+    id,
+    agentId,
+    delegationId,
+    prefix,
+    declare,
+    putAgent,
+    putDelegation,
+    decide,
+  };
+}
+
+function declaredRace(
+  title: string,
+  gets: string[],
+  call: (scene: DeclaredScene) => Promise<HttpAnswer>,
+  meanwhile: (scene: DeclaredScene) => Sql = removeConnection,
+): RaceRow {
+  return {
+    title,
+    gets,
+    async prepare(api) {
+      const scene = await declaredScene(api);
+      return { holds: lockConnection(scene), meanwhile: meanwhile(scene), call: () => call(scene) };
+    },
+  };
+}

@@ -1,0 +1,123 @@
+import { actingFor, addMember } from "../support/members.ts";
+import { delegated, registerPlatform, requested } from "../support/platform_world.ts";
+import type { Sql } from "./held_row.ts";
+import { lockAccount, lockConnection, ofConnection, type RaceRow, removeConnection } from "./races.ts";
+
+/** Races of the operations on requests and certificates. */
+export const delegationRaces: Record<string, RaceRow[]> = {
+  request_delegation: [
+    ...ofConnection((own) =>
+      own.person.client.post("/v1/service/delegations/self-request", {
+        connection_id: own.platform.connectionId,
+      }),
+    ),
+    {
+      title: "for an agent that is deleted",
+      gets: ["409 agent_disabled"],
+      async prepare(api) {
+        const own = await requested(api);
+        const body = { connection_id: own.platform.connectionId, agent_id: own.agentId };
+        return {
+          holds: lockConnection(own),
+          meanwhile: ["update agents set disabled_at = now() where agent_id = $1", own.agentId],
+          call: () => own.person.client.post("/v1/service/delegations/self-request", body),
+        };
+      },
+    },
+  ],
+  approve_delegation_request: [
+    approvalRace("while the ceiling shrinks", "400 ceiling_exceeded", ({ platform }) => [
+      "update platforms set default_allowed_scopes = '{data:share}' where platform_id = $1",
+      platform.platformId,
+    ]),
+    approvalRace("while its agent is deleted", "409 request_not_pending", ({ requestId }) => [
+      "update delegation_requests set status = 'withdrawn', decided_at = now() where request_id = $1",
+      requestId,
+    ]),
+    approvalRace("while its connection is removed", "404 not_found", removeConnection),
+    organizationApproval(
+      "by a member who is removed",
+      "403 forbidden",
+      "delete from organization_members where organization_id = $1",
+    ),
+    organizationApproval(
+      "by its requester while four eyes become necessary",
+      "403 four_eyes_required",
+      "update accounts set four_eyes = true where account_id = $1",
+    ),
+  ],
+  deny_delegation_request: [
+    {
+      title: "that another call decides",
+      gets: ["409 request_not_pending"],
+      async prepare(api) {
+        const own = await requested(api);
+        return {
+          holds: lockConnection(own),
+          meanwhile: [
+            "update delegation_requests set status = 'withdrawn', decided_at = now() where request_id = $1",
+            own.requestId,
+          ],
+          call: () => own.person.client.post(`/v1/service/delegations/requests/${own.requestId}/deny`),
+        };
+      },
+    },
+  ],
+  revoke_delegation: [
+    {
+      title: "that another call revokes",
+      gets: ["200"],
+      async prepare(api) {
+        const own = await delegated(api);
+        return {
+          holds: lockConnection(own),
+          meanwhile: [
+            "update certificates set status = 'revoked', revoked_at = now() where cert_id = $1",
+            own.certId,
+          ],
+          call: () => own.person.client.post(`/v1/service/delegations/${own.certId}/revoke`),
+        };
+      },
+    },
+  ],
+};
+
+function approvalRace(
+  title: string,
+  gets: string,
+  meanwhile: (own: Awaited<ReturnType<typeof requested>>) => Sql,
+): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const own = await requested(api);
+      const path = `/v1/service/delegations/requests/${own.requestId}/approve`;
+      const call = () => own.person.client.post(path, { approved_scope: ["data:read"] });
+      return { holds: lockConnection(own), meanwhile: meanwhile(own), call };
+    },
+  };
+}
+
+/** A member approves their own request, while another transaction holds the organization's account. */
+function organizationApproval(title: string, gets: string, change: string): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const owner = await api.person({ organization_name: "Engines" });
+      const platform = await registerPlatform(owner, {}, "/v1/service/platforms");
+      const member = actingFor(await addMember(api, owner.accountId, "owner"), owner.accountId);
+      await requested(api, {}, { person: owner, platform });
+      const asked = await member.post("/v1/service/delegations/self-request", {
+        connection_id: platform.connectionId,
+      });
+      const path = `/v1/service/delegations/requests/${String(asked.body.request_id)}/approve`;
+      return {
+        holds: lockAccount(owner.accountId),
+        meanwhile: [change, owner.accountId],
+        call: () => member.post(path, { approved_scope: ["data:read"] }),
+      };
+    },
+  };
+}

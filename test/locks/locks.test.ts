@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import { declaredRoutes } from "../http/walk/documented.ts";
+import { runningApi } from "../support/api.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { errorCode } from "../support/platform_world.ts";
+import { clusterRaces } from "./cluster_races.ts";
+import { delegationRaces } from "./delegation_races.ts";
+import { rowHolder } from "./held_row.ts";
+import { organizationRaces } from "./organization_races.ts";
+import { platformRaces } from "./platform_races.ts";
+import type { RaceRow } from "./races.ts";
+import { signInRaces } from "./sign_in_races.ts";
+
+/** All races by operation. */
+const races: Record<string, RaceRow[]> = {
+  ...signInRaces,
+  ...organizationRaces,
+  ...platformRaces,
+  ...delegationRaces,
+  ...clusterRaces,
+};
+
+/** Changing operations that need no lock, and why. */
+const withoutLock: Record<string, string> = {
+  logout: "ends sessions in one statement, whatever their state",
+  withdraw_invitation: "deletes one row",
+  read_invitation: "changes nothing",
+  unpublish_platform: "updates one row",
+  confirm_platform_adoption: "writes one row",
+  withdraw_platform_adoption: "deletes one row",
+  confirm_agent_adoption: "writes one row",
+  withdraw_agent_adoption: "deletes one row",
+  create_challenge: "changes nothing",
+  present_proof: "inserts one row",
+  report_outcome: "inserts one row",
+  check_receipt: "changes nothing",
+  internal_read_state: "changes nothing",
+  internal_list_delegations: "changes nothing",
+  ...Object.fromEntries(
+    [
+      "verify_proof",
+      "try_proof",
+      "access_evaluation",
+      "access_evaluations",
+      ...["post", "put", "patch", "delete"].flatMap((method) => [
+        `ext_auth_${method}`,
+        `ext_auth_${method}_scope`,
+      ]),
+    ].map((id) => [id, "decides in one statement, whose locks test/proofs/locked_rows.test.ts checks"]),
+  ),
+};
+
+const api = runningApi();
+const hold = rowHolder(api);
+
+const shown = (answer: HttpAnswer) => [answer.status, errorCode(answer)].filter((part) => part).join(" ");
+
+describe("an operation that changes something", () => {
+  test("holds the row that it depends on, or needs no lock", () => {
+    const changing = declaredRoutes.filter(({ method }) => method !== "GET").map(({ id }) => id);
+    expect([...Object.keys(races), ...Object.keys(withoutLock)].sort()).toEqual(changing.sort());
+  });
+
+  const rows = Object.entries(races).flatMap(([id, each]) => each.map((row) => ({ id, ...row })));
+  test.each(rows)("$id $title waits for the other change, and then gets $gets", async ({ prepare, gets }) => {
+    const { holds, meanwhile, call, times = 1 } = await prepare(api);
+    const held = await hold(...holds);
+    const calls = Promise.all(Array.from({ length: times }, call));
+    await held.blocks(times);
+    if (meanwhile !== undefined) await held.run(...meanwhile);
+    await held.commit();
+    expect((await calls).map(shown).sort()).toEqual(gets);
+  });
+});

@@ -1,0 +1,213 @@
+import { randomUUID } from "node:crypto";
+import type { Person, TestApi } from "../support/api.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { addMember } from "../support/members.ts";
+import { registerPlatform, type TestPlatform } from "../support/platform_world.ts";
+import type { Sql } from "./held_row.ts";
+import { lockAccount, ORGANIZATION, type RaceRow } from "./races.ts";
+
+type Team = { owner: Person; member: Person };
+
+/** A call of an organization's owner that waits for the organization's account. */
+function ofMembers(
+  title: string,
+  gets: string,
+  call: (team: Team, api: TestApi) => Promise<HttpAnswer>,
+  meanwhile?: (team: Team) => Sql,
+): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const owner = await api.person({ organization_name: "Engines" });
+      const member = await addMember(api, owner.accountId, "owner");
+      const team = { owner, member };
+      return {
+        holds: lockAccount(owner.accountId),
+        ...(meanwhile && { meanwhile: meanwhile(team) }),
+        call: () => call(team, api),
+      };
+    },
+  };
+}
+
+const memberPath = ({ member }: Team) => `${ORGANIZATION}/members/${member.accountId}`;
+const removeMember = ({ owner }: Team): Sql => [
+  "delete from organization_members where organization_id = $1",
+  owner.accountId,
+];
+const demoteOwner = ({ owner }: Team): Sql => [
+  "update accounts set own_role = 'auditor' where account_id = $1",
+  owner.accountId,
+];
+
+/** Races of the operations on organizations, their members and domains. */
+export const organizationRaces: Record<string, RaceRow[]> = {
+  change_organization: [
+    ofMembers("that another call changes", "200", ({ owner }) =>
+      owner.client.call("PATCH", ORGANIZATION, { body: { four_eyes: true } }),
+    ),
+  ],
+  change_organization_member: [
+    ofMembers(
+      "who is removed",
+      "404 not_found",
+      (team) => team.owner.client.call("PATCH", memberPath(team), { body: { role: "auditor" } }),
+      removeMember,
+    ),
+    ofMembers(
+      "by an owner who loses the role",
+      "403 forbidden",
+      (team) => team.owner.client.call("PATCH", memberPath(team), { body: { role: "auditor" } }),
+      demoteOwner,
+    ),
+  ],
+  remove_organization_member: [
+    ofMembers(
+      "who is the last owner since another demotion",
+      "403 forbidden",
+      (team) => team.owner.client.call("DELETE", memberPath(team)),
+      demoteOwner,
+    ),
+  ],
+  leave_organization: [
+    ofMembers(
+      "while the only other owner is removed",
+      "409 last_owner",
+      ({ owner }) => owner.client.post(`${ORGANIZATION}/leave`),
+      removeMember,
+    ),
+  ],
+  invite_organization_member: [
+    ofMembers(
+      "by an owner who loses the role",
+      "403 forbidden",
+      ({ owner }) =>
+        owner.client.post(`${ORGANIZATION}/members`, { email: "new@example.test", role: "approver" }),
+      demoteOwner,
+    ),
+    ofMembers(
+      "while others fill the organization",
+      "409 member_limit",
+      ({ owner }) =>
+        owner.client.post(`${ORGANIZATION}/members`, { email: "new@example.test", role: "approver" }),
+      ({ owner }) => [
+        `insert into organization_invitations (invitation_id, organization_id, email, role, token_hash, invited_by, created_at, expires_at)
+         select gen_random_uuid(), $1, n || '@example.test', 'auditor', sha256(n::text::bytea), $1, now(), now() + interval '1 day'
+         from generate_series(1, 198) n`,
+        owner.accountId,
+      ],
+    ),
+  ],
+  accept_invitation: [
+    {
+      title: "that is withdrawn",
+      gets: ["400 invalid_invitation"],
+      async prepare(api) {
+        const owner = await api.person({ organization_name: "Engines" });
+        const invited = await api.person();
+        await owner.client.post(`${ORGANIZATION}/members`, { email: invited.email, role: "approver" });
+        const { body } = await owner.client.get("/dev/mailbox", { headers: { accept: "application/json" } });
+        const mails = body.mails as { to: string; text: string }[];
+        const mail = mails.find(({ to, text }) => to === invited.email && text.includes("invites"));
+        const token = /\b[0-9a-f]{64}\b/.exec(mail?.text ?? "")?.[0] ?? "";
+        return {
+          holds: lockAccount(owner.accountId),
+          meanwhile: ["delete from organization_invitations where organization_id = $1", owner.accountId],
+          call: () => invited.client.post(`${ORGANIZATION}/invitations/accept`, { token }),
+        };
+      },
+    },
+  ],
+  add_organization_domain: [
+    ofMembers(
+      "while others reach the limit",
+      "409 domain_limit",
+      ({ owner }) => owner.client.post(`${ORGANIZATION}/domains`, { domain: "new.example.com" }),
+      ({ owner }) => [
+        `insert into organization_domains (organization_id, domain, token, created_at)
+         select $1, 'd' || n || '.example.com', md5(n::text), now() from generate_series(1, 20) n`,
+        owner.accountId,
+      ],
+    ),
+  ],
+  verify_organization_domain: [
+    domainRace({
+      title: "that another organization verifies",
+      gets: "409 domain_taken",
+      holds: ({ domain }) => ["select pg_advisory_xact_lock(hashtextextended($1, 1))", domain],
+      meanwhile: ({ domain, other }) => [
+        `insert into organization_domains (organization_id, domain, token, created_at, verified_at)
+         values ($1, $2, 'other', now(), now())`,
+        other.accountId,
+        domain,
+      ],
+      call: ({ owner, domain }) => owner.client.post(`${ORGANIZATION}/domains/${domain}/verify`),
+    }),
+  ],
+  remove_organization_domain: [
+    domainRace({
+      title: "under which another call publishes a platform",
+      gets: "200",
+      holds: ({ owner, domain }) => [
+        "select from organization_domains where organization_id = $1 and domain = $2 for share",
+        owner.accountId,
+        domain,
+      ],
+      call: ({ owner, domain }) => owner.client.call("DELETE", `${ORGANIZATION}/domains/${domain}`),
+    }),
+  ],
+  publish_platform: [
+    domainRace({
+      title: "under a domain that is removed",
+      gets: "403 domain_not_verified",
+      isVerified: true,
+      holds: ({ owner, domain }) => [
+        "select from organization_domains where organization_id = $1 and domain = $2 for update",
+        owner.accountId,
+        domain,
+      ],
+      meanwhile: ({ owner, domain }) => [
+        "delete from organization_domains where organization_id = $1 and domain = $2",
+        owner.accountId,
+        domain,
+      ],
+      async call({ owner, platform }) {
+        return owner.client.post(`/v1/service/platforms/${platform.platformId}/publish`);
+      },
+    }),
+  ],
+};
+
+type DomainScene = { owner: Person; other: Person; domain: string; platform: TestPlatform };
+type DomainRace = {
+  title: string;
+  gets: string;
+  isVerified?: boolean;
+  holds(scene: DomainScene): Sql;
+  meanwhile?(scene: DomainScene): Sql;
+  call(scene: DomainScene): Promise<HttpAnswer>;
+};
+
+function domainRace({ title, gets, isVerified = false, holds, meanwhile, call }: DomainRace): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const [owner, other] = await Promise.all(
+        ["Engines", "Others"].map((organization_name) => api.person({ organization_name })),
+      );
+      if (owner === undefined || other === undefined) throw new Error("There are no organizations");
+      const platform = await registerPlatform(owner, {}, "/v1/service/platforms");
+      const domain = `d${randomUUID()}.example.com`;
+      await owner.client.post(`${ORGANIZATION}/domains`, { domain });
+      if (isVerified) await owner.client.post(`${ORGANIZATION}/domains/${domain}/verify`);
+      const scene = { owner, other, domain, platform };
+      return {
+        holds: holds(scene),
+        ...(meanwhile && { meanwhile: meanwhile(scene) }),
+        call: () => call(scene),
+      };
+    },
+  };
+}

@@ -1,0 +1,114 @@
+import { insertDelivery } from "../support/deliveries.ts";
+import { registerPlatform, requested } from "../support/platform_world.ts";
+import type { Sql } from "./held_row.ts";
+import {
+  keyed,
+  lockAccount,
+  lockConnection,
+  NOT_FOUND,
+  type Owned,
+  ofConnection,
+  owned,
+  pathOf,
+  type RaceRow,
+  removeConnection,
+} from "./races.ts";
+
+const byOwner = (method: string, suffix: string, body?: unknown) => (own: Owned) =>
+  own.person.client.call(method, pathOf(own, suffix), { body });
+
+const aboutPlatform = (method: string, suffix: string, body?: unknown) => (own: Owned) =>
+  own.person.client.call(method, `/v1/service/platforms/${own.platform.platformId}${suffix}`, { body });
+
+/** Races of the operations on platforms, connections, API keys, agents and callbacks. */
+export const platformRaces: Record<string, RaceRow[]> = {
+  change_platform: [
+    ...ofConnection(aboutPlatform("PATCH", "", { name: "Store" })),
+    {
+      title: "whose ceiling another call narrows",
+      gets: ["400 ceiling_widened"],
+      async prepare(api) {
+        const own = await owned(api);
+        const narrow: Sql = [
+          "update platforms set default_allowed_scopes = '{data:read}' where platform_id = $1",
+          own.platform.platformId,
+        ];
+        const body = { default_allowed_scopes: ["data:read", "data:share"] };
+        const call = () => aboutPlatform("PATCH", "", body)(own);
+        return { holds: lockConnection(own), meanwhile: narrow, call };
+      },
+    },
+  ],
+  accept_principal: ofConnection(async (own, api) =>
+    aboutPlatform("PUT", `/accepted-principals/${(await api.person()).humanId}`, { scopes: ["data:read"] })(
+      own,
+    ),
+  ),
+  replace_accepted_principals: ofConnection(
+    aboutPlatform("PUT", "/accepted-principals", { accepted_principals: [] }),
+  ),
+  end_accepted_principal: ofConnection(aboutPlatform("DELETE", "/accepted-principals/0123456789abcdef")),
+  change_connection: ofConnection(byOwner("PATCH", "", { registry_answers: true })),
+  set_callback: ofConnection(byOwner("PUT", "/callback", { callback_url: null })),
+  rotate_api_key: ofConnection(byOwner("POST", "/rotate-key")),
+  end_former_api_keys: ofConnection(byOwner("POST", "/end-former-keys"), { gets: ["200"] }),
+  remove_connection: ofConnection(byOwner("DELETE", ""), { gets: ["200"] }),
+  create_agent: ofConnection((own, api) =>
+    keyed(api, own, "POST", pathOf(own, "/agents"), { name: "bot", agent_type: "robot" }),
+  ),
+  pause_callback: ofConnection(byOwner("POST", "/callback/pause")),
+  resume_callback: ofConnection(byOwner("POST", "/callback/resume")),
+  test_callback: ofConnection(byOwner("POST", "/deliveries/test")),
+  recover_deliveries: ofConnection(byOwner("POST", "/deliveries/recover", { since: "2001-01-01T00:00:00Z" })),
+  rotate_webhook_secret: ofConnection(byOwner("POST", "/rotate-webhook-secret")),
+  promote_webhook_secret: ofConnection(byOwner("POST", "/rotate-webhook-secret/promote"), {
+    before: byOwner("POST", "/rotate-webhook-secret"),
+  }),
+  resend_delivery: [
+    {
+      title: "whose connection is removed",
+      gets: NOT_FOUND,
+      async prepare(api) {
+        const own = await owned(api);
+        const id = await insertDelivery(api.db, own.platform.connectionId, { at: api.clock.now() });
+        const call = () => byOwner("POST", `/deliveries/${id}/resend`)(own);
+        return { holds: lockConnection(own), meanwhile: removeConnection(own), call };
+      },
+    },
+  ],
+  delete_agent: [
+    {
+      title: "that another call deletes",
+      gets: ["200"],
+      async prepare(api) {
+        const own = await requested(api);
+        const disable: Sql = ["update agents set disabled_at = now() where agent_id = $1", own.agentId];
+        const call = () => byOwner("DELETE", `/agents/${own.agentId}`)(own);
+        return { holds: lockConnection(own), meanwhile: disable, call };
+      },
+    },
+  ],
+  register_platform: [
+    {
+      title: "beside another registration",
+      gets: ["201"],
+      async prepare(api) {
+        const person = await api.person({ organization_name: "Engines" });
+        const call = async () => (await registerPlatform(person, {}, "/v1/service/platforms")).answer;
+        return { holds: lockAccount(person.accountId), call };
+      },
+    },
+  ],
+  register_personal_platform: [
+    {
+      title: "beside another registration",
+      gets: ["201", "409 platform_limit"],
+      async prepare(api) {
+        const person = await api.person();
+        const body = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };
+        const call = () => person.client.post("/v1/service/platforms/personal", body);
+        return { holds: lockAccount(person.accountId), call, times: 2 };
+      },
+    },
+  ],
+};
