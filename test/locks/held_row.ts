@@ -17,7 +17,7 @@ export type HeldRow = {
 const WAITING = `select from pg_stat_activity
   where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`;
 
-/** Returns a function that begins such transactions. A transaction that a failed test left open is rolled back. */
+/** Returns a function that begins such transactions. Those that a failed test left open are rolled back. */
 export function rowHolder(api: TestApi): (...sql: Sql) => Promise<HeldRow> {
   let pool: Pool;
   const open = new Set<PoolClient>();
