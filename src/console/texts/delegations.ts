@@ -71,7 +71,7 @@ export const DELEGATION = {
   rootGood: "the root key of this account",
   rootBad: "not the root key of this account",
   certificate: "Certificate",
-  signatureGood: "both halves of its signature are valid",
+  signatureGood: "its hybrid signature is valid",
   signatureBad: (half: string) => `its signature is not valid (${half})`,
   key: "Agent's key",
   keyGood: "the key of this agent",

@@ -77,7 +77,7 @@ describe("the page about a delegation", () => {
       "the amount is at most 100 EUR",
       "Until somebody revokes it.",
       "the root key of this account",
-      "both halves of its signature are valid",
+      "its hybrid signature is valid",
       "the key of this agent",
       "does not name it",
       "A limit of the delegation was not met",
@@ -107,7 +107,7 @@ describe("the page about a delegation", () => {
     await api.db("certificates").where(own).update({ cert_json });
     const { words } = await seen.open(`/console/delegations/${seen.ids.cert}`);
     expect(words).toContain("its signature is not valid (ed25519)");
-    expect(words).not.toContain("both halves of its signature are valid");
+    expect(words).not.toContain("its hybrid signature is valid");
   });
 
   test("says that a key of the delegation is no longer the registered key", async () => {
