@@ -160,7 +160,9 @@ async function decideUnguarded(
     });
     const isAccepted = verification.genuine && (await counting.isAccepted());
     const item = judge(call, { bundle, challenge, now, root, verification, isAccepted }, deps.memory);
-    const decided = decidedOf(item, await counting.decide(item));
+    // One statement spends the challenge, charges the account and records the decision.
+    const outcome = await counting.decide(item);
+    const decided = decidedOf(item, outcome);
     if (decided !== undefined) deps.metrics.proofDecisions.inc({ decision: decided.decision });
     return decided;
   } finally {
