@@ -93,7 +93,7 @@ describe("a limit per tenant", () => {
   });
 });
 
-test("a caller creates a root key and its 20 agents concurrently if nothing is limited", async () => {
+test("a caller creates a root key and 20 agent keys concurrently if nothing is limited", async () => {
   const { ask } = bounded(0, 0);
   expect(await Promise.all(times(ONBOARDING, () => ask("api", "acc-new")))).not.toContain("rate_limited");
 });
@@ -111,7 +111,7 @@ describe("a limit per caller, together with the default limits", () => {
   const invented = (client: Client, count: number) =>
     Promise.all(times(count, () => make(vault, client, `invented-${randomUUID()}`)));
 
-  test("allows a caller to create a root key and its 20 agents concurrently", async () => {
+  test("allows a caller to create a root key and 20 agent keys concurrently", async () => {
     const { answers } = await rush(vault, api, "acc-new", ONBOARDING);
     expect(granted(answers)).toHaveLength(ONBOARDING);
   });
@@ -129,7 +129,7 @@ describe("a limit per caller, together with the default limits", () => {
     expect(again, "what was made is answered again").toEqual(made);
   });
 
-  test("counts refusals of a caller in a metric without tenant names", async () => {
+  test("has a metric that counts a caller's refusals and contains no tenant names", async () => {
     const text = await (await fetch(`http://127.0.0.1:${vault.healthPort}/metrics`)).text();
     expect(text).toMatch(/^keyvault_key_creations_total\{caller="api",outcome="answered"\} 30$/m);
     expect(text).toMatch(/^keyvault_key_creations_total\{caller="api",outcome="caller_limited"\} 17$/m);

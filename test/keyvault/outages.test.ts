@@ -32,7 +32,7 @@ async function withoutDatabase(during: () => Promise<unknown>): Promise<void> {
   }
 }
 
-test("the vault signs nothing without its database, and signs again when it is back", async () => {
+test("the vault signs nothing without its database, and signs again when the database is back", async () => {
   expect(await status()).toBe(200);
   const before = vault.head();
   await withoutDatabase(async () => {
@@ -55,7 +55,7 @@ test("the vault signs nothing without its database, and signs again when it is b
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("the vault signs nothing without its token process, and signs again when it is back", async () => {
+test("the vault signs nothing without its token process, and signs again when the process is back", async () => {
   const pid = vault.vault.token.pid()!;
   process.kill(pid, "SIGSTOP");
   const flight = [answer(), answer(), answer()];

@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-test("createRates allows a burst of twice the rate, then the rate, and returns the time to wait", () => {
+test("createRates allows a burst of twice the rate and then calls at the rate, and returns the time to wait", () => {
   let now = 0;
   const rates = createRates(() => now);
   const take = (name = "a", rate = 2) => rates.take([{ name, rate }]);
@@ -85,7 +85,7 @@ async function rush(calls: number, attempt: (index: number) => Promise<Answer>) 
 /** A bucket allows a burst of twice its rate, plus its rate for each second. */
 const most = (rate: number, seconds: number) => 2 * rate + rate * seconds;
 
-test("a key signs no faster than its rate, over thirty connections and with two certificates", async () => {
+test("a key signs no faster than its rate limit, over thirty connections and with two certificates", async () => {
   const { tenant, agents } = await freshTenant();
   const second = await stray("api-2");
   const { answers, seconds } = await rush(30, (index) =>
@@ -103,7 +103,7 @@ test("a key signs no faster than its rate, over thirty connections and with two 
   }
 });
 
-test("all keys of a tenant together sign no faster than its rate, with every kind of statement", async () => {
+test("all keys of a tenant together sign no faster than the tenant's rate limit, with every kind of statement", async () => {
   const { tenant, root, agents } = await freshTenant();
   const list = (index: number) => {
     const body = { tenant, updated_at: vault.now(), revoked_certs: [`c${index}`], expires_at: [0] };
@@ -116,7 +116,7 @@ test("all keys of a tenant together sign no faster than its rate, with every kin
   expect(count(answers, 200)).toBeLessThanOrEqual(most(PER_TENANT, seconds));
 });
 
-test("refused statements count against the rate", async () => {
+test("refused statements count against the rate limit", async () => {
   const { tenant, agents } = await freshTenant();
   const wrong = { ...vault.challenge(tenant), challenge_at: vault.now() - 600 };
   const { answers, seconds } = await rush(20, () =>
@@ -126,7 +126,7 @@ test("refused statements count against the rate", async () => {
   expect(count(answers, "policy_violation")).toBeLessThanOrEqual(most(PER_KEY, seconds));
 });
 
-test("the vault records each call that exceeds the rate, while another tenant can sign", async () => {
+test("the vault records each call that exceeds a tenant's rate limit, while a second tenant can still sign", async () => {
   const [busy, calm] = [await freshTenant(), await freshTenant()];
   const before = vault.head();
   const { answers } = await rush(20, () => vault.sign(busy.agents[0].key_id, busy.tenant));
@@ -138,7 +138,7 @@ test("the vault records each call that exceeds the rate, while another tenant ca
   expect(late).toBeGreaterThan(0);
 });
 
-test("calls with another tenant's name or key use up the caller's own rate, not that tenant's", async () => {
+test("calls that name another tenant or its key count against the caller's rate limit, not against that tenant's limit", async () => {
   const [victim, other] = [await freshTenant(), await freshTenant()];
   const thief = await stray("stray");
   const key = victim.agents[0].key_id;

@@ -135,7 +135,7 @@ test("the API cannot exceed the ceilings of issuer and subject in a delegation",
   }
 });
 
-test("the API cannot get a wider ceiling with another root key, even after disabling the first", async () => {
+test("the API cannot get a wider ceiling with an additional root key, even after it disables the first root key", async () => {
   const seq = head();
   const order = { tenant: "acc-3", purpose: "account_root", label: "root" };
   const first = await createKey({ ...order, ceiling: ["data:read"] });

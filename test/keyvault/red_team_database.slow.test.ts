@@ -115,7 +115,7 @@ test("a disabled key stays disabled if its earlier row is restored and the recor
   expect(await sign(key_id, "acc-2"), "started anew").toBe("key_damaged");
 });
 
-test("a tenant gets no wider second root key after the first one's row was removed and its record altered", async () => {
+test("a tenant gets no second root key with a wider ceiling after the first root key's row was removed and its record was altered", async () => {
   await makePair("acc-3");
   await sql("create table former as select * from keys where tenant = 'acc-3' and purpose = 'account_root'");
   await sql("delete from keys where tenant = 'acc-3' and purpose = 'account_root'");
@@ -195,7 +195,7 @@ test("a code made for a change that the database rejected is not valid for the n
 });
 
 test.each(["from the first record", "from a snapshot"])(
-  "a change stays in force if its record and all later ones are removed and its earlier row is restored, after a startup %s",
+  "after a startup %s, a change is in force even if its record and all later records were removed and the earlier row was restored",
   async (start) => {
     const key_id = await makeAgent("acc-8");
     if (start === "from a snapshot") await createSnapshots(vault.vault).save();
@@ -215,7 +215,7 @@ test.each(["from the first record", "from a snapshot"])(
   },
 );
 
-test("the head is noted within a second of a signature and at shutdown, so removing the record is detected", async () => {
+test("the head is noted within a second of a signature and at shutdown, so the removal of the signature's record is detected", async () => {
   const key_id = await makeAgent("acc-9");
   expect(await sign(key_id, "acc-9")).toBe(200);
   const seq = vault.head();

@@ -29,7 +29,7 @@ const createKey = (body: object, name: string = randomUUID()) =>
 const makeAgent = async (tenant: string, ceiling?: string[]) =>
   (await vault.makeAgent(tenant, ceiling)).key_id;
 
-test("an agent's row relabelled as a root does not allow a wider root key", async () => {
+test("an agent's key whose row is altered to a root key does not allow a root key with a wider ceiling", async () => {
   const tenant = "acc-1";
   await vault.makeKey({ tenant, purpose: "account_root", label: "root", ceiling: ["data:read"] });
   const agent = await makeAgent(tenant, ["payments:send"]);
@@ -39,7 +39,7 @@ test("an agent's row relabelled as a root does not allow a wider root key", asyn
   expect((await createKey({ ...wider, ceiling: ["data:read"] })).status).toBe(200);
 });
 
-test("a repeated creation does not return another key of the tenant that was given its request name in the database", async () => {
+test("a repeated creation does not return a different key of the tenant whose row was given the same request name", async () => {
   const order = { tenant: "acc-5", purpose: "agent" };
   const wide = await createKey({ ...order, ceiling: ["payments:send"] });
   const narrow = await createKey({ ...order, ceiling: ["data:read"] }, "the-narrow-key");

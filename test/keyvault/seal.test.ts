@@ -128,7 +128,7 @@ test("only admins can seal and unseal, and only with well-formed requests", asyn
   expect((await status()).sealed).not.toBeNull();
 });
 
-test("unsealing reports a wrong PIN, opens with the right one, and then records all attempts", async () => {
+test("unsealing reports a wrong PIN, opens the vault with the right PIN, and then records all attempts", async () => {
   const { since } = (await status()).sealed!;
   const [first, second] = (await issueAdmins(vault.home, "first", "second")) as [Client, Client];
   for (const [client, given, why] of [
@@ -187,7 +187,7 @@ test("sealing stops all signing and overwrites data keys, and after unsealing th
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a PIN encrypted for one run of the token's process opens no other run, and opens only once", async () => {
+test("a PIN encrypted for one run of the token's process does not unseal a later run, and unseals only once", async () => {
   await sealed();
   const first = await freshOffer();
   const box = boxFor(first);

@@ -130,7 +130,7 @@ test("encrypted backups keep their format", async () => {
   expect((await Array.fromAsync(decryptStream(bytes(), pem))).map(textOf)).toEqual(["one line\nanother\n"]);
 });
 
-test("landed migrations do not change, because a vault that has one never sees the change; add new ones to this list", () => {
+test("landed migrations do not change, because a vault that has applied one never gets a change to it; add new migrations here", () => {
   const known = {
     "0001_keys": "7ee6f73d435d",
     "0002_audit": "942e6a48b2fb",

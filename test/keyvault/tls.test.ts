@@ -83,7 +83,7 @@ test("the vault loads a replaced server certificate without dropping connections
   expect(await ask("/livez")).toBe(200);
 });
 
-test("the vault keeps its TLS files while those on disk are damaged or do not belong together", async () => {
+test("the vault keeps using the TLS files that it has loaded while the files on disk are damaged or do not belong together", async () => {
   const key = await readFile(inTls("server.key"));
   for (const damage of [await readFile(inTls("api.key")), Buffer.from("-----BEGIN")]) {
     await writeFile(inTls("server.key"), damage);
@@ -222,7 +222,7 @@ test("issueFiles uses the authority that matches ca.key if ca.pem contains two",
 });
 
 test.each(["", "\n"])(
-  "the vault accepts both authorities after the next one is appended to ca.pem, whose last line ends in %j",
+  "the vault accepts both authorities after a second one is appended to ca.pem, whose last line ended in %j",
   async (end) => {
     const next = await ownFolder();
     await installTls(next, ["localhost"], new Date());

@@ -63,7 +63,7 @@ async function runInTerminal(args: string[], typed: Uint8Array) {
   return { code, output };
 }
 
-test("the command line reports a sealed vault, rejects a wrong PIN in one line, and unseals with standard input", async () => {
+test("the command line reports a sealed vault, rejects a wrong PIN in one line, and unseals with a PIN from standard input", async () => {
   const status = await run(atVault("status"));
   expect(status.code).toBe(0);
   expect(unfolded(status.output)).toMatch(/^SEALED .*no PIN file.*keyvault unseal/);
@@ -151,7 +151,7 @@ test("the command line seals the vault, ends the child that knew the PIN, and un
 });
 
 test.skipIf(SCRIPT === undefined)(
-  "a terminal hides the PIN, supports backspace, and Ctrl-C cancels",
+  "unseal on a terminal hides the PIN, supports backspace, and stops at Ctrl-C",
   async () => {
     await run(atVault("seal"));
     const givenUp = await runInTerminal(atVault("unseal"), Buffer.from("abc\x03"));

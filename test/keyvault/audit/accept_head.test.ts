@@ -58,7 +58,7 @@ test("acceptHead fails for a chain with an altered record", async () => {
   expect((await accept(seq, mac)).seq).toBe(seq + 1);
 });
 
-test("acceptHead records the head that the token had noted and the accepted end", async () => {
+test("acceptHead records both the head that the token had noted and the end that was accepted", async () => {
   const noted = (await token.notedHead()).head!;
   const { seq, mac } = await end();
   await accept(seq, mac);

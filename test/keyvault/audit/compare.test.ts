@@ -24,7 +24,7 @@ function compare(neverCoded: boolean) {
   return compareRows({ database, token: { authenticate }, register, catchUp: async () => {} });
 }
 
-test("compareRows counts a row as waiting only if it has no code and the audit says that it never had one", async () => {
+test("compareRows counts a row as waiting for adoption only if it has no code and the audit says that it never had one", async () => {
   const damaged = { keys: [expect.any(String)], tenants: ["vault"], waiting: 0 };
   expect(await compare(true), "with a code that does not hold").toEqual(damaged);
   for (const table of ["keys", "tenants"]) await home.sql(`update ${table} set state_mac = null`);
@@ -32,7 +32,7 @@ test("compareRows counts a row as waiting only if it has no code and the audit s
   expect(await compare(true), "of an earlier version").toEqual({ keys: [], tenants: [], waiting: 2 });
 });
 
-test("compareRows reads rows again only if catching up has changed the register", async () => {
+test("compareRows reads rows again only if catchUp has changed the register", async () => {
   let seq = 1;
   const register = {
     ...createRegister(),

@@ -102,7 +102,7 @@ const placed = (place: number, digest: number, stream = "a"): Said => {
   return { statement: "checkpoint", digest, detail: { stream, place: String(place) } };
 };
 
-test("the replay reports a reused or lower sequence number of a stream, but no repeated statement", () => {
+test("the replay reports a reused or lower sequence number of a stream, but not a repeated statement", () => {
   expect(found(placed(1, 1), placed(1, 1), placed(2, 2), placed(1, 3, "b"))).toEqual([]);
   expect(found(placed(7, 1), placed(7, 2))).toEqual([{ seq: 2, what: "a second checkpoint for one place" }]);
   expect(found(placed(7, 1), placed(6, 2))).toEqual([

@@ -97,7 +97,7 @@ test("the journal writes many concurrent records in few transactions", async () 
   expect(Number(after[0]?.xact) - Number(before[0]?.xact)).toBeLessThanOrEqual(4);
 });
 
-test("the journal calls stillTrue after earlier changes took effect, and writes nothing if it returns false", async () => {
+test("the journal calls stillTrue after earlier changes took effect, and writes nothing if stillTrue returns false", async () => {
   let state = "old";
   const seen: string[] = [];
   const ask = () => {
@@ -239,7 +239,7 @@ test("verifyChain detects a removed record, two swapped records and an inserted 
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("verifyChain detects that the last records are missing if it gets an earlier head", async () => {
+test("verifyChain detects missing last records if it is given the head that the chain had before", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();
@@ -280,7 +280,7 @@ test("the journal writes nothing while its database is set back to an earlier st
 });
 
 test.each(["record", "change"] as const)(
-  "the journal writes no %s and logs a mismatch if its last record was removed while it was connected",
+  "a connected journal writes no %s and logs a mismatch after the chain's last record was removed",
   async (kind) => {
     await journal.close();
     const told: unknown[] = [];
@@ -313,7 +313,7 @@ test.each([
   `detail = '{"note": "strange", "more": 1e400}'`,
   `detail = '{"note": "strange", "more": 1e400}', mac = decode(repeat('00', 32), 'hex')`,
   "outcome = 'failed'",
-])("the journal does not open if the last record was altered to %s", async (change) => {
+])("the journal does not open after the last record was altered by `update audit set %s`", async (change) => {
   await journal.record(entry("strange"));
   await journal.close();
   const { seq } = journal.head();
@@ -323,7 +323,7 @@ test.each([
   await putBack();
 });
 
-test("the journal does not open a chain that lost its last records and was continued by another vault", async () => {
+test("the journal does not open a chain that lost its last records and was continued by a second vault", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();
@@ -340,7 +340,7 @@ test("the journal does not open a chain that lost its last records and was conti
   await putBack();
 });
 
-test("the journal writes nothing after another vault replaced its last record", async () => {
+test("the journal writes nothing after a second vault replaced the chain's last record", async () => {
   await journal.record(entry("mine"));
   const { seq } = journal.head();
   await endWriters();
@@ -368,7 +368,7 @@ test("the journal waits for the disk, whatever the database's synchronous_commit
   await home.sql(`alter database "${row!.name}" RESET synchronous_commit`);
 });
 
-test("a record in the journal waits for at most one change, and a change for at most one batch of records", async () => {
+test("a record in the journal waits for at most one change, and a change waits for at most one batch of records", async () => {
   const order: string[] = [];
   const change = (name: string, meanwhile = () => {}) =>
     journal.change(async () => {
@@ -389,7 +389,7 @@ test("a record in the journal waits for at most one change, and a change for at 
   expect((await notes()).slice(-7)).toEqual(order);
 });
 
-test("the journal rolls back a change if the token does not chain its record", async () => {
+test("the journal rolls back a change if the token does not chain the change's record", async () => {
   await journal.close();
   let away = true;
   const chain: Token["chain"] = async (previous, texts) => {

@@ -30,7 +30,7 @@ const record = (seq: number, said: Partial<AuditRow>): AuditRow => ({
 });
 const disable = record(2, { statement: "key_disable", digest: digest(2), detail: {} });
 
-test("the register accepts a state during its transaction, but not after the transaction fails", () => {
+test("the register accepts a state while the state's transaction runs, but not after that transaction fails", () => {
   const register = createRegister();
   register.apply([record(1, {})]);
   register.awaiting([disable]);
@@ -91,7 +91,7 @@ test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "ke
 );
 
 test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
-  "the register keeps a tenant's last state from a %s record when the tenant gets another key",
+  "the register keeps a tenant's last state from a %s record when the tenant gets an additional key",
   (statement) => {
     const register = createRegister();
     const change = { statement, key_id: null, digest: digest(2), detail: { tenant: "acc-1" } };
@@ -121,7 +121,7 @@ test("the register reports a row without a code as adoptable until two admins or
   expect(register.isAdoptable("tenant", "acc-1")).toBe(false);
 });
 
-test("the register accepts a state of an adoption by two admins only for the rows that its record names", () => {
+test("the register accepts a state that two admins adopted only if the adoption's record names the row", () => {
   const register = createRegister();
   const adoption = { statement: "state_adopt", key_id: null } as const;
   register.apply([
@@ -165,7 +165,7 @@ test("a register part stays the same when it is written and read, including eras
   expect(again.isErased("tenant", "acc-2")).toBe(false);
 });
 
-test("the rest of a register stays the same when it is written and read", () => {
+test("the register's data outside its parts stays the same when it is written and read", () => {
   const adoption = { statement: "state_adopt", key_id: null } as const;
   const asked = { step: "asked", rows: "ab", certificate: "AA==" };
   const register = createRegister();

@@ -64,7 +64,7 @@ test("the journal rejects a change if the token does not note its record", async
   expect(await change()).toBe("changed");
 });
 
-test("the journal runs committed() for a change that the token does not note, because it is durable", async () => {
+test("the journal runs committed() for a change that the token does not note, because the change is durable", async () => {
   noting = () => Promise.reject(new VaultError("token_unavailable"));
   let forgotten = 0;
   await expect(
@@ -76,7 +76,7 @@ test("the journal runs committed() for a change that the token does not note, be
   expect(forgotten).toBe(1);
 });
 
-test("the journal makes the token note the chain's head when it opens", async () => {
+test("the journal makes the token note the chain's head when the journal opens", async () => {
   await journal.record({ caller: API, statement: "call", outcome: "granted" });
   noting = () => Promise.reject(new VaultError("token_unavailable"));
   await journal.close();
@@ -107,7 +107,7 @@ const endWriters = () =>
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
   );
 
-test("the register does not accept a coded state if the connection was lost before its record was written", async () => {
+test("the register does not accept a coded state if the connection was lost before the state's record was written", async () => {
   const digest = Buffer.alloc(32, 1);
   let place = 0;
   const failing = journal.change(async (client, seq) => {
@@ -120,7 +120,7 @@ test("the register does not accept a coded state if the connection was lost befo
   expect(await change()).toBe("changed");
 });
 
-test("the register does not accept a state if the database rejected its record", async () => {
+test("the register does not accept a state if the database rejected the state's record", async () => {
   const digest = Buffer.alloc(32, 2);
   let place = 0;
   const failing = journal.change(async (client, seq) => {

@@ -154,7 +154,7 @@ test("GET /v1/audit is allowed for an admin", async () => {
   expect(answer.status).toBe(200);
 });
 
-test("the vault retries writing a head even if there is no new record", async () => {
+test("the vault repeats a failed write of a head even if there is no new record", async () => {
   const folder = join(vault.home.dir, "not-yet");
   const file = join(folder, "heads");
   const { journal, token } = vault.vault;

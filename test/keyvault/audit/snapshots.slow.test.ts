@@ -144,18 +144,18 @@ test("a second save stores parts that have changed", async () => {
 });
 
 test.each([
-  ["content was altered", "update audit_register set content = content || ' ' where part = 7"],
-  ["number was changed", "update audit_register set part = 300 where part = 7"],
-  ["place in the chain was changed", "update audit_register set seq = seq + 1 where part = 7"],
-  ["record was changed", "update audit_register set head = mac where part = 7"],
-  ["code was altered", "update audit_register set mac = head where part = 7"],
-  ["row is missing", "delete from audit_register where part = 7"],
-  ["rest is missing", "delete from audit_register where part = 256"],
+  ["the content of a part was altered", "update audit_register set content = content || ' ' where part = 7"],
+  ["the number of a part was changed", "update audit_register set part = 300 where part = 7"],
+  ["a part's place in the chain was changed", "update audit_register set seq = seq + 1 where part = 7"],
+  ["the record of a part was changed", "update audit_register set head = mac where part = 7"],
+  ["the code of a part was altered", "update audit_register set mac = head where part = 7"],
+  ["the row of a part is missing", "delete from audit_register where part = 7"],
+  ["the row with the rest of the register is missing", "delete from audit_register where part = 256"],
   [
-    "content and code come from another part",
+    "a part has the content and code of a different part",
     `update audit_register set (content, mac) = (select content, mac from audit_register where part = 8) where part = 7`,
   ],
-])("startup ignores a snapshot with a part whose %s, and verifies from the first record", async (_, lie) => {
+])("startup ignores a snapshot if %s, and verifies from the first record", async (_, lie) => {
   await save();
   await home.sql(lie);
   const started = await start();
@@ -186,7 +186,7 @@ test.each([
   ["part", 3, "no JSON"],
   ["rest", PARTS, '{"residents":[]}'],
 ])(
-  "startup ignores a snapshot's %s with number %i that another version wrote in its own format",
+  "startup ignores a snapshot whose %s, number %i, has the format of a different version",
   async (_, part, text) => {
     await save();
     const [row] = await home.sql<{ seq: string; head: Buffer }>(

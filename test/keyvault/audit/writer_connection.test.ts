@@ -35,7 +35,7 @@ async function otherWriter(): Promise<pg.Client> {
   return other;
 }
 
-test("openLedger waits while another writer's connection is closing", async () => {
+test("openLedger waits while an earlier writer's connection is closing", async () => {
   const other = await otherWriter();
   const opening = open();
   await expect.poll(() => locks(false), { timeout: 20_000, interval: 5 }).toHaveLength(1);

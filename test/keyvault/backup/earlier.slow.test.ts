@@ -240,7 +240,7 @@ test("a restore killed during the upgrade leaves nothing behind and can be repea
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records are intact/);
 });
 
-test("a restore rejects a backup unless its first line is its only manifest", async () => {
+test("a restore rejects a backup without a manifest, with two manifests, or with a manifest after the first line", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   for (const order of [

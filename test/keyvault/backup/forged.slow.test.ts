@@ -99,7 +99,7 @@ test.each<[string, readonly unknown[], RegExp]>([
   ["counts of an unknown table", [manifest, { ...end, counts: { [ESCAPES]: 1 } }], UNKNOWN_TABLE],
   ["__proto__ as a table", [manifest, rows("__proto__"), end], UNKNOWN_TABLE],
 ])(
-  "a restore rejects a backup with %s, reports it in one line and writes nothing",
+  "a restore rejects a backup with %s, prints one line and writes nothing",
   async (_, lines, expected) => {
     await expectRefused(await seal(lines), expected);
   },
@@ -110,7 +110,7 @@ test.each<[string, (backup: Buffer) => Buffer]>([
   ["one", (backup) => backup.fill(0, 27, 59).fill(1, 27, 28)],
   ["minus one", (backup) => backup.fill(0xff, 27, 59).fill(0xec, 27, 28).fill(0x7f, 58, 59)],
 ])(
-  "a restore rejects, with one line, a backup whose one-time key is %s and gives no shared secret",
+  "a restore rejects a backup whose one-time key is %s and gives no shared secret, and prints one line",
   async (_, alter) => {
     await expectRefused(alter(await seal([manifest, end])), /^The backup is damaged at part 1, or it is for/);
   },

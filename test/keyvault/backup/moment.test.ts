@@ -26,7 +26,7 @@ afterAll(() => vault.close());
 
 const makeKey = (tenant: string) => vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: [] });
 
-test("a backup contains the state at the time of its record, even if it is read later", async () => {
+test("a backup contains the state at the time of its record, even if the backup is read later", async () => {
   const { home, clock } = vault;
   const { publicKey, privateKey } = createRecoveryKey();
   await writeFile(home.config.recoveryKeyFile, publicKey);
@@ -117,7 +117,7 @@ test("a backup that cannot start leaves no open transaction and no record", asyn
   expect(vault.vault.journal.head().seq).toBe(seq);
 });
 
-test("a backup is aborted if it loses its database connection, and the vault continues", async () => {
+test("a backup is aborted if its database connection is lost, and the vault continues", async () => {
   const begun = await begin();
   const [session] = await open();
   await vault.home.sql("select pg_terminate_backend($1)", [session?.pid]);
@@ -125,7 +125,7 @@ test("a backup is aborted if it loses its database connection, and the vault con
   await makeKey("acc-after-that");
 });
 
-test("a backup whose signature fails is recorded as failed after its granted record", async () => {
+test("a backup that the service key fails to sign gets a failed record after its granted record", async () => {
   const custody = { sign: () => Promise.reject(new Error("no token")) };
   await expect(Array.fromAsync(await begin({ custody }))).rejects.toThrow("no token");
   const records = await vault.vault.database<AuditRow>("audit").orderBy("seq", "desc").limit(3);

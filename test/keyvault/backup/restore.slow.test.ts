@@ -82,7 +82,7 @@ test("backup create without a recovery key writes nothing and names the command 
   expect(existsSync(other)).toBe(false);
 });
 
-test("a vault restored on a fresh machine signs with the old public key", async () => {
+test("a vault restored on a new machine creates signatures that are valid for the original public key", async () => {
   expect((await signList(vault, ["cert-1"])).status).toBe(200);
   await cli(vault.home, "backup", "create", backup, "--url", vault.url);
   await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "made after the backup" });
@@ -115,7 +115,7 @@ test("a restore does not replace or change an existing vault", async () => {
   expect(existsSync(home.config.token.dir)).toBe(false);
 });
 
-test("a restore rejects a backup that was altered, cut off, lengthened or encrypted to another key, and leaves nothing behind", async () => {
+test("a restore rejects a backup that was altered, cut off, lengthened or encrypted to a different key, and leaves nothing behind", async () => {
   const whole = await readFile(backup);
   const flipped = Buffer.from(whole);
   flipped[whole.length >> 1]! ^= 1;
@@ -140,7 +140,7 @@ test("a restore rejects a backup that was altered, cut off, lengthened or encryp
   }
 });
 
-test("a backup contains no readable text and no PIN, and its caller is recorded", async () => {
+test("a backup contains no readable text and no PIN, and the audit names who requested the backup", async () => {
   const bytes = await readFile(backup);
   const pin = (await readFile(vault.home.config.token.pinFile, "utf8")).trim();
   for (const text of [pin, agent.key_id, "manifest", "acc-1"]) expect(bytes.includes(text), text).toBe(false);
@@ -197,7 +197,7 @@ test("a restore whose commit fails leaves nothing behind and can be repeated", a
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
 
-test("a restore rejects a backup whose token belongs to another kind of module", async () => {
+test("a restore rejects a backup whose token belongs to a different kind of PKCS#11 module", async () => {
   const elsewhere = await freshHome();
   elsewhere.environment.KEYVAULT_PKCS11_MODULE = join(elsewhere.dir, "another.so");
   expect(await failure(elsewhere, backup, recoveryKey)).toMatch(

@@ -229,7 +229,7 @@ test("a restore does not accept a pipe, because it reads the backup twice", asyn
   await expectNothing(home);
 });
 
-test("a backup's signature is recorded with digest, key and caller before it leaves the vault", async () => {
+test("a backup's signature is recorded with digest, key and caller before the signature leaves the vault", async () => {
   const { statement, public_key, signature } = (await linesOf(bytes)).at(-1) as unknown as SignatureLine;
   const signed = backupSignBytes(statement);
   expect(await verifyHybrid(public_key, signed, signature)).toBe(true);

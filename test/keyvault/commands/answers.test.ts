@@ -191,7 +191,7 @@ attested by  ${key.attestation.attested_by}
   expect(await shown(ending)).toMatch(/^erased +2026-12-01T10:00:00\.000Z$/m);
 });
 
-test("readAccess uses this machine's vault, its port and its first admin by default", async () => {
+test("readAccess uses, by default, this machine, the vault's configured port and the first admin's certificate", async () => {
   await mkdir(inDir("data/tls"), { recursive: true });
   for (const file of ["ca.pem", "admin.pem", "admin.key"]) {
     await copyFile(inDir(file), inDir(`data/tls/${file}`));
@@ -235,7 +235,7 @@ test("ask sends nothing to a server without TLS 1.3", async () => {
   expect(asked).toEqual([]);
 });
 
-test("ask names the remedy for a server certificate that has expired or contains another name", async () => {
+test("ask names the remedy for a server certificate that has expired or contains a different name", async () => {
   const authority = {
     certificate: await readFile(inDir("ca.pem"), "utf8"),
     privateKey: await readFile(inDir("ca.key"), "utf8"),

@@ -139,7 +139,7 @@ test("the command line reports a server that is not a vault", async () => {
   }
 });
 
-test("the command line names the certificate whose role is refused, and the command that unseals a vault", async () => {
+test("the command line names the certificate whose role is refused, and for a sealed vault the command that unseals it", async () => {
   const auditor = await identityFile("auditor", client("auditor", "eve"));
   const refused = await run(["kek", "rotate", "--url", vault.url, "--cert", auditor]);
   expect(refused.stderr).toBe(

@@ -3,7 +3,7 @@ import { drawTable, foldLines, pad } from "../../../keyvault/commands/display.ts
 
 const fold = (text: string, columns: number) => foldLines([["name", text]], 6, columns);
 
-test("foldLines wraps a text between words only if it does not fit", () => {
+test("foldLines wraps a text between words, and only if the text does not fit on one line", () => {
   expect(fold("one two", 14)).toBe("name   one two\n");
   expect(fold("one two", 13)).toBe("name   one\n       two\n");
   expect(fold("", 80)).toBe("name\n");

@@ -53,7 +53,7 @@ test("a vault whose database is one migration ahead starts with a warning, works
   }
 });
 
-test("init and migrate do not change a database one migration ahead or its rights", async () => {
+test("init and migrate change neither a database that is one migration ahead nor the rights in it", async () => {
   expect(await migrate(home.config, SILENT)).toEqual([]);
   await initialize(home.config, { now: () => new Date() }, SILENT);
   const { username } = new URL(home.config.databaseUrl);

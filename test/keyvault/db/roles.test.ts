@@ -74,7 +74,7 @@ test("the vault works with exactly the rights that migrate grants", async () => 
   expect(await vault.vault.store.find(key.key_id)).toMatchObject({ state: "active" });
 });
 
-test("migrate revokes rights that were granted in addition", async () => {
+test("migrate revokes rights of the running vault's role that somebody granted in addition", async () => {
   const { username } = new URL(vault.home.config.databaseUrl);
   await vault.home.sql(`grant update on audit to ${username}; grant delete on audit to public`);
   expect(await warnings(vault.home.config)).toEqual(["audit_rewritable"]);

@@ -40,7 +40,7 @@ test("the vault drops a client without a certificate", async () => {
   await expect(ready({ ca: api.ca })).rejects.toThrow(/certificate required/i);
 });
 
-test("the vault drops a client with a certificate of another authority or a self-signed one", async () => {
+test("the vault drops a client with a self-signed certificate or one from a different authority", async () => {
   const authority = await createAuthority(around(-HOUR, HOUR));
   const foreign = await issueCertificate(
     authority,
@@ -215,7 +215,7 @@ test.each(CALLS)(
   },
 );
 
-test("the vault has no other calls: no export, no raw signing, no other methods", async () => {
+test("the vault answers not_found to calls that do not exist, such as an export, a raw signature or a DELETE", async () => {
   const tries: [string, string][] = [
     ["GET", `${KEY}/seeds`],
     ["POST", `${KEY}/export`],

@@ -83,7 +83,7 @@ test("POST /v1/keys accepts international names but no control characters", asyn
   expect((await post(`/v1/keys/${root}/sign/delegation`, approved)).status).toBe(200);
 });
 
-test("GET /v1/keys/:id returns only a key's public parts, and only for its tenant", async () => {
+test("GET /v1/keys/:id returns only a key's public parts, and only if the call names the key's tenant", async () => {
   const { body, status } = await get(`/v1/keys/${agent}?tenant=acc-1`);
   expect(status).toBe(200);
   expect(Object.keys(body).sort()).toEqual([
@@ -107,7 +107,7 @@ test("GET /v1/keys/:id returns only a key's public parts, and only for its tenan
   expect(await get(`/v1/keys/${agent}`)).toMatchObject({ status: 400 });
 });
 
-test("GET /v1/keys lists all keys to an admin in pages, each once", async () => {
+test("GET /v1/keys lists all keys to an admin in pages, each key once", async () => {
   const seen: string[] = [];
   for (let after = ""; ; ) {
     const { body } = await vault.get(`/v1/keys?limit=2${after}`);
@@ -228,7 +228,7 @@ test("a sign call gives the same response for missing keys, malformed key ids an
   }
 });
 
-test("a sign call signs a repeated request again and writes another record", async () => {
+test("a sign call signs a repeated request again and writes a second record", async () => {
   const body = challenge();
   const before = vault.vault.journal.head().seq;
   await post(`/v1/keys/${agent}/sign/challenge`, body);

@@ -48,7 +48,7 @@ test.each([
   ["disconnects", (socket: Socket) => void socket.destroy()],
   ["sends bytes that are not a handshake", (socket: Socket) => void socket.write("GET / HTTP/1.1\r\n\r\n")],
 ])(
-  "an address whose handshakes fail because it %s may start the same number of new handshakes",
+  "an address that %s during its handshakes may start the same number of new handshakes",
   async (_, end) => {
     for (let round = 0; round < 3; round += 1) {
       const held = sockets.filter(({ closed }) => !closed);
@@ -64,7 +64,7 @@ test.each([
   },
 );
 
-test("connections after their handshake do not count as handshakes", async () => {
+test("connections that have completed their handshake do not count as unfinished handshakes", async () => {
   const open: TLSSocket[] = [];
   for (let opened = 0; opened < MOST / 2; opened += 1) {
     const socket = connectTls({ port: vault.port, host: "localhost", ...api });

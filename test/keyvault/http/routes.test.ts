@@ -40,7 +40,7 @@ test.each([
   expect(find(method, path)).toBeUndefined();
 });
 
-test("a named segment is percent-decoded, or kept as it is if that fails", () => {
+test("a named segment is percent-decoded, or kept as it is if it cannot be decoded", () => {
   expect(find("GET", "/v1/keys/a%2Fb%20c")?.params).toEqual({ id: "a/b c" });
   expect(find("GET", "/v1/keys/%zz")?.params).toEqual({ id: "%zz" });
 });
@@ -53,7 +53,7 @@ test("pathOf omits the query, and contextOf returns the query's values by name",
   expect({ ...contextOf(requestTo("/v1/keys"), {}, () => {}).query }).toEqual({});
 });
 
-test("a header's value is returned, or an empty string if it is missing", () => {
+test("contextOf returns a header's value, or an empty string if the header is missing", () => {
   const { get: header } = contextOf(requestTo("/", { "idempotency-key": "name" }), {}, () => {});
   expect(header("idempotency-key")).toBe("name");
   expect(header("x-other")).toBe("");

@@ -44,7 +44,7 @@ async function versions(url: string): Promise<string[]> {
   return token?.keks ?? [];
 }
 
-test("a vault killed while it rotates and rewraps continues after a restart", {
+test("a vault killed during a rotation or a rewrapping of data keys continues after a restart", {
   timeout: 120_000,
 }, async () => {
   const first = await startServing();
@@ -76,7 +76,7 @@ test("a vault killed while it rotates and rewraps continues after a restart", {
   await vault.stop();
 });
 
-test("a vault killed while it proves and retires a version loses no data key", {
+test("a vault killed while it retires a version of the key-encryption key loses no data key", {
   timeout: 120_000,
 }, async () => {
   const first = await startServing();

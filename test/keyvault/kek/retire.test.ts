@@ -110,7 +110,7 @@ test("keys created during rotations and retirements use a version that still exi
   expect(await sign()).toBe(200);
 }, 60_000);
 
-test("a data key that names a missing version damages only that tenant's keys", async () => {
+test("a data key that names a missing version makes only its own tenant's keys damaged", async () => {
   const pid = vault.vault.token.pid();
   await vault.home.sql("update tenants set kek = 'kek-1' where tenant = 'acc-1'");
   vault.vault.dataKeys.clear();

@@ -176,7 +176,7 @@ test("a retirement is refused if a tenant's row has another tenant's data key, b
 });
 
 test.each([1, 250, 251])(
-  "a retirement also proves the data keys of %i tenants that are added after the proof",
+  "a retirement also checks the data keys of %i tenants that are added after the proof",
   async (count) => {
     const names = Array.from({ length: count }, (_, index) => `put-${String(index).padStart(4, "0")}`);
     const real = vault.vault.token;
@@ -199,7 +199,7 @@ test.each([1, 250, 251])(
   },
 );
 
-test("a retirement also proves a data key that is created or rewrapped after the proof", async () => {
+test("a retirement also checks a data key that is created or rewrapped after the proof", async () => {
   const proven = await retireWhile(async () => {
     await makeKey("acc-4");
     const box = await vault.vault.token.wrap(Buffer.alloc(32, 1), dataKeyContext("acc-2"));

@@ -27,7 +27,7 @@ const rewrapped = async () => {
   return progress();
 };
 
-test("after a rotation the new version wraps new data keys, and the old version still opens its own", async () => {
+test("after a rotation the new version wraps new data keys, and the old version still opens the data keys that it wrapped", async () => {
   expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-2", keks: ["kek-1", "kek-2"] });
   expect(await sign()).toBe(200);
   await vault.makeAgent("acc-new");
@@ -125,7 +125,7 @@ test("each batch is recorded with the admin who started the rewrapping", async (
   expect(row?.tenants).toBe(TENANTS + 2);
 });
 
-test("drawProgress fits the terminal", () => {
+test("drawProgress returns a line that fits the terminal's width", () => {
   for (const columns of [20, 80, 120]) {
     expect(drawProgress(2_500, 5_000, columns).length).toBeLessThanOrEqual(Math.max(columns, 26));
   }

@@ -96,7 +96,7 @@ test("a retirement keeps a version if a data key is wrapped under it again befor
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });
 
-test("a retirement gives up if data keys change faster than they can be proven", async () => {
+test("a retirement gives up if data keys change faster than they can be checked", async () => {
   let reads = 0;
   const query = async (sql: string) => {
     if (sql.includes("count(")) return { rows: [{ count: 0 }] };

@@ -47,7 +47,7 @@ test.each<[string, Partial<AttestationFields>]>([
   ["tenant", { tenant: "acc-2" }],
   ["purpose", { purpose: "account_root" }],
   ["attester", { attested_by: keyId(other) }],
-])("an attestation that the service key signed is not valid with another %s", async (_, change) => {
+])("an attestation that the service key signed is not valid with a different %s", async (_, change) => {
   expect(await holds(change)).toBe(false);
 });
 
@@ -56,7 +56,7 @@ test("an attestation is not valid for a key whose id does not match its public k
   expect(await holds({ public_key: other }, { publicKey: other })).toBe(false);
 });
 
-test("an attestation is not valid from another signer or with an altered time", async () => {
+test("an attestation is not valid from a different signer or with an altered time", async () => {
   expect(await holds({}, {}, importSeeds(generateSeeds()))).toBe(false);
   const attestation = await attest();
   const later = { ...attestation, created_at: attestation.created_at + 1 };

@@ -26,7 +26,7 @@ const records = (keyId: string) =>
     [keyId],
   );
 
-test("a new key has an id from its public key, an attestation, and a record with caller and tenant", async () => {
+test("a new key has an id derived from its public key, an attestation, and a record with caller and tenant", async () => {
   const key = await vault.makeKey(request);
   expect(key.key_id).toBe(keyId(key.public_key));
   const [service] = await vault.home.sql<{ public_key: CreatedKey["public_key"] }>(
@@ -161,7 +161,7 @@ const putBack = () =>
   vault.home.sql("update tenants set state = 'active', destroy_at = null where tenant = 'acc-told'");
 const refusal = { refused: "policy_violation" };
 
-test("a key refused because of the quota, an altered tenant or a tenant being destroyed is recorded", async () => {
+test("the refusal of a key because of the quota, an altered tenant or a tenant being destroyed is recorded", async () => {
   await vault.makeAgent("acc-told");
   const beyond = await ask({ keysPerTenant: 1 });
   expect(beyond).toMatchObject({ outcome: refusal, told: told("policy_violation") });
@@ -202,12 +202,12 @@ async function place(keks: string[], stored: Partial<TenantRow> = {}, intact = t
   return { outcome: await placeTenant({ query } as unknown as pg.Client, rowCodes, TENANT, keks), queries };
 }
 
-test("a new data key is not stored if its version was retired meanwhile", async () => {
+test("a new data key is not stored if the version that wraps it was retired meanwhile", async () => {
   expect(await place(["kek-2", "kek-3"])).toEqual({ outcome: "raced", queries: 0 });
   expect(await place(["kek-1", "kek-2"])).toMatchObject({ outcome: undefined });
 });
 
-test("a key is not created for a tenant that was altered, is being destroyed, or got another data key meanwhile", async () => {
+test("a key is not created for a tenant that was altered, is being destroyed, or got a different data key meanwhile", async () => {
   expect(await place(["kek-1"], { wrapped_data_key: Buffer.from("another") })).toMatchObject({
     outcome: "raced",
   });

@@ -21,7 +21,7 @@ function dataKeysBehind(gate: Promise<void> = Promise.resolve()) {
 
 const same = (key: Uint8Array): Uint8Array => key;
 
-test("the first use caches a copy and overwrites the token's key, later uses share the copy, and clear() overwrites the copy", async () => {
+test("the first use of a data key caches a copy and overwrites the original, later uses share the copy, and clear() overwrites the copy", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   const seen = await dataKeys.use(WRAPPED, (key) => Buffer.from(key));
   expect(seen).toEqual(Buffer.alloc(32, 7));
@@ -86,7 +86,7 @@ test("a cached key is overwritten one minute after its first use", async () => {
   }
 });
 
-test("the least recently used of more than 512 keys is overwritten", async () => {
+test("the least recently used key is overwritten if more than 512 keys are cached", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   const use = (count: number) => dataKeys.use({ ...WRAPPED, tenant: `acc-${count}` }, same);
   await use(0);

@@ -98,7 +98,7 @@ test("a key that changes while it is read is read again and not reported as dama
   expect(ceilings).toEqual([]);
 });
 
-test("createChanges reports a change after an earlier count, and not after a later count", () => {
+test("createChanges reports a key as changed since any count before the change, but not since a later count", () => {
   const changes = createChanges(10);
   changes.note("a");
   const before = changes.count();

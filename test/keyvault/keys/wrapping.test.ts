@@ -42,7 +42,7 @@ test.each([2, 3])(
   },
 );
 
-test("wrapped seeds with a flipped bit or another length do not open", () => {
+test("wrapped seeds with a flipped bit or a different length do not open", () => {
   for (let bit = 0; bit < 8 * box.length; bit += 1) {
     const flipped = Buffer.from(box);
     flipped[bit >> 3]! ^= 1 << (bit & 7);

@@ -80,7 +80,7 @@ const doneBy = async (plan: CertificatePlan = PLAN, now = NOW) =>
 const put = (name: string, files: Record<string, string>) =>
   cluster.call("POST", PATH, { metadata: { name }, stringData: files });
 
-test("ensureCertificates creates authority and certificates with rights to their Secrets only, and then changes nothing", async () => {
+test("ensureCertificates creates authority and certificates with rights to their Secrets only, and changes nothing in a second run", async () => {
   expect(await doneBy()).toEqual([
     [AUTHORITY, "made"],
     [SERVER, "made"],
@@ -104,7 +104,7 @@ test("ensureCertificates creates authority and certificates with rights to their
   expect(await Promise.all([AUTHORITY, SERVER, API].map(stored))).toEqual(before);
 });
 
-test("the Job's account cannot read or write other Secrets, or list or delete its own", async () => {
+test("the Job's account can neither read or write other Secrets, nor list or delete the Job's own Secrets", async () => {
   const other = { name: "other", type: "Opaque", immutable: false, labels: {}, files: {} } as const;
   await expect(secrets.read("other")).rejects.toThrow(/refuses the Secret other \(403\)/);
   await expect(secrets.apply(other)).rejects.toThrow(/\(403\)/);
@@ -166,7 +166,7 @@ test("two concurrent runs of ensureCertificates use the same authority", async (
   expect((await doneBy()).map(([, done]) => done)).toEqual(["kept", "kept", "kept"]);
 });
 
-test("when an authority is replaced through its Secret, ca.crt contains both, and the new one issues all certificates", async () => {
+test("when an authority is replaced through its Secret, ca.crt contains both authorities, and the new authority issues all certificates", async () => {
   await doneBy();
   const former = await fileOf(AUTHORITY, "ca.pem");
   const next = await createAuthority({ notBefore: NOW, notAfter: new Date(NOW.getTime() + 900 * DAY) });

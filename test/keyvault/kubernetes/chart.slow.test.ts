@@ -88,7 +88,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect([budget(made), budget(await vaultOf(SEALED))]).toEqual([1, 0]);
   });
 
-  test("keeps running during an upgrade, because of OnDelete and no chart version in its pod", async () => {
+  test("keeps running during an upgrade, because its update strategy is OnDelete and its pod has no chart version", async () => {
     const folder = await mkdtemp(join(tmpdir(), "chart-"));
     try {
       await cp(CHART, folder, { recursive: true });
@@ -119,7 +119,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     });
   });
 
-  test("gets valid settings, including settings from the values", async () => {
+  test("gets valid settings, including those from the chart's values", async () => {
     const made = await vaultOf(
       vault({
         backup: BACKUP,
@@ -166,7 +166,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     }
   });
 
-  test("gets certificates for its names, from Jobs with rights to these Secrets only", async () => {
+  test("gets certificates for its names from Jobs that have rights to the certificates' Secrets only", async () => {
     const { objects } = await vaultOf(SEALED);
     for (const name of ["deputize-keyvault-certificates", "deputize-keyvault-renewal"]) {
       const [rule, ...more] = named(objects, "Role", name).rules;
@@ -187,7 +187,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     }
   });
 
-  test("gets the same certificates from cert-manager, with one role in each client's", async () => {
+  test("gets the same certificates from cert-manager as from the Job, and each client certificate has one role", async () => {
     const { objects } = await vaultOf(mergeValues(SEALED, { keyvault: { tls: { mode: "certManager" } } }));
     expect(objects.filter(({ metadata: { name } }) => /certificates|renewal/.test(name))).toEqual([]);
     const certificates = objects.filter(({ kind, spec }) => kind === "Certificate" && !spec.isCA);
@@ -217,7 +217,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect(backup.egress.slice(1).flatMap(componentsIn)).toEqual(["keyvault"]);
   });
 
-  test("takes backups with their own certificate into a persistent volume, and takes the first one right after the installation", async () => {
+  test("takes backups with a separate certificate into a persistent volume, and takes the first backup right after the installation", async () => {
     const { objects } = await vaultOf(SEALED);
     const claim = named(objects, "PersistentVolumeClaim", "deputize-keyvault-backups");
     expect(claim.metadata.annotations).toEqual({ "helm.sh/resource-policy": "keep" });
@@ -306,7 +306,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     ["a log without audit heads", vault({ logLevel: "warn" }), "logLevel"],
     ["an invalid interval", vault({ auditHeads: { logSeconds: 0 } }), "logSeconds"],
     ["a malformed serial number", vault({ tls: { revoked: ["nonsense"] } }), "revoked"],
-  ])("refuses %s", async (_, values, sentence) => {
+  ])("is not rendered with %s", async (_, values, sentence) => {
     const { isGood, out, err } = await template(path, values);
     expect(err).toContain(sentence);
     expect(isGood).toBe(false);

@@ -41,7 +41,7 @@ describe.skipIf(missing !== undefined)("a release's key vault, on a real API ser
     });
   const get = async (target: string) => (await cluster.call("GET", target)).body as unknown as Rendered;
 
-  test("keeps a trial's PIN and never creates another one for an existing token", async () => {
+  test("keeps a trial's PIN and never creates a second PIN for an existing token", async () => {
     expect(await run("install")).toMatchObject({ isGood: true });
     const made = await get(`${SECRETS}/${PIN}`);
     expect(Buffer.from(made.data.pin, "base64").toString()).toMatch(/^[0-9a-f]{64}$/);

@@ -40,7 +40,7 @@ const create = async () => {
 };
 const seal = (text: string) => home.sql(`update keys set ${text} where key_id = '${one.key_id}'`);
 
-test("before its adoption, a row without a code cannot sign, change or allow a new key", async () => {
+test("before its adoption, a key without a code neither signs nor changes, and its tenant gets no new key", async () => {
   expect(await sign(one)).toBe("key_damaged");
   const disabling = await vault.post(`/v1/keys/${one.key_id}/disable`, { tenant: "acc-1" });
   expect(codeOf(disabling)).toBe("key_damaged");

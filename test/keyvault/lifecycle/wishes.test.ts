@@ -100,7 +100,7 @@ test("the two-admin rule accepts an admin's renewed request with a new certifica
   expect(await ask(bob)).toMatchObject({ state: after });
 });
 
-test("a disabled key signs again only after two different admins request it", async () => {
+test("a disabled key signs again only after two different admins request to enable it", async () => {
   const key = await makeKey("acc-1");
   const enable = (client: Client) => post(client, `/v1/keys/${key}/enable`);
   expect(code(await enable(alice))).toBe("policy_violation");
@@ -129,7 +129,7 @@ test.each([
   ["approved 24 hours later", DAY, "active"],
   ["too old after 24 hours and one second", DAY + 1, "disabled"],
   ["approved after the clock was set back by 24 hours", -DAY, "active"],
-  ["too far ahead after the clock was set back further", -DAY - 1, "disabled"],
+  ["too far in the future after the clock was set back by more than 24 hours", -DAY - 1, "disabled"],
 ])("one admin's request is %s", async (_, seconds, state) => {
   const key = await makeKey("acc-1");
   const at = vault.clock.at;
@@ -200,9 +200,9 @@ test("a pending request from an older version, without a certificate, needs two 
 });
 
 test.each([
-  ["another action", { action: "enable", days: 7 }],
-  ["another number of days", { action: "destroy", days: 30 }],
-  ["other rows", { action: "destroy", days: 7, rows: "some" }],
+  ["a different action", { action: "enable", days: 7 }],
+  ["a different number of days", { action: "destroy", days: 30 }],
+  ["different rows", { action: "destroy", days: 7, rows: "some" }],
 ] as const)("a request for %s approves nothing and replaces the pending request", (_, wish) => {
   const now = new Date();
   const judged = { now, accepts: () => true };

@@ -73,7 +73,7 @@ test("a challenge for another tenant's key, a root key or an unknown key is refu
   expect(await vault.recordsAfter(seq)).toEqual(told.map((outcome) => ({ statement: "challenge", outcome })));
 });
 
-test("a caller that names missing keys uses up only its own rate", async () => {
+test("a caller that names missing keys uses up only its own rate limit", async () => {
   const frozen = { rates: createRates(() => 0), signingRates: { perKey: 1, perTenant: 1 } };
   const sign = createChallengeSigning({ ...vault.parts(), ...frozen });
   const { tenant, ...binding } = vault.challenge();

@@ -92,7 +92,7 @@ describe("the size of a list's body", () => {
     },
   );
 
-  test("may exceed the body size of any other call", async () => {
+  test("may exceed the maximum body size of all other calls", async () => {
     const text = JSON.stringify({ pad: "x".repeat(131_073 - JSON.stringify({ pad: "" }).length) });
     for (const kind of ["challenge", "delegation"]) {
       expect(JSON.stringify((await post(kind, text)).body)).toContain("more than 131072 bytes");

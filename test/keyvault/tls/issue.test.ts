@@ -108,7 +108,7 @@ test("neither an existing certificate nor an existing key is overwritten without
   expect(await readFile(inDir("ada.key"), "utf8")).toMatch(/PRIVATE KEY/);
 });
 
-test("a certificate whose subject has several parts becomes one line of the revocation list", async () => {
+test("a revoked certificate whose subject has several parts becomes one line of the revocation list", async () => {
   const { webcrypto } = await import("node:crypto");
   const x509 = await import("@peculiar/x509");
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };

@@ -12,7 +12,7 @@ test("decryptPin returns the PIN to the child that made the offer, whatever its 
   );
 });
 
-test("decryptPin returns undefined to another child, even of the same token", () => {
+test("decryptPin returns undefined to a different child, even of the same token", () => {
   const [one, other] = [createOffer(), createOffer()];
   const box = encryptPin(Buffer.from("0123456789abcdef"), one.publicKey);
   expect(decryptPin(other, box)).toBeUndefined();

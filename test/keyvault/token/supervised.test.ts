@@ -90,7 +90,7 @@ test("the log reports a sealing with its reason, and unseal() fails while the ne
   await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
 });
 
-test("the log names the call that missed its deadline, after which the process was killed", async () => {
+test("the log names the call whose missed deadline caused the token process to be killed", async () => {
   const link = openTokenLink({}, log);
   await link.request({ kind: "offer" }, 20_000);
   process.kill(link.pid!, "SIGSTOP");

@@ -120,7 +120,7 @@ test("the error names a module that cannot be loaded or a missing token", async 
   );
 });
 
-test("only an oversized message fails, and the child still works after that call's deadline", async () => {
+test("an oversized message fails alone, and the child still works after the deadline of that message", async () => {
   const link = openTokenLink({}, SILENT);
   let ended = false;
   void link.ended.then(() => {
@@ -186,7 +186,7 @@ test("nobody knows the security officer's PIN, and the user's PIN does not work 
   expect((await run).stdout).toMatch(/^(CKR_PIN_\w+\n){5}$/);
 });
 
-test("the tenth version of the key-encryption key is newer than the ninth, also for another process", async () => {
+test("the tenth version of the key-encryption key is newer than the ninth, also for a second process", async () => {
   const labels = Array.from({ length: 11 }, (_, index) => `kek-${index + 1}`);
   for (let { keks } = token.info(); keks.length < labels.length; { keks } = await token.rotate());
   const opened = await openToken(await tokenSettings(home.config.token), SILENT);

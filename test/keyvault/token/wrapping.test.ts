@@ -109,7 +109,7 @@ test("wrap accepts texts of 1 to 4,096 bytes", () => {
   }
 });
 
-test("rotate tests a new version before it wraps anything", () => {
+test("rotate tests a new version before that version wraps anything", () => {
   expect(operations.rotate()).toEqual(["kek-1", "kek-2", "kek-3"]);
   expect(operations.wrap(SECRET, CONTEXT).kek).toBe("kek-3");
   isBroken = true;

@@ -126,7 +126,7 @@ function moduleThat({ changesLabels }: { changesLabels: boolean }) {
 test.each([
   ["that can change labels", true],
   ["that cannot change labels", false],
-])("an interrupted note in a module %s leaves the previous note", (_, changesLabels) => {
+])("an interrupted write of a note in a module %s leaves the previous note valid", (_, changesLabels) => {
   const { note, steps, labels } = moduleThat({ changesLabels });
   expect(note.read()).toBeNull();
   note.write(head(1), false);
@@ -139,7 +139,7 @@ test.each([
   }
 });
 
-test("an interrupted note with `anew` leaves either the previous or the new head", () => {
+test("an interrupted write of a note with `anew` leaves either the previous or the new head", () => {
   const { note, steps, labels } = moduleThat({ changesLabels: true });
   note.write(head(8), false);
   note.write(head(9), false);
