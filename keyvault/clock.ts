@@ -1,4 +1,7 @@
-/** The only source of the current time in this process. A function that decides takes the time as `now`. */
+/**
+ * The only source of the current time in this process. A function whose decision depends on the time receives
+ * it as `now`.
+ */
 export type Clock = {
   now(): Date;
 };

@@ -118,7 +118,10 @@ function coreLimit(): number | undefined {
   }
 }
 
-/** Other programs of the same user cannot read this process's memory if root owns `/proc/self/mem`. */
+/**
+ * Returns whether other programs of the same user can read this process's memory. They cannot if root owns
+ * `/proc/self/mem`.
+ */
 function isDumpable(): boolean {
   try {
     return process.getuid?.() === 0 || statSync("/proc/self/mem").uid !== 0;

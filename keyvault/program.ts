@@ -12,7 +12,7 @@ import { statusCommand } from "./commands/status.ts";
 import { adoptCommand, tenantsCommand } from "./commands/tenants.ts";
 import { ConfigError } from "./config.ts";
 
-/** EX_CONFIG in sysexits.h. */
+/** Exit code for an invalid setting: EX_CONFIG in sysexits.h. */
 const CONFIG_EXIT_CODE = 78;
 
 const ABOUT =

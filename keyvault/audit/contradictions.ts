@@ -25,10 +25,10 @@ const ENDED = "after its destruction was granted";
 const DISABLED = "after it was disabled";
 
 /**
- * Returns a replay that finds contradictions between records with valid codes. Only a deceived vault writes
- * them. The replay finds uses of a key after it was disabled or destroyed, and two statements with the same
- * sequence number. It also finds rows that an earlier version adopted, without two admins, after its adoption
- * had finished.
+ * Returns a replay that finds contradictions between records with valid codes. A vault writes such records
+ * only if an altered database deceived it. The replay finds uses of a key after it was disabled or destroyed,
+ * and two statements with the same sequence number. It also finds rows that an earlier version adopted,
+ * without two admins, after its adoption had finished.
  */
 export function createReplay(): Replay {
   const keys = new Map<string, string>();

@@ -41,7 +41,7 @@ export type NotedHeads = { heads: Head[]; unfinished: number[] };
 /**
  * Reads the heads from a file of {@link appendHead} or from a copy of the vault's log. Skips other log
  * events, and any prefix of a log line, such as that of `kubectl logs`. Throws a `UserError` that names the
- * first line of another kind, unless that line is only incomplete.
+ * first line of any other form. An incomplete line is not an error.
  */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
@@ -71,7 +71,10 @@ function headOf(line: string): Head | undefined {
     : { seq: Number(seq), mac: Buffer.from(mac, "hex") };
 }
 
-/** Returns the head in a line of the vault's log, or `undefined` if the line is damaged or of another log. */
+/**
+ * Returns the head in a line of the vault's log, `another event` for a line of the log without a head, or
+ * `undefined` if the line is damaged or not from the vault.
+ */
 function loggedHeadOf(line: string): Head | "another event" | undefined {
   const event = logLine.and(z.looseObject({})).safeParse(parseLog(line));
   if (!event.success) return undefined;
@@ -97,7 +100,8 @@ async function readTail(handle: FileHandle): Promise<string> {
 }
 
 /**
- * Returns the text that ends the file's last line. This text marks an incomplete line with ` # unfinished`.
+ * Returns what to append so that the file ends with a complete line: nothing, a line break, or, after an
+ * incomplete line, ` # unfinished` and a line break.
  */
 function missingEndOf(tail: string): string {
   const last = tail.slice(tail.lastIndexOf("\n") + 1);
@@ -121,9 +125,9 @@ export type HeadKeepingParts = {
 
 /**
  * Writes the chain's head to the log: at startup, at a fixed interval, at each sealing and at shutdown. If
- * `file` is given, also writes the head there: every minute if the head changed, and at shutdown. The heads
- * reveal that the newest records of a chain were cut off. So a collector must copy the log, or the file must
- * be in a place that the database's owner cannot write to. Missing heads are a sign of trouble too.
+ * `file` is given, also writes the head to this file: every minute if the head changed, and at shutdown. The
+ * heads reveal that the newest records of a chain were cut off. So a collector must copy the log, or the file
+ * must be in a place that the database's owner cannot write to. Missing heads are a sign of trouble too.
  */
 export function keepHeads(
   { journal, token, clock, log, file, logEveryMs }: HeadKeepingParts,

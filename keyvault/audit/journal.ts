@@ -35,8 +35,9 @@ export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void }
  */
 export type Journal = {
   /**
-   * Writes a record and returns true. Calls `stillTrue` just before it writes. If that returns false, writes
-   * nothing and returns false. Each change takes effect either before `stillTrue` runs or after the record.
+   * Writes a record and returns true. Calls `stillTrue` just before writing. If `stillTrue` returns false,
+   * this function writes nothing and also returns false. Each change takes effect either before `stillTrue`
+   * runs or after the record.
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**

@@ -41,7 +41,7 @@ export function emptyPart(): RegisterPart {
   return { key: new Map(), tenant: new Map(), roots: new Map(), lists: new Map() };
 }
 
-/** Returns an empty rest of a register. */
+/** Returns an empty {@link RegisterRest}. */
 export function emptyRest(): RegisterRest {
   return { earlierAdoptions: new Set(), allCoded: false, wish: null };
 }

@@ -64,7 +64,7 @@ export type AuditEntry = {
   detail?: Readonly<Record<string, string>>;
 };
 
-/** Stands in for the previous record's code at the first record. */
+/** The first record's code is computed with this value in place of a previous record's code. */
 export const GENESIS = Buffer.alloc(32);
 
 /** Returns the record for an entry, with its number and time but without its code. */

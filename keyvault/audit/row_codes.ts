@@ -115,13 +115,16 @@ function nameOf(row: KeyState | TenantState): ["key" | "tenant", string] {
   return "key_id" in row ? ["key", row.key_id] : ["tenant", row.tenant];
 }
 
-/** Returns whether the vault could have written a row's state. Only such a row can get a code. */
+/** Returns whether a row's state has a form that the vault writes. Only such a row can get a code. */
 export function isCodable(row: KeyState | TenantState): boolean {
   const text = "key_id" in row ? orNothing(keyStateBytes)(row) : orNothing(tenantStateBytes)(row);
   return text !== undefined;
 }
 
-/** Returns `undefined` for a row without a canonical form or that is too long. The vault never writes one. */
+/**
+ * Wraps `bytesOf` to return `undefined` for a row that has no canonical form or is too long. The vault never
+ * writes such a row.
+ */
 function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
   return (row) => {
     try {

@@ -21,7 +21,7 @@ Keep the file where nobody who can change the database can write. "keyvault audi
 
 type TailOptions = RemoteOptions & { lines: number; follow?: true };
 
-/** `keyvault audit tail` */
+/** Returns the command `keyvault audit tail`. */
 export function auditTailCommand(): Command {
   const command = new Command("tail")
     .summary("show the newest records")
@@ -42,7 +42,7 @@ export function auditTailCommand(): Command {
   });
 }
 
-/** `keyvault audit export` */
+/** Returns the command `keyvault audit export`. */
 export function auditExportCommand(): Command {
   const command = new Command("export")
     .summary("note the chain's head in a file")

@@ -116,7 +116,7 @@ function shownState(key: ListedKey): string {
   return key.pending ? `${key.state}*` : key.state;
 }
 
-/** Returns whether the key is being destroyed because its tenant is, and not on its own. */
+/** Returns whether the destruction of the key's tenant also destroys the key, which is not destroyed yet. */
 function endsWithTenant({ state, tenant_state }: Pick<KeyView, "state" | "tenant_state">): boolean {
   return tenant_state !== "active" && state !== "destroyed";
 }

@@ -11,7 +11,7 @@ const ABOUT_DESTROY = `Request the destruction of a tenant's data key, and there
 
 type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
 
-/** `keyvault tenants …` */
+/** Returns the commands `keyvault tenants …`. */
 export function tenantsCommand(): Command {
   const destroy = new Command("destroy")
     .summary("destroy a tenant with all its keys (two admins)")

@@ -49,8 +49,8 @@ export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> 
       if (running !== undefined) await grantPrivileges(database, running, "add");
       return [];
     }
-    // knex's own lock is a row, which remains if a migration is killed. The holder of the advisory lock may
-    // clear it.
+    // Clears knex's own lock, a row that remains after a migration was killed. This is safe because this
+    // process holds the advisory lock.
     await database.migrate.forceFreeMigrationsLock(settings);
     const [, applied] = await database.migrate.latest(settings);
     if (running !== undefined) await grantPrivileges(database, running);
@@ -126,7 +126,7 @@ export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
 }
 
 const MIGRATION_LOCK = 7_233_102;
-/** Long enough to build an index on an audit table with years of records. */
+/** Timeout of a migration. It suffices to build an index on an audit table with years of records. */
 const MIGRATION_TIMEOUT_MS = 3_600_000;
 
 const settings: Knex.MigratorConfig = {

@@ -9,9 +9,10 @@ type Found = { applied: string[]; owns: boolean; rewrites: boolean };
 const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
 
 /**
- * Checks that the tables match this version. A role that owns the tables migrates them. The vault then logs a
- * warning, because such a role can also rewrite the audit. Accepts tables that are one migration ahead, with
- * a warning. Throws `UserError` if the tables belong to another version, or if the role lacks rights.
+ * Checks that the tables match this version. If the vault's database role owns the tables, migrates them.
+ * Logs a warning if this role can rewrite the audit, as an owner can. Accepts tables that are one migration
+ * ahead, with a warning. Throws `UserError` if the tables belong to another version, or if the role lacks
+ * rights.
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
   const found = await inspectTables(databaseUrl, log);

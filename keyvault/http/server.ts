@@ -154,7 +154,10 @@ export async function serveHealth(
   return listen(server, address);
 }
 
-/** Node may have read thousands of requests together with the one that closed their connection. */
+/**
+ * Ignores requests on a closed connection. Node may have read thousands of them together with the request
+ * that closed it.
+ */
 function unlessEnded(listener: RequestListener): RequestListener {
   return (request, response) => {
     if (!request.socket.destroyed) listener(request, response);

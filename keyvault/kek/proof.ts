@@ -30,7 +30,7 @@ export type RetirementProof = {
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
-/** A longer version name would make the whole message with the other rows fail. */
+/** Version names are cut to this length. A longer name would make the whole message with all rows fail. */
 const MAX_KEK_LENGTH = 32;
 
 /** Returns an empty proof for the retirement of the version `retiring`. */
@@ -90,7 +90,10 @@ async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonl
   }
 }
 
-/** Omits the version that the database names, because that proves nothing. */
+/**
+ * Returns a hash of a data key and its tenant. Omits the version that the database names, because that name
+ * proves nothing.
+ */
 function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
   const name = Buffer.from(`${tenant.length}:${tenant}`);
   const digest = hash("sha256", Buffer.concat([name, wrapped_data_key]), "buffer");

@@ -29,7 +29,7 @@ import {
  */
 export type RetireKek = (caller: Caller, kek: string) => Promise<Retired | Refusal>;
 
-/** Progress of a retirement: `proven` of `of` stored data keys were opened under a remaining version. */
+/** Progress of a retirement: how many of the `of` stored data keys were opened under a remaining version. */
 export type RetireProgress = { kek: string; proven: number; of: number };
 
 /** Retirement of versions. `progress` is null while no retirement runs. */

@@ -71,7 +71,10 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
     }
   }
 
-  /** An altered row would make the whole message with the other rows of its batch fail. */
+  /**
+   * Returns whether a row may be sent to the token with its batch. An altered row would make the whole
+   * message fail.
+   */
   function isWhole(row: WrappedDataKey): boolean {
     return isDataKeyRow(row) && token.info().keks.includes(row.kek);
   }

@@ -30,7 +30,7 @@ export type KeyIdentity = {
   version: number;
 };
 
-/** Nonce (12), key (32) and tag (16). */
+/** Length of a wrapped data key: nonce (12), key (32) and tag (16). */
 const WRAPPED_DATA_KEY_BYTES = 60;
 const MAX_TENANT_LENGTH = 128;
 

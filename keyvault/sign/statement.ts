@@ -52,8 +52,8 @@ export type SigningCall = {
 export type BuildBytes = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
 /**
- * Writes the record of a signed statement and returns true. If `stillTrue`, called just before, returns
- * false, writes nothing and returns false.
+ * Writes the record of a signed statement and returns true. Calls `stillTrue` just before writing. If
+ * `stillTrue` returns false, this function writes nothing and also returns false.
  */
 export type Grant = (entry: AuditEntry, stillTrue: () => boolean) => Promise<boolean>;
 
@@ -105,7 +105,8 @@ export async function signStatement(
 /**
  * Refuses with `key_not_found` if the tenant does not have the key, and with `rate_limited` if the key, or
  * all keys of the tenant together, exceed the signing rate. Otherwise counts the attempt. A call with another
- * tenant's key counts against the caller, so nobody can use up the rate of a tenant or a key by naming it.
+ * tenant's key counts against the caller, so nobody can use up the rate limit of a tenant or a key by naming
+ * it.
  */
 export async function admit(
   { store, rates, signingRates: { perKey, perTenant } }: SigningParts,

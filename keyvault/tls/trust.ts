@@ -35,7 +35,9 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let loggedReason = "";
   let listed = { revoked: material.revoked, since: performance.now() };
   let reloads = Promise.resolve();
-  /** Serial numbers of a list that was found missing. They remain revoked even if a new list lacks them. */
+  /**
+   * Serial numbers of a list whose file was found missing. They remain revoked even if a new list lacks them.
+   */
   let missingSerials: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
@@ -52,7 +54,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     loggedReason = reason;
   }
 
-  /** Adds the serial numbers of a list that was found missing earlier. */
+  /** Adds the serial numbers of a list whose file was found missing earlier. */
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const missing = missingSerials.difference(revoked).size;
     if (missing === 0) missingSerials = new Set();

@@ -32,9 +32,9 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
 }
 
 /**
- * Prepares the token and returns the labels of the keys that it generated, none if the token was prepared. An
- * interrupted run leaves nothing that a later run could mistake for a token. Throws `TokenError` if a token
- * exists without its PIN, or if the module refuses.
+ * Prepares the token and returns the labels of the keys that it generated, or none if the token was already
+ * prepared. An interrupted run leaves nothing that a later run could mistake for a token. Throws `TokenError`
+ * if a token exists without its PIN, or if the module refuses.
  */
 export async function installToken(config: TokenConfig, log: Logger): Promise<string[]> {
   if (!config.managed) return provision(await tokenSettings(config), false, log);

@@ -50,7 +50,7 @@ async function asSuperuser(...statements: string[]): Promise<pg.QueryResult[]> {
   }
 }
 
-/** The account comes from the process of an open connection. */
+/** Returns the account that runs Postgres, which is the account of an open connection's process. */
 async function postgresUser(): Promise<{ uid: number; gid: number }> {
   const client = new pg.Client({ connectionString: runPart("postgresUrl") });
   await client.connect();

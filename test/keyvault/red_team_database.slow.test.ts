@@ -13,7 +13,7 @@ import { delegationRequest } from "./sign/delegation_request.ts";
 
 /*
  * Every attempt uses the vault's own database role, to change rows before and after a startup or a call.
- * Afterwards it restores the audit, so that a verification finds nothing.
+ * Afterwards the attacker restores the audit's records, so that a later verification finds no fault.
  */
 
 vi.setConfig({ testTimeout: 60_000 });

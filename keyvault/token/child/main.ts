@@ -45,7 +45,9 @@ function serve(): void {
   }
 }
 
-/** Returns `ends` after a request that makes this process unusable. */
+/**
+ * Returns a handler of requests. The handler returns `ends` if this process cannot be used after the request.
+ */
 function createRequestHandler(): (frame: RequestFrame) => "ends" | undefined {
   const offer = createOffer();
   let opened: Opened | undefined;

@@ -24,7 +24,7 @@ const REQUIRED_MECHANISMS = {
   CKM_SHA256_HMAC: pkcs11.CKM_SHA256_HMAC,
 } as const;
 
-/** CKR_PIN_INCORRECT, _INVALID, _LEN_RANGE, _EXPIRED and _LOCKED. */
+/** Error codes of a refused PIN: CKR_PIN_INCORRECT, _INVALID, _LEN_RANGE, _EXPIRED and _LOCKED. */
 const PIN_REFUSALS = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4]);
 
 /** A loaded module, one of its slots, and the only session. */

@@ -66,7 +66,7 @@ async function runVault(): Promise<string[]> {
 test("the vault logs the audit head at startup, at intervals, at a sealing and at shutdown, with increasing numbers", () => {
   const heads = headsIn(lines);
   const order = heads.map(({ why }) => why).filter((why, index, all) => why !== all[index - 1]);
-  // A sealed vault still logs its head at intervals, if shutdown follows a second later.
+  // A sealed vault also logs its head at intervals, so if shutdown takes a second, `steady` follows `sealed`.
   expect(order.join(" ")).toMatch(/^start steady sealed( steady)? stop$/);
   const [first, sealed] = [heads[0]?.seq ?? 0, heads.find(({ why }) => why === "sealed")?.seq ?? 0];
   expect(sealed).toBeGreaterThan(first + 1);

@@ -63,7 +63,9 @@ async function adoptByTwo({ home, post }: TestVault): Promise<void> {
   }
 }
 
-/** Two vaults with the same history give the same result. */
+/**
+ * Returns a vault's records without codes and times. Two vaults with the same history have the same records.
+ */
 const recordsOf = (home: VaultHome) =>
   home.sql("select seq, statement, outcome, detail - 'certificate' as detail from audit order by seq");
 

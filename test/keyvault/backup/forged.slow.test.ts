@@ -98,12 +98,9 @@ test.each<[string, readonly unknown[], RegExp]>([
   ["counts that are texts", [manifest, { ...end, counts: { keys: ESCAPES } }], NOT_WHOLE],
   ["counts of an unknown table", [manifest, { ...end, counts: { [ESCAPES]: 1 } }], UNKNOWN_TABLE],
   ["__proto__ as a table", [manifest, rows("__proto__"), end], UNKNOWN_TABLE],
-])(
-  "a restore rejects a backup with %s, prints one line and writes nothing",
-  async (_, lines, expected) => {
-    await expectRefused(await seal(lines), expected);
-  },
-);
+])("a restore rejects a backup with %s, prints one line and writes nothing", async (_, lines, expected) => {
+  await expectRefused(await seal(lines), expected);
+});
 
 test.each<[string, (backup: Buffer) => Buffer]>([
   ["all zeros", (backup) => backup.fill(0, 27, 59)],

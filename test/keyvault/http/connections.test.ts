@@ -47,22 +47,19 @@ test("unfinished handshakes of one address use at most a quarter of the connecti
 test.each([
   ["disconnects", (socket: Socket) => void socket.destroy()],
   ["sends bytes that are not a handshake", (socket: Socket) => void socket.write("GET / HTTP/1.1\r\n\r\n")],
-])(
-  "an address that %s during its handshakes may start the same number of new handshakes",
-  async (_, end) => {
-    for (let round = 0; round < 3; round += 1) {
-      const held = sockets.filter(({ closed }) => !closed);
-      for (const socket of held) end(socket);
-      await expect.poll(() => held.every(({ closed }) => closed)).toBe(true);
-      const holds = async () => {
-        await sayNothing();
-        await sleep(20);
-        return sockets.filter(({ closed }) => !closed).length;
-      };
-      await expect.poll(holds, { interval: 1, timeout: 10_000 }).toBe(MOST / 4);
-    }
-  },
-);
+])("an address that %s during its handshakes may start the same number of new handshakes", async (_, end) => {
+  for (let round = 0; round < 3; round += 1) {
+    const held = sockets.filter(({ closed }) => !closed);
+    for (const socket of held) end(socket);
+    await expect.poll(() => held.every(({ closed }) => closed)).toBe(true);
+    const holds = async () => {
+      await sayNothing();
+      await sleep(20);
+      return sockets.filter(({ closed }) => !closed).length;
+    };
+    await expect.poll(holds, { interval: 1, timeout: 10_000 }).toBe(MOST / 4);
+  }
+});
 
 test("connections that have completed their handshake do not count as unfinished handshakes", async () => {
   const open: TLSSocket[] = [];

@@ -34,7 +34,10 @@ function begunFrom(addresses: readonly string[], log: Logger = SILENT): boolean[
 
 test.each([
   ["the addresses of an IPv6 /64", ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"]],
-  ["an IPv4 address and the same address written as IPv6", ["192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.1"]],
+  [
+    "an IPv4 address and the same address written as IPv6",
+    ["192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.1"],
+  ],
   ["link-local addresses of different interfaces", ["fe80::1%eth0", "fe80::2%eth1", "fe80::3"]],
 ])("%s count as one client", (_, addresses) => {
   expect(addresses).toHaveLength(SHARE + 1);
