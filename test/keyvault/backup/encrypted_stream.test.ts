@@ -48,7 +48,7 @@ test.each([0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES,
 );
 
 test.each([0, 15, FRAME_BYTES + 17, 0xffffffff])(
-  "decryptStream rejects a stream as soon as a frame announces %i bytes, and reads no more of the stream",
+  "decryptStream rejects a stream as soon as a frame announces %i bytes, and does not read the rest of the stream",
   async (length) => {
     const stream = await encrypted("a line\n");
     stream.writeUInt32BE(length, HEADER_BYTES);

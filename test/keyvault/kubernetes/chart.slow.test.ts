@@ -306,7 +306,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     ["a log without audit heads", vault({ logLevel: "warn" }), "logLevel"],
     ["an invalid interval", vault({ auditHeads: { logSeconds: 0 } }), "logSeconds"],
     ["a malformed serial number", vault({ tls: { revoked: ["nonsense"] } }), "revoked"],
-  ])("is not rendered with %s", async (_, values, sentence) => {
+  ])("cannot be rendered with %s", async (_, values, sentence) => {
     const { isGood, out, err } = await template(path, values);
     expect(err).toContain(sentence);
     expect(isGood).toBe(false);
