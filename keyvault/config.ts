@@ -71,7 +71,9 @@ const schema = z.object({
   KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
 });
 
-/** Maximum of concurrent connections, and maximum of handshakes per second from one address. 0: no limit. */
+/**
+ * Maximum number of concurrent connections, and of handshakes per second from one address. 0 means no limit.
+ */
 export type ConnectionLimits = { most: number; handshakeRate: number };
 
 /** Limits that the vault's operator sets. Callers cannot change them. */

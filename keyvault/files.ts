@@ -57,7 +57,8 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
 }
 
 /**
- * Moves the whole folder away first, so that a process that still writes to it never finds only half of it.
+ * Removes a folder. Moves it away first, so that a process that still writes to it never finds only half of
+ * it.
  */
 async function removeAtOnce(leftover: string, path: string): Promise<void> {
   const away = await mkdtemp(`${path}.unfinished-`);

@@ -15,7 +15,7 @@ export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
  */
 export type AuditPage = { records: AuditView[]; next: number | null; head: { seq: number; mac: string } };
 
-/** Up to `limit` records after the number `after`. Without `after`, the newest `limit` records. */
+/** Selects up to `limit` records after the number `after`, or without `after` the newest `limit` records. */
 export type AuditRange = { after?: number; limit: number };
 
 /** Reads the audit. Rejects with `VaultError unavailable` if the database does not answer. */

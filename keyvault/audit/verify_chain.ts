@@ -45,7 +45,8 @@ export async function* walkChain(
 }
 
 /**
- * Starts to read a page while the previous page is verified. A failure is reported when the page is awaited.
+ * Starts to read a page while the previous page is verified. If the read fails, the error is thrown when the
+ * page is awaited.
  */
 function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
   const reading = Promise.resolve(read(after, PAGE));

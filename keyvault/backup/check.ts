@@ -18,8 +18,8 @@ import {
 const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().gt(SIGNED_VERSION) });
 
 /**
- * Accepted origin of a backup: signed by this service key, or written by a version that did not sign.
- * `undefined` accepts no backup.
+ * Accepted origin of a backup: signed by this service key, or written by a version that did not sign. If the
+ * origin is `undefined`, no backup is accepted.
  */
 export type Origin = { serviceKey: string } | "unsigned" | undefined;
 

@@ -100,7 +100,7 @@ function isRolledBack(error: unknown): boolean {
   return /^(?!08|57)[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? "");
 }
 
-/** The token's folder appears at its path only if `fill` succeeds. */
+/** Creates the token's folder with the contents that `fill` writes. If `fill` fails, creates nothing. */
 async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>): Promise<T> {
   try {
     return await makeFolderDurably(folder, fill);

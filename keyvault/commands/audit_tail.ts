@@ -68,7 +68,7 @@ const parseCount = wholeNumber(1, 1000, "Give a number from 1 to 1000.");
 
 const WIDE = 120;
 
-/** The widths are 79 characters in total, or 119 for a terminal of 120 columns or more. */
+/** Returns the columns with their widths: 79 characters in total, or 119 if `width` is 120 or more. */
 function columnsOf(width: number): readonly (readonly [name: string, width: number])[] {
   return width < WIDE
     ? [

@@ -7,7 +7,7 @@ import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
 import { createProgressBar, print } from "./display.ts";
 
 const POLL_MS = 200;
-/** Proving a million data keys takes some minutes. */
+/** How long to wait for a retirement. The proof for a million data keys takes some minutes. */
 const RETIRE_TIMEOUT_MS = 1_800_000;
 const DAMAGED_EXIT_CODE = 2;
 

@@ -12,7 +12,7 @@ const ABOUT_UNSEAL = `Open a sealed vault with the token's PIN and an admin's ce
 
 The PIN is encrypted here to a one-time key of the process that owns the token, and only that process can read it. Everything in between, including the vault's HTTP process, passes on the encrypted PIN and cannot read it. After a wrong PIN the next attempt must wait for 1 s, then 2 s, up to a minute.`;
 
-/** The token's process starts within a second, but after some faults the vault delays the restart. */
+/** How long to wait for the token's process. It starts in a second, but after faults the vault delays it. */
 const OFFER_DEADLINE_MS = 30_000;
 const RETRY_MS = 500;
 

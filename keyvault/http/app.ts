@@ -184,7 +184,9 @@ function requireHost({ headers, httpVersion }: IncomingMessage): void {
   }
 }
 
-/** The vault no longer accepts the client's certificate. The connection closes after the response. */
+/**
+ * Error for a client whose certificate the vault no longer accepts. The connection closes after the response.
+ */
 class PeerError extends VaultError {
   constructor(message: string) {
     super("forbidden", message);

@@ -87,7 +87,10 @@ export function createKekRetirement(parts: {
     }
   }
 
-  /** Returns `undefined` if too many data keys are not proven yet. */
+  /**
+   * Opens the data keys not proven yet, then destroys the version or refuses. Returns `undefined` if there
+   * are too many of these data keys.
+   */
   async function finish(client: pg.Client, kek: string, proof: RetirementProof): Promise<Ending | undefined> {
     const refused = await refusal(client, kek);
     if (refused !== undefined) return refused;

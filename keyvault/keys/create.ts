@@ -103,7 +103,9 @@ export function createKeyCreation({
     return { key, attestation: { ...fields, signature }, createdAt };
   }
 
-  /** The tenant's row was read at audit position `readAt` and says that the tenant is being destroyed. */
+  /**
+   * Returns the answer if the tenant's row, read at audit position `readAt`, says that it is being destroyed.
+   */
   async function answerForEnding(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
     const rows = { keys: [], tenants: [tenant] };
     const [isIntact] = await rowCodes.check(rows);

@@ -60,7 +60,10 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     };
   }
 
-  /** Records no approval, because an approved adoption writes its records together with its rows. */
+  /**
+   * Applies the two-admin rule to a request. Does not record an approval, because each adopted batch has a
+   * record.
+   */
   async function decide(client: pg.Client, caller: Caller): Promise<Change<Asked | Refusal>> {
     const found = await readRows(client);
     const about = { caller, statement: "state_adopt" } as const;

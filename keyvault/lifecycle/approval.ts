@@ -48,8 +48,8 @@ export function decideByTwo(
 }
 
 /**
- * Returns whether a wish is at most 24 hours old. A wish more than 24 hours in the future is stale too.
- * Otherwise a clock that was set back would extend the wish.
+ * Returns whether a wish is at most 24 hours old, and at most 24 hours in the future. Without the second
+ * condition, a clock that was set back would extend the wish.
  */
 function isFresh({ asked_at }: Pending, now: Date): boolean {
   return Math.abs(now.getTime() - Date.parse(asked_at)) <= APPROVAL_HOURS * 3_600_000;

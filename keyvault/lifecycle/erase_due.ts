@@ -52,7 +52,7 @@ export function createErasing(parts: TenantChangeParts & { clock: Clock; databas
   };
 }
 
-/** Returns how many of the names were erased. */
+/** Erases the objects with these names, except damaged ones. Returns how many were erased. */
 async function eraseAll(
   pageAfter: (name: string) => Promise<string[]>,
   erase: (name: string) => Promise<boolean>,

@@ -148,8 +148,9 @@ function keep({ certificates, expiresAt }: Listed): Kept {
 }
 
 /**
- * Returns no entries before the first list, and after a list from a version that did not store lists. Rejects
- * with `VaultError key_damaged` if the stored list was altered or removed.
+ * Returns the stored entries of the last list. Returns none before the first list, or if the version that
+ * signed the list did not store lists. Rejects with `VaultError key_damaged` if the stored list was altered
+ * or removed.
  */
 async function listedBy(database: Database, keyId: string, last: LastList | undefined): Promise<Listed> {
   const digest = last?.listed ?? null;
@@ -171,7 +172,7 @@ async function writeListed(database: Database, keyId: string, { text, digest }: 
   );
 }
 
-/** Also deletes lists that were stored but never signed. */
+/** Deletes all lists of the key except this one, including lists that were stored but never signed. */
 async function dropOthers(client: pg.Client, keyId: string, digest: string): Promise<void> {
   await client.query("delete from listed_certificates where key_id = $1 and digest <> $2", [keyId, digest]);
 }

@@ -64,7 +64,7 @@ test("audit verify names a row that contradicts the audit, even if the chain is 
   await vault.stop();
 });
 
-test("audit verify detects removed last records without a given head, and audit accept records the new end of the chain", {
+test("audit verify detects removed last records even if no head is given, and audit accept records the new end of the chain", {
   timeout: 120_000,
 }, async () => {
   const vault = await startVault(home);

@@ -103,8 +103,8 @@ async function retireWhile(meanwhile: () => Promise<unknown>) {
 }
 
 test.each([
-  ["whose version was relabelled in the database", () => write("acc-1", "kek-2", oldBox("acc-1"))],
-  ["whose version was relabelled as one that never existed", () => write("acc-1", "kek-9", oldBox("acc-1"))],
+  ["whose version was changed in the database", () => write("acc-1", "kek-2", oldBox("acc-1"))],
+  ["whose version was changed to one that never existed", () => write("acc-1", "kek-9", oldBox("acc-1"))],
   [
     "of a tenant that the database wrongly lists as destroyed",
     async () => {

@@ -192,7 +192,7 @@ test("a tenant gets no further root key if its root key's ceiling was altered or
 test.each([
   ["deleted", "delete from keys where key_id = $1"],
   ["given to another tenant", "update keys set tenant = 'acc-2' where key_id = $1"],
-  ["relabelled as an agent's key", "update keys set purpose = 'agent' where key_id = $1"],
+  ["changed to an agent's key", "update keys set purpose = 'agent' where key_id = $1"],
 ])(
   "a tenant gets no further root key if one of its root keys was %s in the database",
   async (how, change) => {
@@ -220,7 +220,10 @@ test("if a tenant's state was altered, its keys are listed as damaged and sign n
 
 test.each([
   ["altered", "set_bit(wrapped_data_key, 100, 1 - get_bit(wrapped_data_key, 100))"],
-  ["another tenant's", "(select o.wrapped_data_key from tenants o where o.tenant = 'acc-2')"],
+  [
+    "a copy of another tenant's data key",
+    "(select o.wrapped_data_key from tenants o where o.tenant = 'acc-2')",
+  ],
 ])("a tenant's data key that is %s makes the tenant's keys damaged", async (_, value) => {
   const refused = () => expect(vault.answer(agent.key_id)).rejects.toMatchObject(damaged);
   await altered("wrapped_data_key", value, refused, TENANT);

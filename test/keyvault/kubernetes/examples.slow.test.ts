@@ -22,7 +22,7 @@ describe.skipIf(program.missing !== undefined)(
   "the vault's examples, together with the production example",
   () => {
     test.each(ARROWS)(
-      "%s uses only volumes, Secrets and routes of the release",
+      "use only volumes, Secrets and routes of the release in %s",
       async (file, policies, ports) => {
         const objects = await render(program.path ?? "", EXAMPLE);
         const { metadata, spec } = await readTemplate(file);

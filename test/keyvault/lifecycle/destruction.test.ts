@@ -212,7 +212,7 @@ test.each([
   },
 );
 
-test("rows whose due date was moved forward in the database are not erased", async () => {
+test("rows whose erasure date was set to an earlier date in the database are not erased", async () => {
   const [key, other] = [await makeKey("acc-early"), await makeKey("acc-early-too")];
   await destroyKey(key);
   await destroyTenant("acc-early-too");

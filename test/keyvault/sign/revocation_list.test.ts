@@ -38,7 +38,7 @@ async function list(ends: Record<string, number>, changed: object = {}, key = ro
 }
 const code = async (answer: Promise<{ error?: { code: string } }>) => (await answer).error?.code;
 
-test("a revocation list names its key, is signed by it, and is never older than the previous list", async () => {
+test("a revocation list names its key, is signed by this key, and is never older than the previous list", async () => {
   const first = await list({ "cert-1": 0 });
   expect(first).toMatchObject({ issuer_id: root.key_id, updated_at: now(), revoked_certs: ["cert-1"] });
   expect(first).not.toHaveProperty("expires_at");
@@ -63,7 +63,7 @@ test("the last list is signed again while its time is allowed, but no other list
   expect(await code(list({ "cert-1": 0 }, again))).toBe("policy_violation");
 });
 
-test("a certificate leaves the list only after it has expired, and never if it does not expire", async () => {
+test("a certificate leaves the list only after it has expired, and never if it has no expiry", async () => {
   const end = now() + 100;
   await list({ forever: 0, soon: end, later: end + 1_000 });
   const refused = await list({ forever: 0, later: end + 1_000 });
