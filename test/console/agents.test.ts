@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("the agents pages", () => {
-  test("list agents with search and a call that creates an agent", async () => {
+  test("list and search agents, and show a shell command that creates an agent", async () => {
     const seen = await delegationViewer(api);
     const { ids } = seen;
     const listed = await seen.open("/console/agents");
@@ -69,7 +69,7 @@ describe("the agents pages", () => {
     expect((await seen.open("/console/agents?state=deleted")).words).toContain("Clerk");
   });
 
-  test("let an agent be adopted by the object that an owner confirms, until the confirmation is withdrawn", async () => {
+  test("let an owner confirm which object may adopt an agent, and withdraw the confirmation", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/agents/${seen.ids.agent}/adoption`;
     const asked = await seen.open(path);
@@ -112,15 +112,18 @@ test.each([
   { role: "developer", deletes: true, confirms: false },
   { role: "auditor", deletes: false, confirms: false },
   { role: "owner", deletes: true, confirms: true },
-] as const)("offer the role $role only the permitted actions", async ({ role, deletes, confirms }) => {
-  const seen = await delegationViewer(api);
-  const { client } = await addMember(api, seen.ids.account ?? "", role);
-  const path = `/console/for/${seen.ids.account}/agents/${seen.ids.agent}`;
-  const browser = browserOf(api, client);
-  expect((await browser.open(path)).text.includes(`${path}/delete`)).toBe(deletes);
-  expect((await browser.open(`${path}/delete`)).text.includes('value="delete"')).toBe(deletes);
-  expect((await browser.open(`${path}/adoption`)).text.includes('value="confirm"')).toBe(confirms);
-});
+] as const)(
+  "the agent pages offer the role $role only permitted actions",
+  async ({ role, deletes, confirms }) => {
+    const seen = await delegationViewer(api);
+    const { client } = await addMember(api, seen.ids.account ?? "", role);
+    const path = `/console/for/${seen.ids.account}/agents/${seen.ids.agent}`;
+    const browser = browserOf(api, client);
+    expect((await browser.open(path)).text.includes(`${path}/delete`)).toBe(deletes);
+    expect((await browser.open(`${path}/delete`)).text.includes('value="delete"')).toBe(deletes);
+    expect((await browser.open(`${path}/adoption`)).text.includes('value="confirm"')).toBe(confirms);
+  },
+);
 
 test("names from untrusted parties are escaped on every page", async () => {
   const shownAs = async (agent: string) => {

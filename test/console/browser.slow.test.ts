@@ -127,7 +127,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("the session's expiry is announced two minutes before, and the session is renewed without losing a form", async () => {
+  test("the session's expiry is announced two minutes in advance, and the renewal of the session keeps a form", async () => {
     const window = await open({ width: 1440, theme: "light" }, "complete");
     const { page } = window;
     await page.clock.install();
@@ -151,7 +151,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("the session's expiry is announced without scripts too, but not before the last minutes", async () => {
+  test("the session's expiry is also announced without scripts, but only in the last minutes", async () => {
     const window = await open({ width: 360, theme: "dark", scripts: false }, "complete");
     const renew = window.page.getByRole("link", { name: "Stay signed in" });
     await window.page.goto(`${api.url}/console`);

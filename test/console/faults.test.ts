@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { inWords } from "../../src/console/core/forms.ts";
 import { texts } from "../../src/console/texts/texts.ts";
 
-describe("inWords translates the API's message", () => {
+describe("inWords", () => {
   test.each([
     ["Too small: expected string to have >=1 characters", "Is missing"],
     ["Too big: expected string to have <=100 characters", "Write at most 100 characters"],
@@ -16,11 +16,11 @@ describe("inWords translates the API's message", () => {
     ['Invalid option: expected one of "a"|"b"', "Choose one of those offered"],
     ['Unrecognized key: "x"', "This is not valid: check it"],
     ["The delegation request is no longer pending", "The delegation request is no longer pending"],
-  ])("%s", (message, words) => {
+  ])("translates the API's message: %s", (message, words) => {
     expect(inWords(texts, message)).toBe(words);
   });
 
-  test("shows the code points of invisible and direction-changing characters", () => {
+  test("replaces invisible and direction-changing characters with their code points", () => {
     expect(inWords(texts, 'Not a scope: "a\u202eb\u200b"')).toBe('Not a scope: "aU+202EbU+200B"');
   });
 });

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("the home page", () => {
-  test("has texts for every reason of a decision that is not allowed", () => {
+  test("has a text for every reason of a denied or indeterminate decision", () => {
     expect(Object.keys(texts.decisions.reasons).sort()).toEqual(
       [...decisionReasons.deny, ...decisionReasons.indeterminate].sort(),
     );
@@ -60,7 +60,7 @@ describe("the home page", () => {
     await poor.stop();
   });
 
-  test("updates a part of itself, and refuses the update if the session has expired", async () => {
+  test("can be updated while it is open, but not after the session has expired", async () => {
     const { client } = await viewerOf(api, "complete");
     const headers = { "hx-request": "true" };
     expect((await client.get("/console", { headers })).status).toBe(200);

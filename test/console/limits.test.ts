@@ -19,7 +19,7 @@ const box = (min_lat: number, min_lon: number, max_lat: number, max_lon: number)
 const detailOf = (constraint: Constraint) => `${detailedLimitList(texts, [constraint])}`;
 const linkIn = (markup: string) => /href="https:\/\/www\.openstreetmap\.org\/\?([^"]*)"/.exec(markup)?.[1];
 
-describe("limits as phrases", () => {
+describe("the phrase for a limit", () => {
   test.each([
     [{ type: "max_amount", max_amount: 1_234.5, currency: "EUR" }, "the amount is at most 1,234.5 EUR"],
     [{ type: "max_rate", count: 1, window_s: 3_600 }, "it is used at most once in 1 hour"],
@@ -51,7 +51,7 @@ describe("limits as phrases", () => {
       { type: "resource_path", resource_id: "till", path_prefix: "/a" },
       "it is about the resource till, at /a or below",
     ],
-  ])("%j", (constraint, said) => {
+  ])("describes %j", (constraint, said) => {
     expect(texts.limits.say(constraint)).toBe(said);
     expect(`${limitList(texts, [constraint])}`).toContain(`<li>${said.replaceAll("'", "&#39;")}`);
   });
@@ -120,7 +120,7 @@ describe("the clock of a time window", () => {
     expect(clock("9", "10")).not.toContain("<svg");
   });
 
-  test("appears for the first four of many windows, while all windows have a text", () => {
+  test("appears for only the first four of many time windows, while every window has a text", () => {
     const windows = Array.from({ length: 32 }, (_, minute): Constraint => {
       return { type: "time_window", start: "09:00", end: `17:${minute + 10}`, tz: "UTC" };
     });

@@ -60,12 +60,12 @@ async function packedBytes(path: string): Promise<number> {
 }
 
 describe("every console page", () => {
-  test("has a visit in these tests, one name and one path", () => {
+  test("has a test visit, a unique name and a unique path", () => {
     expect(consolePages.map(({ id }) => id).sort()).toEqual(Object.keys(visits).sort());
     expect(new Set(consolePages.map(({ path }) => path)).size).toBe(consolePages.length);
   });
 
-  test("appears in the list of pages if a file declares it", async () => {
+  test("appears in the list of pages if a source file declares it", async () => {
     const folder = join(import.meta.dirname, "../../src/console/pages");
     const listed = new Set<unknown>(consolePages);
     const left: string[] = [];
@@ -84,7 +84,7 @@ describe("every console page", () => {
   });
 
   test.each(consolePages.filter((each) => !("file" in each)))(
-    "$id runs no script of its own, and cannot be cached or framed",
+    "$id contains no inline script, and cannot be cached or framed",
     async ({ id }) => {
       const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       const path = pathOf(id, browser);
@@ -146,7 +146,7 @@ describe("every console page", () => {
 });
 
 describe("the console", () => {
-  test("refuses an undeclared call by a page, and does not show the reason", async () => {
+  test("refuses a page's call of an undeclared operation, and does not show the reason", async () => {
     const shown = await (await viewerOf(api, "complete")).open("/console/liar");
     expect(shown.status).toBe(500);
     expect(shown.words).toContain("Something went wrong on our side");
@@ -178,7 +178,7 @@ describe("the console", () => {
     expect(text).toMatch(/route="get_credits",status="200"/);
   });
 
-  test("sends its files compressed and cacheable forever, and has no other version of a file", async () => {
+  test("sends its files compressed and cacheable forever, and finds no file under a different hash", async () => {
     const { text } = await browserOf(api).open("/v1/auth/email/console");
     const files = [...text.matchAll(/(?:href|src|data-htmx)="(\/console\/assets\/[^"]+)"/g)].map(
       ([, path = ""]) => path,

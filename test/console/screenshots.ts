@@ -25,7 +25,7 @@ afterAll(async () => {
   console.log(`Written to ${FOLDER}`);
 });
 
-test.each(consolePages.filter((each) => !("file" in each)))("screenshot of page $id", async ({ id }) => {
+test.each(consolePages.filter((each) => !("file" in each)))("page $id has screenshots", async ({ id }) => {
   const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
   const path = pathOf(id, viewer);
   for (const look of LOOKS) {
@@ -39,7 +39,7 @@ test.each(consolePages.filter((each) => !("file" in each)))("screenshot of page 
   }
 });
 
-test("the screenshots in README.md", async () => {
+test("the screenshots for README.md are saved", async () => {
   const { client, ids } = await pictured(api);
   for (const { name, height, path } of PICTURES) {
     const window = await openWindow(browser, api, { client, look: { width: 1100, theme: "light" } });

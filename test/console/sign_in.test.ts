@@ -21,7 +21,7 @@ async function onboarded() {
   return { ...person, browser: browserOf(api, person.client) };
 }
 
-describe("signing up", () => {
+describe("the sign-up", () => {
   test("leads from the console through a code, a name and an account type to the home page", async () => {
     const browser = browserOf(api);
     const email = newEmail();
@@ -97,7 +97,7 @@ describe("signing up", () => {
     expect(organization).toMatchObject({ organization_name: "My Company Ltd" });
   });
 
-  test("creates one object if a form is sent twice", async () => {
+  test("leads to the next step if a form is sent twice at the same time", async () => {
     const browser = browserOf(api);
     const name = await signIn(browser, newEmail());
     const [one, two] = await Promise.all(
@@ -106,7 +106,7 @@ describe("signing up", () => {
     expect([one?.path, two?.path]).toEqual(["/console/welcome/account", "/console/welcome/account"]);
   });
 
-  test("continues after a step that another tab completed at the same time", async () => {
+  test("continues after a step that a second tab completed at the same time", async () => {
     const browser = browserOf(api);
     const tabs = [await signIn(browser, newEmail()), await browser.open("/console/welcome/name")];
     const profile = { first_name: "A", last_name: "B" };
@@ -168,7 +168,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("has no effect if its token belongs to another session, until the person sends it again", async () => {
+  test("has no effect if its token belongs to a different session, until the person sends the form again", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     const held = await page.send("sign_out", { csrf: "x".repeat(43), where: "everywhere" });
@@ -179,7 +179,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("cannot sign in anybody without the browser's own sign-in cookie, so nobody gets signed in with another person's code", async () => {
+  test("cannot sign in a browser with a code that a different browser requested", async () => {
     const attacker = browserOf(api);
     const email = newEmail();
     const asked = await (await attacker.open(SIGN_IN)).send("send_code", { email });
@@ -193,7 +193,7 @@ describe("a form of the console", () => {
     expect(victim.client.cookie("service_session")).toBeUndefined();
   });
 
-  test("cannot be sent with any other content type", async () => {
+  test("cannot be sent with a content type or content that no page of the console sends", async () => {
     const { client } = await onboarded();
     for (const [type, body] of [
       ["application/json", "{}"],

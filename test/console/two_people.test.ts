@@ -33,14 +33,14 @@ async function expectHeld(shown: Shown, email: string): Promise<void> {
   expect(await api.db("organization_invitations")).toEqual([]);
 }
 
-describe("a form that another person filled in", () => {
-  test("cannot be sent", async () => {
+describe("a form that one person filled in", () => {
+  test("cannot be sent by the next person in the same browser", async () => {
     const { beta, browser, form } = await openedForm();
     await signOutIn(browser, beta.email);
     await expectHeld(await form.send("invite", { email: FRIEND, role: "owner" }), beta.email);
   });
 
-  test("cannot be sent after the current person's new sign-in", async () => {
+  test("cannot be sent by a different person who signs in after the session has expired", async () => {
     const { beta, browser, form } = await openedForm();
     api.clock.advance(31 * 24 * 60 * 60);
     const held = await form.send("invite", { email: FRIEND, role: "owner" });
@@ -52,7 +52,7 @@ describe("a form that another person filled in", () => {
     );
   });
 
-  test("cannot be sent after the current person's session was renewed", async () => {
+  test("cannot be sent after the next person's session was renewed", async () => {
     const { beta, browser, form } = await openedForm();
     await signOutIn(browser, beta.email);
     api.clock.advance(900);
@@ -60,7 +60,7 @@ describe("a form that another person filled in", () => {
     await expectHeld(await held.send("renew"), beta.email);
   });
 
-  test("cannot be sent by a person who signs in while a sign-in page keeps the form", async () => {
+  test("cannot be sent by a different person who signs in while a sign-in page keeps the form", async () => {
     const { alpha, beta, browser, form } = await openedForm();
     await (await browser.open("/console/sign-out")).send("sign_out");
     const held = await form.send("invite", { email: FRIEND, role: "owner" });

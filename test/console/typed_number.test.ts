@@ -23,13 +23,13 @@ test.each<[string, number[]]>([
   expect(readingsOf(text)).toEqual(readings);
 });
 
-test("readingsOf ignores a reading above the maximum, because coordinates often have three decimals", () => {
+test("readingsOf returns no number above the maximum, so a coordinate with three decimals is unambiguous", () => {
   expect(readingsOf("13.405", 180)).toEqual([13.405]);
   expect(readingsOf("1,000", 1000)).toEqual([1000, 1]);
 });
 
 test.each([1, 1000, 12.5, 1.125, -13.405, 0.125, 1e-7, 1234.567])(
-  "writtenNumber formats %d with only one reading",
+  "writtenNumber formats %d so that the text means only this number",
   (value) => {
     expect(readingsOf(writtenNumber(value))).toEqual([value]);
   },

@@ -54,7 +54,7 @@ describe("a stack", () => {
     expect(isRunning(only)).toBe(false);
   });
 
-  test("keeps the current logs and the logs of the three runs before", async () => {
+  test("keeps the current logs and the logs of the three previous runs", async () => {
     for (let run = 0; run < 5; run += 1) {
       await (await start(await describePart("only"))).stop();
     }

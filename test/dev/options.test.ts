@@ -24,18 +24,18 @@ test.each([
   ["1", 1],
   ["8080", 8080],
   ["65535", 65_535],
-])("accepts --port %s", (text, port) => {
+])("the option --port accepts %s", (text, port) => {
   expect(readPort(text)).toBe(port);
 });
 
 test.each(["", " ", "--once", "65536", "100000", "-1", "80.5", "1e3", "0x50", "80 ", "http"])(
-  "rejects --port %j",
+  "the option --port rejects %j",
   (text) => {
     expect(refusal(() => readPort(text))).toBe(`--port ${JSON.stringify(text)} is not a port`);
   },
 );
 
-test("accepts several aliases, repeated or separated by commas", () => {
+test("the option --alias accepts several aliases, repeated or separated by commas", () => {
   expect(readAliases([])).toEqual([]);
   expect(readAliases(["ratify"])).toEqual(["ratify"]);
   expect(readAliases(["ratify", "a, b2", "ratify"])).toEqual(["ratify", "a", "b2"]);
@@ -43,7 +43,7 @@ test("accepts several aliases, repeated or separated by commas", () => {
 });
 
 test.each(["", " ", "Ratify", "2nd", "two words", "a-b", "a_b", "é", "a/b", `a${"b".repeat(32)}`])(
-  "rejects --alias %j",
+  "the option --alias rejects %j",
   (text) => {
     const said = `--alias ${JSON.stringify(text.trim())} is not valid: use `;
     expect(refusal(() => readAliases(["ratify", text]))).toContain(said);
@@ -68,7 +68,7 @@ test("a relative data folder is resolved from the current folder", () => {
   for (const text of ["", "--once"]) expect(refusal(() => readFolder(text))).toBe("--data needs a folder");
 });
 
-test("--credits accepts only an amount of US dollars", () => {
+test("the option --credits accepts only an amount of US dollars", () => {
   expect(readCredits("50")).toBe(50_000_000);
   expect(readCredits("0.002")).toBe(2_000);
   expect(refusal(() => readCredits("0"))).toContain('--credits "0" is not a number of US dollars above 0');

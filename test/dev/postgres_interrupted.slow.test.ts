@@ -77,7 +77,7 @@ const isThere = (path: string) =>
   );
 
 describe("an interrupted start of Postgres", () => {
-  test("creates nothing if it was interrupted before it began", async () => {
+  test("creates nothing if the interruption came before the start", async () => {
     const controller = new AbortController();
     controller.abort(new Error("interrupted"));
     await expect(startPostgres({ dataDir, signal: controller.signal })).rejects.toThrow("interrupted");
@@ -114,7 +114,7 @@ describe("an interrupted start of Postgres", () => {
   }, 60_000);
 
   test.each([0, 1, 3, 10])(
-    "leaves no server process if interrupted %i ms after that process started",
+    "leaves no server process if the interruption comes %i ms after that process started",
     async (ms) => {
       await useTemplate();
       const { ended } = begin({}, (interrupt) => void setTimeout(interrupt, ms));
@@ -124,7 +124,7 @@ describe("an interrupted start of Postgres", () => {
     },
   );
 
-  test("no longer waits for another server that uses the folder, and leaves that server running", async () => {
+  test("stops waiting for a different server that uses the folder, and leaves that server running", async () => {
     await useSlow();
     const other = begin(slow);
     await until("the first server uses the folder", () => isThere(join(dataDir, "postmaster.pid")));

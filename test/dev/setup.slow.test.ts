@@ -84,7 +84,7 @@ test("npm test adds the missing packages, changes no installed package, and pass
   expect(execFileSync("git", ["status", "--short"], { cwd: clone, encoding: "utf8" })).toBe("");
 });
 
-test("a second run installs nothing", async () => {
+test("setup installs nothing in a second run", async () => {
   expect(await check()).toMatchObject({ code: 0, said: expect.not.stringContaining("packages") });
 });
 
@@ -106,7 +106,7 @@ describe("setup repairs an installation", () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  test("with another Node, and never runs that Node, even if npm ignores install scripts", async () => {
+  test("with a wrong Node binary, and never runs that binary, even if npm ignores install scripts", async () => {
     const path = join(clone, LOCKED_NODE);
     const run = join(clone, "run-by-mistake");
     await rm(path);
@@ -218,7 +218,7 @@ describe("a setup target", () => {
     }
   });
 
-  test("with an unknown name is rejected with a list of the known targets", async () => {
+  test("cannot run if its name is unknown, and setup prints a list of the known targets", async () => {
     const setup = spawn("node", ["src/dev/setup.mjs", "stat"], {
       cwd: clone,
       env: foreignEnvironment(),

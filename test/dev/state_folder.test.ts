@@ -152,7 +152,7 @@ describe("describeError", () => {
     expect(remedy).toMatch(/--data/);
   });
 
-  test("returns the stack of any other error", () => {
+  test("returns the stack of an error for which it knows no remedy", () => {
     for (const error of [failure("EMFILE", "/data/x"), failure("EACCES"), new Error("boom")]) {
       expect(describeError(error)).toEqual([error.stack]);
     }

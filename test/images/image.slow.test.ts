@@ -219,7 +219,7 @@ test("deputize dev reports that it is not part of the image", async () => {
   expect(status).toBe(1);
 });
 
-describe("an image with a read-only root and one volume", () => {
+describe("an image with a read-only root file system and one volume", () => {
   const PASSWORD = "s3cret-of-the-database";
   const running: Container[] = [];
   let port: number;

@@ -64,12 +64,12 @@ describe("a bill of materials", () => {
     });
   });
 
-  test("contains the package itself if its root is a package", () => {
+  test("contains the root package if the root is a package and not a workspace", () => {
     expect(namesIn(billOf(SMALL, "node_modules/c"))).toContain("c@1.0.0");
   });
 });
 
-test("lists a version that is installed in two folders once, with the dependencies of both", () => {
+test("a bill of materials lists a version once that is installed in two folders, with the dependencies of both", () => {
   const a = { version: "1.0.0", integrity: HASH, dependencies: { c: "1" } };
   const packages: Lock["packages"] = {
     part: { dependencies: { a: "1", b: "1" } },

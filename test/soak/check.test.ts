@@ -220,7 +220,7 @@ test("check() requires no topics without Kafka", async () => {
   expect((await judge(withoutTopics, { kafka: false })).problems).toEqual([]);
 });
 
-test("check() finds a decision missing in its history without Kafka", async () => {
+test("check() finds without Kafka that a decision is missing in the history", async () => {
   const { problems } = await judge(
     (run) => {
       withoutTopics(run);

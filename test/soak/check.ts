@@ -8,7 +8,7 @@ export type Report = {
   /** How many faults of each kind were inflicted. */
   faults: Record<string, number>;
   requests: number;
-  /** Requests after a delivery's first accepted request: the sum, and the maximum for one delivery. */
+  /** Requests repeated after their delivery was accepted: the total, and the most for one delivery. */
   extraRequests: number;
   mostExtraRequests: number;
   lostAttempts: number;
@@ -21,7 +21,7 @@ export type Report = {
   problems: string[];
 };
 
-/** Maximum milliseconds from a fault's end to a request that the fault affected, by two clocks. */
+/** A fault explains attempts up to this many milliseconds before or after it, since two clocks are used. */
 const MARGIN_MS = 2_000;
 const MOST_PROBLEMS = 20;
 

@@ -50,7 +50,7 @@ type Query = { text?: string };
 type Result = { rowCount: number | null };
 type Done = (error: unknown, result?: Result) => void;
 
-/** True when a delivery may exist. Earlier, a claim finds none, so it does not count as a step. */
+/** True once a delivery may exist. Before that, a claim finds no delivery and does not count as a step. */
 let hasConsumed = false;
 
 function watchStatements(): void {
@@ -76,7 +76,7 @@ function textOf(query: unknown): string {
   return typeof query === "string" ? query : ((query as Query | undefined)?.text ?? "");
 }
 
-/** A statement that found no row does not count as a step. */
+/** Kills the worker after a statement that found rows. Otherwise, the statement does not count as a step. */
 function dieIfFull(result: Result | undefined): Result | undefined {
   if (result?.rowCount === 0) return result;
   die();

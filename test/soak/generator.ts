@@ -27,7 +27,7 @@ const ROLLED_BACK = 0.1;
 const POISON = 0.005;
 const DECISION = 0.2;
 const CHALLENGE_SECONDS = 300;
-/** A secret box with another key: the worker cannot decrypt what it encrypts. */
+/** Encrypts poison events with a key that the worker does not have. */
 const strangeBox = createSecretBox(Buffer.alloc(32, 9));
 
 /**

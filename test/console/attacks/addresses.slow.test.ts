@@ -68,7 +68,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("page %s of another
     }
   });
 
-  test("does not exist under malformed ids", async () => {
+  test("cannot be found if the ids in its URL are malformed", async () => {
     for (const odd of [
       "..",
       "%2e%2e",
@@ -175,7 +175,7 @@ describe("a submitted form body", () => {
 });
 
 describe("a session", () => {
-  test("planted by an attacker before a sign-in does not survive the sign-in", async () => {
+  test("ends at a sign-in if an attacker planted it in the browser before", async () => {
     const attacker = await viewerOf(api, "complete");
     const victim = await viewerOf(api, "nobody");
     const email = `planted-${randomUUID().slice(0, 8)}@example.test`;

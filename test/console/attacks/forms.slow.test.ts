@@ -84,23 +84,29 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of page 
     }
   });
 
-  test.each(formsOf(page))("change nothing without their token or with another token: %s", async (name) => {
-    const isHarmless = carries(page, name) || HARMLESS.includes(name);
-    for (const wrong of [undefined, "", "x".repeat(43), stranger.client.cookie("service_csrf")]) {
-      const answer = await send(withToken(fieldsIn(text, name), wrong), HERE);
-      const isHeld = answer.status === 200 && answer.text.includes("Send it again?");
-      const isRefused = isHarmless || isHeld || [400, 403].includes(answer.status);
-      expect([wrong, isRefused, cookiesOf(answer)]).toEqual([wrong, true, []]);
-    }
-  });
+  test.each(formsOf(page))(
+    "change nothing without their token or with a different token: %s",
+    async (name) => {
+      const isHarmless = carries(page, name) || HARMLESS.includes(name);
+      for (const wrong of [undefined, "", "x".repeat(43), stranger.client.cookie("service_csrf")]) {
+        const answer = await send(withToken(fieldsIn(text, name), wrong), HERE);
+        const isHeld = answer.status === 200 && answer.text.includes("Send it again?");
+        const isRefused = isHarmless || isHeld || [400, 403].includes(answer.status);
+        expect([wrong, isRefused, cookiesOf(answer)]).toEqual([wrong, true, []]);
+      }
+    },
+  );
 
-  test.each(formsOf(page))("change nothing when a link or another method requests them: %s", async (name) => {
-    const asked = `${path}${path.includes("?") ? "&" : "?"}${withToken(fieldsIn(text, name), token)}`;
-    for (const method of ["GET", "HEAD", "PUT", "DELETE", "PATCH"]) {
-      const answer = await seen.client.call(method, asked, { csrf: false, headers: HERE });
-      expect([method, cookiesOf(answer)]).toEqual([method, []]);
-    }
-  });
+  test.each(formsOf(page))(
+    "change nothing when a link or a different HTTP method requests them: %s",
+    async (name) => {
+      const asked = `${path}${path.includes("?") ? "&" : "?"}${withToken(fieldsIn(text, name), token)}`;
+      for (const method of ["GET", "HEAD", "PUT", "DELETE", "PATCH"]) {
+        const answer = await seen.client.call(method, asked, { csrf: false, headers: HERE });
+        expect([method, cookiesOf(answer)]).toEqual([method, []]);
+      }
+    },
+  );
 });
 
 test("a correctly submitted form changes stored data", async () => {

@@ -42,7 +42,7 @@ function saidOf({ text }: Shown): string[] {
 }
 
 test.each(consolePages.filter((page) => "forms" in page).map(({ id }) => id))(
-  "page %s shows errors in words for people, whatever is entered",
+  "page %s shows errors in plain words, whatever is entered",
   async (id) => {
     await api.db("rate_limits").delete();
     const seen = await viewerOf(api, visits[id]?.viewer ?? "nobody");

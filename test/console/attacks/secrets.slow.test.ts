@@ -69,7 +69,7 @@ describe.each(pages.map(({ id }) => id))("a secret from page %s", (id) => {
   const expectNone = (text: string) =>
     expect(secrets.filter((secret) => unescaped(text).includes(secret))).toEqual([]);
 
-  test("does not appear again if the form is sent again, twice concurrently or in another tab", async () => {
+  test("does not appear a second time if the form is sent twice more or the page is opened again", async () => {
     const again = await Promise.all([form.send(name, values), form.send(name, values)]);
     for (const shown of again) {
       expectNone(shown.text);
@@ -79,7 +79,7 @@ describe.each(pages.map(({ id }) => id))("a secret from page %s", (id) => {
     expectNone((await browserOf(api, seen.client).open(path)).text);
   });
 
-  test("does not appear if another session of the same person sends the same form", async () => {
+  test("does not appear if a second session of the same person sends the same form", async () => {
     const { body } = await seen.client.get("/v1/auth/session");
     const other = browserOf(api);
     const held = await signIn(other, String(body.email));

@@ -39,7 +39,7 @@ describe("the list of delegations", () => {
     expect((await fresh.open("/console/delegations?state=whatever")).status).toBe(400);
   });
 
-  test('begins with the delegation that expires next if it is filtered by "ends soon"', async () => {
+  test('begins with the delegation that expires next if the list is filtered by "ends soon"', async () => {
     const seen = await delegationViewer(api, { seconds: 3_600 });
     api.clock.advance(10);
     const { connection, agent } = seen.ids;
@@ -110,7 +110,7 @@ describe("the page about a delegation", () => {
     expect(words).not.toContain("its hybrid signature is valid");
   });
 
-  test("says that a key of the delegation is no longer the registered key", async () => {
+  test("says which key of the delegation is no longer the registered key", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/delegations/${seen.ids.cert}`;
     const other = await delegationViewer(api);
@@ -148,8 +148,8 @@ describe("the page about a delegation", () => {
   });
 });
 
-describe("revoking a delegation", () => {
-  test("shows what the revocation stops, keeps the reason, and can be repeated", async () => {
+describe("the page that revokes a delegation", () => {
+  test("shows what the revocation stops, and keeps the first reason if the form is sent again", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/delegations/${seen.ids.cert}`;
     const [asked, other] = [await seen.open(`${path}/revoke`), await seen.open(`${path}/revoke`)];
@@ -173,7 +173,7 @@ describe("revoking a delegation", () => {
     expect((await seen.open(`${path}/revoke`)).words).toContain("It is revoked already.");
   });
 
-  test("immediately denies proofs that were made before the revocation", async () => {
+  test("causes the immediate denial of proofs that were made before the revocation", async () => {
     const seen = await delegationViewer(api);
     const { agent, connection, cert, key } = seen.ids;
     const call = async (path: string, body?: unknown) => {
@@ -195,7 +195,7 @@ describe("revoking a delegation", () => {
     expect(words).toContain("The delegation was revoked");
   });
 
-  test("explains what happens to a Delegation in a cluster", async () => {
+  test("explains what happens to the cluster object that declares the delegation", async () => {
     const seen = await delegationViewer(api);
     await api
       .db("platforms")
@@ -212,7 +212,7 @@ describe("revoking a delegation", () => {
     expect(words).toContain("does not ask again automatically");
   });
 
-  test.each(["owner", "approver"] as const)("can be done by the role %s", async (role) => {
+  test.each(["owner", "approver"] as const)("can be used by the role %s", async (role) => {
     const seen = await delegationViewer(api);
     const { client } = await addMember(api, seen.ids.account ?? "", role);
     const browser = browserOf(api, client);
@@ -225,7 +225,7 @@ describe("revoking a delegation", () => {
   });
 
   test.each(["developer", "auditor"] as const)(
-    "cannot be done by the role %s, which may only read",
+    "cannot be used by the role %s, which may only read",
     async (role) => {
       const seen = await delegationViewer(api);
       const { client } = await addMember(api, seen.ids.account ?? "", role);

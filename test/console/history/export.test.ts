@@ -104,7 +104,7 @@ describe("the history as a file", () => {
     expect(cellsOf(broken.text).length).toBeLessThan(3_004);
   });
 
-  test("allows one person three concurrent downloads, without affecting others", async () => {
+  test("can be downloaded three times concurrently by one person, without affecting other people", async () => {
     const seen = await longHistory(20_000);
     const cookie = `service_session=${seen.client.cookie("service_session")}`;
     const slow = () =>

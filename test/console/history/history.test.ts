@@ -13,7 +13,7 @@ afterAll(() => api.stop());
 const listed = (text: string) => [...text.matchAll(/data-row="([^"]*)"/g)].map(([, id = ""]) => id);
 
 describe("the history page", () => {
-  test("lists events newest first, with names and words", async () => {
+  test("lists events newest first, with names and in plain words", async () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open("/console/history");
     const { allowed, denied, presented, elsewhere } = seen.ids;
@@ -24,7 +24,7 @@ describe("the history page", () => {
     expect(words).toMatch(/Allowed data:read \S.* Shop/);
   });
 
-  test("has a filter for each field of its form, with whole days in UTC", async () => {
+  test("filters by every field of its form, and treats a date as a whole day in UTC", async () => {
     // All events of the viewer must be on the same day in UTC.
     if (api.clock.now().getTime() % 86_400_000 < 600_000) api.clock.advance(600);
     const seen = await historyViewer(api);
@@ -62,7 +62,7 @@ describe("the history page", () => {
     expect(wrong.text).toContain('value="yesterday"');
   });
 
-  test("continues with older events, and keeps the filter", async () => {
+  test("has a link to older events that keeps the filter", async () => {
     const seen = await historyViewer(api);
     for (let age = 500; age < 530; age += 1) await seen.decide(age);
     const first = await seen.open("/console/history?result=allow");
@@ -74,7 +74,7 @@ describe("the history page", () => {
     expect(second.words).toContain("Back to the beginning");
   });
 
-  test("sends nothing if the open list is up to date, otherwise the whole list", async () => {
+  test("answers an update with the whole list if there are new events, and otherwise with nothing", async () => {
     const seen = await historyViewer(api);
     const recent = await seen.decide(3);
     const shown = await seen.open("/console/history");
@@ -88,7 +88,7 @@ describe("the history page", () => {
     expect(listed(answer.text).slice(0, 2)).toEqual([recent, late]);
   });
 
-  test("opens for roles that may read it, and for organizations at their own URL", async () => {
+  test("opens at an organization's URL for the organization's owner, but not for other accounts", async () => {
     const owner = await api.person({ organization_name: "Example Bank" });
     const stranger = await api.person();
     const path = `/console/for/${owner.accountId}/history`;

@@ -63,7 +63,7 @@ describe("a receipt", () => {
 });
 
 describe("a pasted receipt", () => {
-  test("counts as genuine for every viewer, as downloaded or as the API returns it", async () => {
+  test("appears as genuine to every viewer, whether it was downloaded or returned by the API", async () => {
     const { seen, file } = await downloaded();
     const answer = await seen.client.get(`/v1/service/receipts/${seen.ids.denied}`);
     const stranger = browserOf(api, (await api.person()).client);
@@ -75,7 +75,7 @@ describe("a pasted receipt", () => {
     }
   });
 
-  test("does not count as genuine after one changed word, and its different hash is shown", async () => {
+  test("appears as not genuine if one word was changed, and a wrong hash next to a receipt is reported", async () => {
     const { seen, file } = await downloaded();
     const page = await seen.open(PATH);
     const changed = await page.send("check", { receipt: file.text.replace("deny", "allow") });

@@ -90,7 +90,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("appears before scripts change anything on it", async () => {
+  test("appears once before any script changes it", async () => {
     const { window, page } = await open();
     await page.addInitScript(`{
       const waiting = [];
@@ -111,7 +111,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("runs its scripts even in a background tab, where nothing is drawn", async () => {
+  test("runs its scripts even in a background tab, which the browser does not draw", async () => {
     const { window, page } = await open();
     await page.addInitScript(`{
       globalThis.requestAnimationFrame = () => 0;

@@ -38,7 +38,7 @@ describe("the account that a person acts for", () => {
     expect(founder.words).not.toContain("Act for");
   });
 
-  test("can be changed on the same page, on the list above it, or on the home page, as the role allows", async () => {
+  test("can be changed, which leads to the same page, the list above it or the home page, as the role allows", async () => {
     const { approver, ids } = await organizationOf(api);
     const auditor = await addMember(api, String(ids.organization), "auditor");
     const other = await organizationOf(api);
@@ -77,7 +77,7 @@ describe("the account that a person acts for", () => {
     );
   });
 
-  test("must be an account that the person is a member of, and others see an explanation", async () => {
+  test("must be an account that the person is a member of, and the pages of any other account show an explanation", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}`;
@@ -97,7 +97,7 @@ describe("the account that a person acts for", () => {
     expect(gone.text).toContain('href="/console/account"');
   });
 
-  test("may be missing: a person who left the organization that they opened sees how to join others", async () => {
+  test("does not exist after a person has left their only organization, and invitations can still be accepted", async () => {
     const { owner } = await organizationOf(api);
     const browser = browserOf(api, owner.client);
     const invite = await browser.open("/console/organization/invite");
@@ -115,7 +115,7 @@ describe("the account that a person acts for", () => {
     expect((await browser.open("/console/invitations/accept")).status).toBe(200);
   });
 
-  test("stays the same in a form as on its page, whatever another tab does", async () => {
+  test("comes from the page's URL, even if a second tab shows a page of a different account", async () => {
     const { approver, ids } = await organizationOf(api);
     const client = approver.client;
     const first = await browserOf(api, client).open(`/console/for/${ids.organization}/credit`);
@@ -126,8 +126,8 @@ describe("the account that a person acts for", () => {
   });
 });
 
-describe("low credit", () => {
-  test("appears on every page of its account, for every role, with the contact for more credit", async () => {
+describe("the credit of an account", () => {
+  test("appears on every page if it is low, for every role, with the contact for more credit", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}`;

@@ -59,7 +59,7 @@ describe("a domain", () => {
     ]);
   });
 
-  test("appears with the time since when its record has been missing, and what happens to its platforms", async () => {
+  test("appears with the time since which its record has been missing, and the platforms that will be suspended", async () => {
     const { open, person } = await organization();
     const domain = `${randomUUID()}.example.com`;
     const added = await (await open("/console/organization/domains")).send("add", { domain });

@@ -13,7 +13,7 @@ describe.skipIf(program === undefined)("the header in Chromium (needs Debian's c
   });
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "leads to every page and to another account by keyboard: $width px, scripts $scripts",
+    "leads by keyboard to every page and to a second account: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const { approver } = await organizationOf(api, {
         organization: "Analytical Engines of Greater London",

@@ -82,7 +82,7 @@ test("a person without an account can follow the invitation email up to the firs
   expect([twice.status, twice.words]).toEqual([400, expect.stringContaining("The code is wrong, was used")]);
 });
 
-test("a code is valid only for the person with its address, and nobody else learns whose code it is", async () => {
+test("an invitation code works only for the invited address, and does not reveal the organization to anyone else", async () => {
   const owner = browserOf(api);
   await signUp(await owner.open(SIGN_IN), "second@example.test", "Secret Society");
   await (await owner.open("/console/organization/invite")).send("invite", {

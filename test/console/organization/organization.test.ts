@@ -32,7 +32,7 @@ describe("the organization pages", () => {
     expect(seenBy.words).not.toContain("Invitations that wait");
   });
 
-  test("do not appear in the navigation of a personal account, which gets an explanation at their URL", async () => {
+  test("do not appear in the navigation of a personal account, and show it an explanation if they are opened", async () => {
     const browser = browserOf(api, (await api.person()).client);
     expect((await browser.open("/console")).text).not.toContain("/console/organization");
     const shown = await browser.open("/console/organization");
@@ -100,7 +100,7 @@ describe("the organization pages", () => {
     expect(left.words).not.toContain("Analytical Engines");
   });
 
-  test("send another invitation from a page that already sent one, after a note about the first invitation", async () => {
+  test("send a second invitation from the same page only after a note about the first invitation", async () => {
     const { open, owner } = await organizationOf(api);
     const count = () => api.db("organization_invitations").where({ organization_id: owner.accountId });
     const before = (await count()).length;
@@ -115,7 +115,7 @@ describe("the organization pages", () => {
     expect(await count()).toHaveLength(before + 2);
   });
 
-  test("handle the repeated removal of a member, an invitation or a domain", async () => {
+  test("say that the removal of a member, an invitation or a domain was already done if it is repeated", async () => {
     const { open, ids } = await organizationOf(api);
     const parts = [
       ["remove", `members/${ids.member}`, ""],
@@ -190,7 +190,7 @@ describe("the activity page", () => {
     expect(text).toContain(`<option value="${approver.accountId}">${approver.email} (no member any more)`);
   });
 
-  test("lists changes newest first, also those of one member, with the names of the people affected", async () => {
+  test("lists the changes of all members or of one member, newest first, with the names of the people affected", async () => {
     const { open, owner, approver, ids } = await organizationOf(api);
     await (await open(`/console/organization/members/${approver.accountId}`)).send("role", {
       role: "auditor",

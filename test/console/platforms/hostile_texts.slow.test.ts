@@ -45,7 +45,7 @@ test.each(taken)("pages escape a member's text: %j", async (text) => {
   expect((await seen.client.get(`/v1/service/connections/${connection}`)).body.verifier_id).toBe(text);
 });
 
-test("the API refuses only one text of the corpus", () => {
+test("only one of the hostile texts is refused by the API", () => {
   expect(XSS_CORPUS.length - taken.length).toBe(1);
 });
 

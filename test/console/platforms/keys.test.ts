@@ -74,7 +74,7 @@ describe("the API key", () => {
     expect(await good(given, given.platform.apiKey, key)).toEqual([false, true]);
   });
 
-  test("appears once: not after a reload, from the same form, or on another page", async () => {
+  test("appears only once, even if the form is sent again or other pages are opened", async () => {
     const given = await scene();
     const opened = await given.browser.open(`${given.path}/rotate-key`);
     const all = await Promise.all([1, 2, 3].map(() => opened.send("rotate")));

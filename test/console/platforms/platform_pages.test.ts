@@ -86,7 +86,7 @@ describe("an accepted identity", () => {
     return { seen, path, list };
   };
 
-  test("counts until the end of a day, can be accepted again, and can be ended", async () => {
+  test("stays valid until the end of the selected day, can be accepted again, and can be ended", async () => {
     const { seen, path, list } = await scene();
     const { humanId } = await api.person();
     const opened = await seen.open(path);
@@ -105,7 +105,7 @@ describe("an accepted identity", () => {
     expect(await row()).toBeUndefined();
   });
 
-  test("causes an error at the invalid field", async () => {
+  test("cannot be added with an invalid value, and the page shows an error at the field", async () => {
     const { seen, path, list } = await scene();
     const opened = await seen.open(path);
     const right = { human_id: (await api.person()).humanId, scopes: ["data:read"] };
@@ -154,7 +154,7 @@ test("an object may adopt a platform after confirmation, but not after the confi
   expect(body.adoption).toMatchObject(place);
 });
 
-test("the page shows a person's own root identity, but not the root identity of a member's organization", async () => {
+test("the page shows a person's own root identity, but not while the person acts for an organization", async () => {
   const seen = await platformViewer(api);
   const suffix = `/platforms/${seen.ids.platform}/accepted`;
   expect((await seen.open(`/console${suffix}`)).words).toContain(seen.person.humanId);

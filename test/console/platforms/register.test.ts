@@ -26,7 +26,7 @@ async function platformsOf({ client }: Browser): Promise<Record<string, string>[
   return (await client.get("/v1/service/platforms")).body.items as Record<string, string>[];
 }
 
-describe("registering a platform", () => {
+describe("the page that registers a platform", () => {
   test("shows the working key once, and leads to the next step", async () => {
     const browser = await individual();
     const made = await (await browser.open(NEW)).send("register", { ...filled, description: "one\r\ntwo" });
@@ -69,7 +69,7 @@ describe("registering a platform", () => {
     expect(agents).toEqual({ items: [], next_cursor: null });
   });
 
-  test("registers nothing if the same form is sent again, and shows no secret", async () => {
+  test("registers nothing more if the same form is sent again, and shows no secret", async () => {
     const browser = await organization();
     const opened = await browser.open(NEW);
     expect(SECRET.test((await opened.send("register", filled)).text)).toBe(true);
@@ -113,7 +113,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toEqual([]);
   });
 
-  test("cannot be started by a personal account that already has a platform", async () => {
+  test("does not let a personal account register a second platform", async () => {
     const browser = await individual();
     expect((await browser.open("/console/platforms")).text).toContain(`href="${NEW}"`);
     expect((await browser.open("/console/platforms")).words).toContain("There is no platform yet");
@@ -132,7 +132,7 @@ describe("registering a platform", () => {
     expect(second.words).toContain("A personal account can register only one platform");
   });
 
-  test("works any number of times for an organization", async () => {
+  test("lets an organization register any number of platforms", async () => {
     const browser = await organization();
     for (const name of ["Shop", "Warehouse"]) {
       await (await browser.open(NEW)).send("register", { ...filled, name });

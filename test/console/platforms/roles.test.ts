@@ -57,7 +57,7 @@ const developers = {
   remove: ["remove"],
 };
 
-describe("pages offer only what the role allows", () => {
+describe("the pages about platforms", () => {
   test.each<[MemberRole, Record<string, string[]>]>([
     [
       "owner",
@@ -73,7 +73,7 @@ describe("pages offer only what the role allows", () => {
     ["developer", developers],
     ["approver", { accepted: ["end"] }],
     ["auditor", {}],
-  ])("to the role %s", async (role, expected) => {
+  ])("offer the role %s only what the role allows", async (role, expected) => {
     const { open, offered } = await memberOf(role);
     expect(await offered()).toEqual(expected);
     const mayMake = role === "owner" || role === "developer";

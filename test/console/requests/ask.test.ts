@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test("a person requests less than the platform's ceiling for an agent, and then decides", async () => {
+test("a person can request fewer scopes for an agent than the platform's ceiling has, and then sees the request", async () => {
   const { open, ids, client } = await delegationViewer(api, { agent: "Clerk" });
   const agent = await open(`/console/agents/${ids.agent}`);
   expect(agent.text).toContain(`/console/agents/${ids.agent}/ask`);

@@ -20,7 +20,7 @@ async function waiting(fields: Record<string, unknown> = {}) {
   return { ...made, path, page: await browser.open(path), browser };
 }
 
-describe("text from untrusted parties is escaped", () => {
+describe("text from untrusted parties", () => {
   /**
    * Returns a request's page with this text in every field that others write, and the page after a denial.
    */
@@ -53,7 +53,7 @@ describe("text from untrusted parties is escaped", () => {
     ];
   }
 
-  test.each(XSS_CORPUS)("in a request: %j", async (text) => {
+  test.each(XSS_CORPUS)("appears escaped on the page of a request: %j", async (text) => {
     const plain = await pagesWith("text");
     const hostile = await pagesWith(text);
     expect(hostile.map(({ status }) => status)).toEqual(plain.map(({ status }) => status));

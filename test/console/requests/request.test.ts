@@ -80,7 +80,7 @@ describe("the page about a pending request", () => {
     expect((await browser.open(path)).words).toContain("Kubernetes user ed@cluster");
   });
 
-  test("approves fewer scopes, an earlier expiry, and tighter or additional limits", async () => {
+  test("lets a person approve fewer scopes, an earlier expiry, and tighter or additional limits", async () => {
     const { page, person, requestId, platform } = await waiting({ constraints: [EURO(500)] });
     const done = await page.send("approve", {
       approved_scope: ["payments:send"],
@@ -127,7 +127,7 @@ describe("the page about a pending request", () => {
     expect(platform.connectionId).not.toBe("");
   });
 
-  test("approves the request unchanged", async () => {
+  test("lets a person approve the request unchanged", async () => {
     const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
     const done = await page.send("approve");
     expect(done.words).toContain("Nothing: all that was asked for was approved.");
@@ -196,7 +196,7 @@ describe("the page about a pending request", () => {
     expect(preview.text).not.toContain('<div class="grant">');
   });
 
-  test("denies the request with a reason, and then shows the reason", async () => {
+  test("lets a person deny the request with a reason, and then shows the reason", async () => {
     const { page, browser, path } = await waiting();
     const list = await page.send("deny", { reason: "not now" });
     expect([list.path, list.words.includes("Denied.")]).toEqual(["/console/requests?notice=denied", true]);
@@ -258,7 +258,7 @@ describe("a request in an organization", () => {
     },
   );
 
-  test("cannot be approved by its requester if two people are required, but by another person", async () => {
+  test("can be approved by a second person but not by its requester if two people are required", async () => {
     const { person, path, as } = await organization(true);
     const own = await browserOf(api, person.client).open(path);
     expect(own.words).toContain(

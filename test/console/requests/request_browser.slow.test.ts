@@ -39,7 +39,7 @@ describe.skipIf(program === undefined)("a request page in Chromium (needs Debian
   });
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "narrows and approves a request using only the keyboard: $width px, scripts $scripts",
+    "lets a person narrow and approve a request using only the keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const seen = await viewerOf(api, "busy");
       const window = await openWindow(browser, api, {
@@ -213,7 +213,7 @@ describe.skipIf(program === undefined)("a request page in Chromium (needs Debian
     }
   });
 
-  test("transfers few bytes, including everything that it loads", async () => {
+  test("transfers less than 60,000 bytes, including everything that it loads", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });

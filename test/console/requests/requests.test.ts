@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test("the list contains every request by state, newest first, page by page", async () => {
+test("the list of requests shows all requests or those in one state, newest first, page by page", async () => {
   const { person, platform, requestId } = await requested(api, { requested_scope: ["data:read"] });
   await approve(person, requestId, ["data:read"]);
   for (let count = 0; count < 26; count += 1) {

@@ -140,8 +140,8 @@ describe("the service page", () => {
   });
 });
 
-describe("suspended callbacks", () => {
-  test("appear with their host, owner and reason, but without the path of their URL", async () => {
+describe("the page with suspended callbacks", () => {
+  test("shows each callback's host, owner and reason, but not the path of its URL", async () => {
     const { ids, ...browser } = await administratorViewer(api);
     const shown = await browser.open("/console/service/suspended");
     expect(shown.words).toContain("hooks.example.test:8443");
@@ -150,7 +150,7 @@ describe("suspended callbacks", () => {
     expect(shown.text).not.toContain("8443/deputize");
   });
 
-  test("have a text for an empty list", async () => {
+  test("says that no callback is suspended if the list is empty", async () => {
     await api.db("webhook_deliveries").delete();
     await api.db("webhook_endpoints").delete();
     expect((await administrator.open("/console/service/suspended")).words).toContain(

@@ -4,7 +4,7 @@ import type { TestApi } from "../../support/api.ts";
 import type { Shown } from "./console.ts";
 
 const run = promisify(execFile);
-/** The trial page's shell lines contain the first base URL, other pages' lines the second. */
+/** Base URLs in the shell lines of pages: the first on the trial page, the second on other pages. */
 const BASE_URLS = ["https://deputize.example", "http://127.0.0.1/"];
 
 /** Returns the text that a page offers to copy. */

@@ -90,7 +90,7 @@ describe("the trial page", () => {
     expect(await decisionsOf(viewer)).toBe(0);
   });
 
-  test("shows why a revoked delegation cannot be proved, and charges nothing", async () => {
+  test("shows why a revoked delegation gets no decision, and charges nothing", async () => {
     const viewer = await triedViewer(api);
     await viewer.client.post(`/v1/service/delegations/${viewer.ids.cert}/revoke`, { reason: "laptop lost" });
     const page = await open(viewer);
@@ -139,8 +139,8 @@ describe("the trial page", () => {
   });
 });
 
-describe("the selection of a delegation", () => {
-  test("happens automatically for a single delegation, and explains what to do if there is none", async () => {
+describe("the trial page with no, one or several delegations", () => {
+  test("selects a single delegation automatically, and explains what to do if there is none", async () => {
     const viewer = await triedViewer(api);
     const page = await viewer.open("/console/try");
     expect(page.words).toContain("What does the agent want to do");
@@ -149,7 +149,7 @@ describe("the selection of a delegation", () => {
     expect(empty.words).toContain("There is no delegation to try yet");
   });
 
-  test("comes first if there are several delegations, and stays unchanged after a failure", async () => {
+  test("first asks for the delegation if there are several, and keeps the selection after a failure", async () => {
     const person = await api.person({ organization_name: "Engines" });
     const [one, other] = [
       await triedViewer(api, { person }),
@@ -162,7 +162,7 @@ describe("the selection of a delegation", () => {
     expect(failed.text).toContain(`value="${other.ids.cert}" selected`);
   });
 
-  test("says that the platform was removed", async () => {
+  test("says that the delegation's platform was removed", async () => {
     const viewer = await triedViewer(api);
     const path = `/v1/service/connections/${viewer.ids.connection}`;
     expect((await viewer.client.call("DELETE", path)).status).toBe(200);
@@ -171,7 +171,7 @@ describe("the selection of a delegation", () => {
     expect(() => page.send("try")).toThrow("There is no form try");
   });
 
-  test("does not find another account's delegation, in the URL or in the form", async () => {
+  test("does not find a different account's delegation, whether the URL or the form names it", async () => {
     const [viewer, stranger] = [await triedViewer(api), await triedViewer(api)];
     const page = await open(viewer);
     expect((await viewer.open(`/console/try?delegation=${stranger.ids.cert}`)).status).toBe(404);

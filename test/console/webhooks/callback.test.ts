@@ -32,7 +32,7 @@ async function tested() {
 }
 
 describe("the page of a callback", () => {
-  test("sets the URL for events, and shows errors at the field", async () => {
+  test("lets a person set the URL for events, and shows errors at the field", async () => {
     const refused = await (await open()).send("set", { callback_url: "https://user:word@shop.example.com/" });
     expect(refused.status).toBe(400);
     expect(refused.text).toMatch(
@@ -106,7 +106,7 @@ describe("the page of a callback", () => {
     expect(own.receiver.requests).toHaveLength(5);
   });
 
-  test("pauses and resumes the callback, and sends or drops held events as selected", async () => {
+  test("lets a person pause and resume the callback, and sends or drops held events as selected", async () => {
     const paused = await (await open()).send("pause");
     expect(paused.words).toMatch(/The callback is paused\. .* Paused .* Since \d/);
     const test = (body: object = {}) =>
@@ -142,7 +142,7 @@ describe("the page of a callback", () => {
     expect((await open()).words).toContain("The receiver accepted nothing for 120 hours.");
   });
 
-  test("offers no actions to an auditor, and does not open for approvers and other accounts", async () => {
+  test("offers no actions to an auditor, and does not open for approvers or for other accounts", async () => {
     const organization = await api.person({ organization_name: "Analytical Engines" });
     const fields = { callback_url: "https://shop.example.com/hook" };
     const { connectionId } = await registerPlatform(organization, fields, "/v1/service/platforms");

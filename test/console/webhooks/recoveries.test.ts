@@ -66,7 +66,7 @@ describe("the page that sends the deliveries of a time range again", () => {
     await api.db("webhook_recoveries").delete();
   });
 
-  test("shows the error of a range at its field, and then offers no recovery", async () => {
+  test("shows an error in the time range at its field, and does not offer to send anything", async () => {
     const faultOf = async (query: Record<string, string>) => {
       const shown = await look(query);
       expect(() => formIn(shown, "recover")).toThrow();
@@ -85,7 +85,7 @@ describe("the page that sends the deliveries of a time range again", () => {
     );
   });
 
-  test("counts up to a hundred deliveries of a state, and says that there are more", async () => {
+  test("counts up to a hundred deliveries in each state, and says if there are more", async () => {
     for (let nth = 0; nth < 101; nth += 1) await insert(100 + nth);
     const looked = await look({ since: minute(3_600), failed: "on" });
     expect(looked.words).toContain("100 or more deliveries would be sent again.");

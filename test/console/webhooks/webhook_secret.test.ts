@@ -88,7 +88,7 @@ describe("the page that replaces a webhook secret", () => {
     expect(await last()).toEqual({ own: ["next"], listed: ["next"], signatures: 1 });
   });
 
-  test("shows a secret once: no URL leads back to it, and sending the form again creates no other secret", async () => {
+  test("shows a secret once: no URL leads back to it, and sending the form again creates no second secret", async () => {
     const start = await open();
     const made = await start.send("rotate");
     const secret = secretOn(made);
@@ -107,7 +107,7 @@ describe("the page that replaces a webhook secret", () => {
     expect(boxed?.webhook_next_secret_at?.getTime()).toBe(api.clock.now().getTime() - 30_000);
   });
 
-  test("creates another next secret if the first one was lost", async () => {
+  test("creates a new next secret if the previous next secret was lost", async () => {
     const first = secretOn(await (await open()).send("rotate"));
     const second = secretOn(await (await open()).send("rotate"));
     expect(second).not.toBe(first);
@@ -145,7 +145,7 @@ describe("the page that replaces a webhook secret", () => {
     expect(await isTaken({ WEBHOOK_SECRET: own.secret }, `${body} `)).toBe("false");
   });
 
-  test("explains the additional effect for a platform that a manifest declares", async () => {
+  test("says that the API key is replaced too if a manifest declares the platform", async () => {
     const person = await api.person();
     const declared = await api.operator(
       "PUT",

@@ -75,7 +75,7 @@ describe.skipIf(program === undefined)("the callback pages in Chromium (needs De
     }
   });
 
-  test("let a person send a time range again, and show when it is done", async () => {
+  test("let a person send the deliveries of a time range again, and show when this is done", async () => {
     const at = addSeconds(api.clock.now(), -3_600);
     await insertDelivery(api.db, own.connectionId, { at });
     const window = await open("recoveries", { width: 360, theme: "dark" });

@@ -45,7 +45,7 @@ test("each role owns its database and can create tables in it", async () => {
   }
 });
 
-test("no role can connect to another role's database, or to its own without the password", async () => {
+test("no role can connect to a different role's database, or to its own database without the password", async () => {
   await prepareDatabases(superuserUrl, own);
   const [one, other] = own;
   const insufficientPrivilege = "42501";

@@ -146,7 +146,7 @@ describe("the access data", () => {
   };
   const known = (state: Partial<TourState>) => accessOf("http://127.0.0.1:1", state, "owner@example.test");
 
-  test("names the tour's scope if it was granted, else another granted scope", () => {
+  test("names the tour's scope if it was granted, and otherwise a different granted scope", () => {
     const stands = { application, certId: "cert-1" };
     expect(known({ ...stands, granted: ["payments:send", "data:read"] })).toMatchObject({
       scope: "data:read",

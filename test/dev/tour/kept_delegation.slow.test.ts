@@ -18,7 +18,7 @@ function objectState(reason: string, status: ObjectState["status"] = {}): Object
   return { ready: reason === "Active", stalled: reason === "Suspended", reason, status };
 }
 
-/** The delegation has the state `now`, and a pending request after the step has declared it again. */
+/** The delegation first has the state `now`. Once the step declares it again, it has a pending request. */
 function worldOf(file: File, now: ObjectState, request: object = { status: "pending" }) {
   let current = now;
   const done: string[] = [];
@@ -57,7 +57,7 @@ test("keptDelegation keeps an active delegation with its scopes", async () => {
   expect(done).toEqual([]);
 });
 
-test("keptDelegation approves a waiting delegation with fewer scopes", async () => {
+test("keptDelegation approves a waiting delegation with fewer scopes than requested", async () => {
   const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const { world, state, done } = worldOf("edited", pending);
   expect(await keptDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");

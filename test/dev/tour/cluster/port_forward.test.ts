@@ -45,7 +45,7 @@ const calls = async () =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-test("forwardPort forwards a free loopback port until it is closed", async () => {
+test("forwardPort forwards a free loopback port until the forward is closed", async () => {
   forward = await forwardPort(["--context=c"], target, program);
   const pid = Number(await ask("/"));
   expect(await calls()).toEqual([

@@ -105,7 +105,7 @@ describe("findRelease", () => {
     },
   );
 
-  test("requires an operator and the standard path word", async () => {
+  test("requires an operator and the default service name in the API's paths", async () => {
     const without = releaseParts().filter(({ metadata }) => metadata.name !== "deputize-operator");
     await refused(installed(without)).toThrow("Release deputize has no operator in this cluster");
     const other = releaseParts({ api: { SERVICE_WORD: "ratify" } });
@@ -114,7 +114,7 @@ describe("findRelease", () => {
     );
   });
 
-  test("reports kubectl's own message if the cluster refuses kubectl", async () => {
+  test("reports kubectl's own message if the cluster refuses kubectl's call", async () => {
     const forbidden = "Error from server (Forbidden): deployments.apps is forbidden";
     await refused(kubectlOf({ "get deployments": forbidden })).toThrow(forbidden);
   });
