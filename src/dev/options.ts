@@ -23,7 +23,7 @@ export function readFolder(text: string): string {
   return resolve(text);
 }
 
-/** Parses `--alias` options, which are lists with commas. Throws `UserError` for an invalid word. */
+/** Parses `--alias` options, which are lists with commas. Throws `UserError` for an invalid alias. */
 export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(",").map((word) => word.trim()));
   for (const word of words) {

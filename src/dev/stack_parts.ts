@@ -45,7 +45,7 @@ const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 
 type Environment = Record<string, string | undefined>;
 
-/** Choices at the start. `inherited` are variables for every part, `credits` micro-USD of new accounts. */
+/** Choices at the start: `inherited` variables for every part, and `credits` of new accounts in micro-USD. */
 type Chosen = {
   inherited: Environment;
   aliases: readonly string[];

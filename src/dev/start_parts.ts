@@ -28,7 +28,7 @@ export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNe
 type StackSettings = {
   /** The API's port on 127.0.0.1; 0 selects a free port. */
   apiPort: number;
-  /** Aliases of the API's path word. */
+  /** Aliases of the service name in the API's paths. */
   aliases: readonly string[];
   /** Credit of new accounts, and minimum credit of the owner, in micro-USD. Undefined means the default. */
   credits: number | undefined;

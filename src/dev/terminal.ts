@@ -92,7 +92,7 @@ export async function inStep<T>(
   }
 }
 
-/** Returns a step that reports its first end. */
+/** Returns a step that reports only the first call of `done` or `fail`. */
 function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Step {
   const began = performance.now();
   let ended = false;

@@ -15,7 +15,7 @@ const HERE = join(import.meta.dirname, "..");
 
 /**
  * Reads the static files that pages load. A file's URL contains a hash of its content, so browsers may cache
- * it forever. A URL with another hash returns 404.
+ * it forever. A URL with any other hash returns 404.
  */
 export function readAssets(root: string): { assets: Assets; serve: Koa.Middleware } {
   const files = new Map<string, File>();

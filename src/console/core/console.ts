@@ -32,7 +32,7 @@ export type ConsoleParts = {
   contact?: string | undefined;
 };
 
-/** The page for URLs that no page has. */
+/** Stands for the page of an unknown URL. */
 const NOWHERE: Page = {
   id: "nowhere",
   path: "",
@@ -45,7 +45,7 @@ const NOWHERE: Page = {
   },
 };
 
-/** Replaces the request data if the URL cannot be read. */
+/** The request data to use if the URL cannot be read. */
 const NOTHING = { page: NOWHERE, params: {}, query: {}, account: undefined, sent: undefined };
 
 type UnderWay = {
@@ -101,7 +101,7 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
       });
     }
 
-    /** The error page calls no operation, because that operation may be the one that failed. */
+    /** Returns the error page, which calls no operation: that operation may be the one that failed. */
     function refuse(exchange: Exchange, underWay: UnderWay, error: ApiError): Reply {
       const { requested = { exchange, ...NOTHING }, isSubmitted = false } = underWay;
       const { visit, cookies } = underWay.begun ?? beginVisit(visitDeps, requested, undefined);

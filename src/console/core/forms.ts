@@ -94,7 +94,7 @@ export function sentence(message: string): string {
 const HIDDEN_ONES = new RegExp(HIDDEN, "gu");
 
 /**
- * Returns the API's message in words for people. Omits the field's name and messages about other fields.
+ * Returns the API's message in plain words. Omits the field's name and messages about other fields.
  * Replaces invisible characters, and characters that reverse the surrounding text, with code points.
  */
 export function inWords({ errors }: Texts, message: string): string {

@@ -24,8 +24,8 @@ export function keptField(text: string): Html | undefined {
 }
 
 /**
- * Returns the page that keeps a submitted form. With `ended`, the page keeps it until the session is renewed.
- * With `stale`, until the person sends it again with the session's token. It is never sent automatically.
+ * Returns the page that keeps a submitted form. With `ended`, it keeps the form until the session is renewed.
+ * With `stale`, the person can send the form again with the session's token. No page sends it automatically.
  */
 export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Outcome {
   const path = pathOf(visit);
@@ -44,7 +44,7 @@ export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Ou
   };
 }
 
-/** Returns whether another person was signed in when the form was filled in. */
+/** Returns whether a different person was signed in when the form was filled in. */
 export function isOfAnother({ session }: Visit, sent: Fields): boolean {
   const writer = sent.get(WRITER);
   return session !== undefined && writer !== "" && writer !== session.account_id;
@@ -61,8 +61,8 @@ export function foreignForm({ texts: { kept: words, errors }, session, own }: Vi
 }
 
 /**
- * Returns the page from which a person can send their kept form again. The page omits another person's form.
- * Returns `undefined` if there is no form of this console in `text`.
+ * Returns the page from which a person can send their kept form again. If a different person filled in the
+ * form, the page does not contain it. Returns `undefined` if there is no form of this console in `text`.
  */
 export function sendAgain(visit: Visit, text: string): Outcome | undefined {
   const read = text === "" ? undefined : kept.safeParse(readJson(text)).data;

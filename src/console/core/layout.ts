@@ -55,7 +55,7 @@ function layout(frame: Frame): Html {
   </html>`;
 }
 
-/** A sign-out notice needs no proof: nobody is signed in, so the notice is true. */
+/** Returns a notice that has a valid proof. The sign-out notice needs only that nobody is signed in. */
 function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit): string | undefined {
   const { notice = "" } = query;
   if (notice === "signed_out" && session === undefined) return notices.signed_out;
@@ -63,7 +63,7 @@ function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit)
   return Object.hasOwn(notices, name) ? notices[name as NoticeId] : undefined;
 }
 
-/** The page always contains the announcement. A style sheet shows it when the session is about to expire. */
+/** Returns the announcement of the session's end. A style sheet shows it only shortly before the end. */
 function sessionEnd(visit: Visit): Html | undefined {
   const { session, texts, own, now } = visit;
   if (session === undefined) return undefined;
@@ -110,7 +110,7 @@ function navigation({ visit, pages, page }: Header): Html {
 
 type Entry = { page: Page } & NonNullable<Page["navigation"]>;
 
-/** Returns `page` if the entry leads to this page, `true` if this page belongs to the entry. */
+/** Returns an entry's `aria-current`: `page` on the entry's page, `true` on pages that belong to it. */
 function currentOf({ page, also = [] }: Entry, path = ""): "page" | "true" | undefined {
   if (page.path === path) return "page";
   const parts = page.path === CONSOLE ? [] : [page.path, ...also];
@@ -171,7 +171,7 @@ export function creditBanner({ visit, page }: Header): Html | undefined {
   </aside>`;
 }
 
-/** Pages may load from and send to this origin only. */
+/** Headers of every page. Pages may load from and send to this origin only. */
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": [
@@ -215,12 +215,12 @@ export function redirectReply(location: string): Reply {
   return { status: 303, headers: { ...HEADERS, location }, body: "" };
 }
 
-/** Returns a reply after which the browser keeps the part of the page that it shows. */
+/** Returns a reply without content, after which the browser leaves the part of the page unchanged. */
 export function unchangedReply(): Reply {
   return { status: 204, headers: {}, body: "" };
 }
 
-/** Returns a reply that refuses an update. The browser keeps what it shows and marks it as out of date. */
+/** Returns a reply that refuses an update. The browser then marks the part of the page as out of date. */
 export function refusedPartReply({ session }: Visit): Reply {
   return { status: session === undefined ? 401 : 403, headers: {}, body: "" };
 }

@@ -20,9 +20,7 @@ type PageParts<D> = {
   id: string;
   /** The page's path, with `{name}` parameters. Paths below `/console` also exist for each organization. */
   path: string;
-  /**
-   * The page's calls to other operations throw. Everyone who may call the first operation may see the page.
-   */
+  /** The only operations that the page may call. Everyone who may call the first one may see the page. */
   operations: readonly OperationId[];
   /**
    * The page's subject. Default: the account that the person acts for.
@@ -43,7 +41,7 @@ type PageParts<D> = {
     /** Paths of pages that belong to this page although they are not below its path. */
     also?: readonly string[];
   };
-  /** Throws `Redirect` to send the browser to another page. */
+  /** Loads the page's data. Throws `Redirect` to send the browser to a different page. */
   load(visit: Visit): Promise<D>;
 } & (ShownPage<D> | FilePage<D>);
 
@@ -97,7 +95,7 @@ export type Form = {
 /** The result of a form: another page, perhaps with a notice, or content to show directly. */
 export type Outcome = { to: string; notice?: NoticeId } | { title: string; content: Html; status?: number };
 
-/** A URL can contain a notice's name, but not its text. */
+/** The name of a notice. A URL contains only this name, and the page adds the text. */
 export type NoticeId = keyof Texts["notices"];
 
 /** The errors and the submitted fields of a refused form. */
@@ -109,7 +107,7 @@ export type Failure = {
   typed: Fields;
   /** Fields whose message the page already shows next to the field. */
   said: Set<string>;
-  /** True if the form's idempotency key was already used for another request. */
+  /** True if the form's idempotency key was already used for a different request. */
   isSpent?: boolean;
   /** True if the page showed the message. A page may omit the form if the form's action was already done. */
   isSaid?: true;
@@ -192,7 +190,7 @@ export function refusal(visit: Visit, form: string): Html | undefined {
   return alert(failure);
 }
 
-/** Returns a page's content. If it no longer includes the refused form, the form's error comes first. */
+/** Returns a page's content. If the content lacks the refused form, puts the form's error before it. */
 export function withRefusal({ failure }: Visit, content: Html): Html {
   if (failure === undefined || failure.isSaid || failure.message === "") return content;
   return html`${alert(failure)}${content}`;

@@ -73,7 +73,7 @@ export function actingFor(
   return session?.accounts.find(({ account_id }) => account_id === account);
 }
 
-/** Returns a person's permissions for an account. Nobody is service administrator in another account. */
+/** Returns a person's powers in an account. They are service administrator only in their own account. */
 export function powersOf(session: Visit["session"], acting: Acting | undefined): Powers {
   const isForThemselves = acting !== undefined && acting.account_id === session?.account_id;
   return {
@@ -89,8 +89,8 @@ export function isOffered({ about, operations: [first] }: Page, visit: Visit, ac
 }
 
 /**
- * Returns the URL of the same page for another account. For a page about one object, this is the list of such
- * objects. If the person's role does not allow that page, it is the home page.
+ * Returns the URL of the same page for a different account. For a page about one object, returns the URL of
+ * the list of such objects. If the person's role does not allow that page, returns the URL of the home page.
  */
 export function sameFor(acting: Acting, visit: Visit, { page, pages }: Places): string {
   const here = page?.path.startsWith(CONSOLE) ? page.path.split("/") : [];

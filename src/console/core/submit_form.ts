@@ -37,7 +37,7 @@ function heldBack({ boundTo }: Page, visit: Visit, sent: Fields): Outcome | unde
   return visit.session === undefined ? undefined : sendAgain(visit, sent.get("kept"));
 }
 
-/** Returns whether renewing the session helps: the form came from a page of this console. */
+/** Returns whether the session or its token caused the error, so that sending the form again can help. */
 function isOfSession({ code }: ApiError): boolean {
   return code === "csrf_failed" || code === "auth_required";
 }
@@ -51,7 +51,7 @@ export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): O
   return { to: withQuery(path, { ...Object.fromEntries(new URLSearchParams(query)), notice }) };
 }
 
-/** Returns whether the form needs a new idempotency key, because another request used its key. */
+/** Returns whether the form needs a new idempotency key, because a different request used the form's key. */
 function isSpent(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && isGeneral(error);
 }
@@ -61,7 +61,7 @@ function isStillRunning(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && !isSpent(error);
 }
 
-/** Returns whether a call's effect is unknown. It is known if the operation's error has its own message. */
+/** Returns whether the call may have had an effect: only an error with a general message leaves this open. */
 function isEndUnknown(error: ApiError): boolean {
   return (error.code === "unavailable" || error.code === "internal") && isGeneral(error);
 }

@@ -133,7 +133,7 @@ function createCall(
   };
 }
 
-/** Returns another page to show if the person has no session or has not completed onboarding. */
+/** Returns the page to show instead if the person has no session or has not completed onboarding. */
 export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | undefined {
   const { session } = visit;
   if (page.access === "public") return undefined;
@@ -155,7 +155,7 @@ export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | 
   return refuseStranger(visit, sent !== undefined);
 }
 
-/** Returns the page for a person who is not a member of the account. */
+/** Returns the page to show instead if the person is not a member of the account. */
 function refuseStranger(visit: Visit, isForm: boolean): Outcome | undefined {
   const { acting, account, own, texts } = visit;
   const words = texts.acting;

@@ -81,7 +81,7 @@ function round(number: number): number {
   return Math.round(number * 10) / 10;
 }
 
-/** The facts that are known about a decision. Its explanation omits the others. */
+/** The known facts about a decision. The explanation of the decision omits unknown facts. */
 export type DecisionFacts = {
   requiredScope?: string | undefined;
   certificate?:
@@ -148,7 +148,7 @@ function isExplained({ explain }: Texts, reason: string): reason is Explained {
 
 type Values = Parameters<typeof facts>[0];
 
-/** The switch has no `default`, so a new reason does not compile until a case here gives its values. */
+/** Returns a reason's known values. Without a `default`, a new reason compiles only after it gets a case. */
 function valuesFor(texts: Texts, reason: Explained, known: DecisionFacts): Values {
   const words = texts.explain;
   const { requiredScope, certificate, ceiling, detail } = known;
@@ -199,7 +199,7 @@ function endsOf(words: Texts["explain"], certificate: DecisionFacts["certificate
   ];
 }
 
-/** Returns the constraints of a certificate, in its signed form. */
+/** Returns the constraints from the signed content of a certificate. */
 export function constraintsOf({ cert_json }: Pick<CertificateAnswer, "cert_json">): Constraint[] {
   return (cert_json.constraints ?? []) as Constraint[];
 }

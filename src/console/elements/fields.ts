@@ -74,7 +74,7 @@ export function selectField(visit: Visit, field: ChoiceField): Html {
   </div>`;
 }
 
-/** Returns a field with checkboxes. Initially, all are checked or none. */
+/** Returns a field with checkboxes. Initially, all boxes are checked, or none if `isTicked` is false. */
 export function boxField(
   visit: Visit,
   { isTicked = true, ...field }: ChoiceField & { isTicked?: boolean },

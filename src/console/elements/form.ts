@@ -63,7 +63,7 @@ export type FieldReader = {
   /** Returns a field's text. Adds an error if the field is empty. */
   text(name: string): string;
   optional(name: string): string;
-  /** Returns a number. Adds an error if its text has two readings that are not above `most`. */
+  /** Returns a field's number. Adds an error if the text can mean two numbers of at most `most`. */
   number(name: string, most?: number): number;
   whole(name: string): number;
   /** Adds an error to a field. Only the field's first error is kept. */
@@ -116,8 +116,8 @@ const IN_TWO_WAYS = /^(-?[1-9]\d{0,2})[.,](\d{3})$/;
 
 /**
  * Returns the numbers that a person may have meant: two for text like "1,000" or "1.000". Returns none for
- * text that is not a number or has several separators. Readings above `most` do not count: as a longitude,
- * "13.405" has only one reading.
+ * text that is not a number or has several separators. Omits numbers above `most`: as a longitude, "13.405"
+ * can mean only one number.
  */
 export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): number[] {
   const typed = text.trim().replace("−", "-");
@@ -128,7 +128,7 @@ export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): numbe
   return before === undefined || Math.abs(whole) > most ? [fraction] : [whole, fraction];
 }
 
-/** Formats a number so that it has only one reading: "1.234" becomes "1.2340". */
+/** Formats a number so that the text can mean only this number: "1.234" becomes "1.2340". */
 export function writtenNumber(value: number): string {
   const text = String(value).includes("e") ? value.toFixed(20).replace(/0+$/, "") : String(value);
   return IN_TWO_WAYS.test(text) ? `${text}0` : text;

@@ -49,7 +49,7 @@ const METERS_PER_DEGREE = 111_195;
 /** Radius of a circle that fills a map of zoom level 0 at the equator. */
 const WHOLE_MAP_METERS = 20_000_000;
 
-/** The map site learns the location only when somebody follows the link. */
+/** Returns a map link, and a circle's coordinates. Only following the link sends the location to the map. */
 function place({ limits }: Texts, limit: Place): Html {
   const { lat, lon, radius_m } = circleAround(limit);
   const shrunk = Math.log2((WHOLE_MAP_METERS * Math.cos((lat * Math.PI) / 180)) / radius_m);

@@ -7,7 +7,7 @@ import type { Texts } from "../texts/texts.ts";
 import type { Choice } from "./fields.ts";
 import { badge } from "./values.ts";
 
-/** Returns scopes next to each other. */
+/** Returns a list that shows scopes next to each other. */
 export function scopeList(scopes: readonly string[]): Html {
   return html`<ul class="scopes">${scopes.map((scope) => html`<li><code>${scope}</code></li>`)}</ul>`;
 }
@@ -21,7 +21,7 @@ function scopeWords({ scopes }: Texts, { vocabulary, platform }: ScopeWords, sco
   return words ?? scopes.custom(scope, platform);
 }
 
-/** Returns the scope, which scopes a wildcard grants, and whether the scope is sensitive. */
+/** Returns a scope, the scopes that it grants if it is a wildcard, and a badge if it is sensitive. */
 function scopeDetail({ scopes }: Texts, { vocabulary }: ScopeWords, scope: string): Html {
   const granted = Object.hasOwn(vocabulary.wildcards, scope) ? vocabulary.wildcards[scope] : undefined;
   return html`<code>${scope}</code>${granted !== undefined && ` ${scopes.grants(granted)}`}${

@@ -10,7 +10,7 @@ const PLACE = ["cluster", "namespace", "name"] as const;
 
 type Shown = { adoption: AdoptionAnswer["adoption"]; mayConfirm: boolean; mayWithdraw: boolean };
 
-/** Returns the object that may adopt, and the forms `confirm` and `withdraw` if the person may use them. */
+/** Returns the object that may adopt an agent or platform, with the forms that the person may use. */
 function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Shown): Html {
   const { adoption: words } = visit.texts;
   return html`${

@@ -25,7 +25,7 @@ export const clusterNamespacePage = page<Loaded>({
       async submit({ call, params, at }, fields) {
         const scopes = pickedScopes(fields, "ceiling");
         const body = {
-          // The API does not accept an empty list.
+          // Without `unbounded`, the API refuses an empty list, and the page shows the error.
           ceiling: fields.get("unbounded") === "on" && scopes.length === 0 ? null : scopes,
           four_eyes: fields.get("four_eyes") === "on",
         };

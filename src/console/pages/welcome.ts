@@ -92,8 +92,8 @@ export const welcomeAccountPage = page({
 });
 
 /**
- * Throws `invalid_request` without an account type, or if another type came with an organization's name. The
- * type cannot be changed later, so the page does not guess.
+ * Throws `invalid_request` if no account type is selected, or if an organization's name was entered for a
+ * different type. The type cannot be changed later, so the page does not guess.
  */
 function readAccount({ texts }: Visit, fields: Fields): { account_type: string; organization_name?: string } {
   const reader = readerOf(texts, fields);

@@ -94,7 +94,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   }
 }
 
-/** Returns for how many milliseconds to wait for another server. A healthy one never releases the folder. */
+/** Returns the milliseconds to wait for a different server: fewer if that server is ready and will stay. */
 async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }
@@ -225,7 +225,7 @@ export function postgresPart(options: {
 
 type LoginRole = { name: string; password: string };
 
-/** A role that can connect only to its own database, which has the role's name. `guest` can do so too. */
+/** A role with a database of the same name. Only this role and `guest` can connect to the database. */
 export type OwnDatabase = LoginRole & { guest?: LoginRole };
 
 /** Creates missing databases with their roles, and sets each role's password. */

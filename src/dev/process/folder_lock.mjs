@@ -36,7 +36,7 @@ export function processBirth(pid) {
 /**
  * Locks a folder until this process releases the lock or exits. At most one process holds the lock. Each
  * candidate first writes a file named after itself, then looks for files of living processes. A candidate
- * that finds another one withdraws, so two can never both succeed.
+ * that finds a file of a different living process withdraws, so two candidates can never both succeed.
  *
  * @param {string} folder Created if missing; its parent must exist. It contains only lock files.
  * @returns {Promise<{ release(): void } | { heldBy: number }>}

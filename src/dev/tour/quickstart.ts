@@ -25,7 +25,7 @@ export type ObjectStatus = {
   conditions?: Condition[];
 };
 
-/** The operator's report about the object's current version. The object is not being deleted. */
+/** The operator's report about the current version of an object that is not being deleted. */
 export type ObjectState = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
 
 /** `tour` is the tour's own delegation; `delegation` is the reader's. */

@@ -5,8 +5,8 @@ import { openDatabase } from "../../db/database.ts";
 import { newId } from "../../ids.ts";
 
 /**
- * Raises an account's balance to at least `to` micro-USD. A missing account will start with that amount.
- * Returns a description for readers.
+ * Raises an account's balance to at least `to` micro-USD. Does not create a missing account, since new
+ * accounts start with this amount. Returns a description for readers.
  */
 export async function topUp({
   url,

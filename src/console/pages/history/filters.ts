@@ -34,7 +34,7 @@ export function askedFor(visit: Visit): Query {
   };
 }
 
-/** Returns when a day begins, or the next day if `after` is 1. The operation refuses invalid text. */
+/** Returns when the day begins that is `after` days after `day`. The operation refuses an invalid `day`. */
 function startOf(day: string, after: number): string {
   const start = DAY.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
   return Number.isNaN(start) ? day : new Date(start + after * DAY_MS).toISOString();

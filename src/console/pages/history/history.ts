@@ -50,7 +50,7 @@ async function load(visit: Visit): Promise<History> {
 }
 
 /**
- * Throws `Unchanged` if a live update has no new events. `seen` counts the events since `fresh` on the page.
+ * Throws `Unchanged` if there are no new events. The page already shows `seen` events since the time `fresh`.
  */
 async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof askedFor>): Promise<void> {
   const { fresh, seen } = query;

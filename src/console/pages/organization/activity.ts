@@ -95,7 +95,7 @@ function about(visit: Visit, { target }: Entry, emails: Emails): Piece {
   });
 }
 
-/** Returns a change's target: its name if the name is known, and a link if the target has a page. */
+/** Returns a value of a change's target: the name if one is known, or a link if the value has a page. */
 function said({ texts, at }: Visit, key: string, value: string | boolean, emails: Emails): Piece {
   const { activity: words, acting } = texts;
   if (typeof value === "boolean") return value ? words.yes : words.no;

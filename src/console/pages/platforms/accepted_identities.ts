@@ -69,7 +69,7 @@ function until({ texts, now }: Visit, end: string | null): Html | string {
   return html`${time(end)} ${Date.parse(end) <= now.getTime() && badge(untilEnded, "warn")}`;
 }
 
-/** Returns this account's identity for others to accept. An organization's identity is not a person's own. */
+/** Returns the person's root identity, for others to accept. Returns nothing in an organization's account. */
 function ownIdentity({ texts, session, account }: Visit): Html | undefined {
   const isOwn = account === undefined || account === session?.account_id;
   if (session?.human_id == null || !isOwn) return undefined;
@@ -147,7 +147,7 @@ function refusedIdentity({ texts }: Visit, error: unknown): unknown {
   return new ApiError("invalid_principal", said[error.code as keyof typeof said]);
 }
 
-/** Returns the end of a day in UTC. Throws `invalid_expiry` for an invalid or past day, or one after 9999. */
+/** Returns a day's end in UTC. Throws `invalid_expiry` if the day is invalid, past or after the year 9999. */
 function endOf({ texts, now }: Visit, day: string): string | null {
   if (day === "") return null;
   const { noSuchDay, dayIsOver, dayTooLate } = texts.platforms;

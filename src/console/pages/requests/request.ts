@@ -148,7 +148,7 @@ type Decided = {
   certificate: CertificateAnswer | undefined;
 };
 
-/** Returns what was approved and withheld, or without a certificate what was requested. */
+/** Returns what was approved and what was withheld. Without a certificate, returns what was requested. */
 function outcome(visit: Visit, { request, words, certificate }: Decided): Html {
   const { texts } = visit;
   if (certificate === undefined) {

@@ -99,7 +99,7 @@ function whyNot(reasons: Reasons, { state, body_state }: WholeDelivery): string 
     : undefined;
 }
 
-/** Returns a delivery's body and headers without signatures, which each attempt creates anew. */
+/** Returns a delivery's body and headers. It omits the signatures, which are new for each attempt. */
 function content(visit: Visit, { delivery }: Shown): Html {
   const { texts, outside } = visit;
   const { header } = outside;

@@ -148,7 +148,7 @@ function range({ texts }: Visit, { since, until }: { since: Date | string; until
   return html`${time(since)} ${texts.recoveries.to} ${time(until)}`;
 }
 
-/** Name of the form for a time range, with which the names of its fields start. */
+/** Name of the form for a time range. The names of the form's fields start with this name. */
 const WISH = "wish";
 /** States of deliveries that can be sent again. */
 const STATES = ["failed", "rejected", "blocked", "delivered"] as const;

@@ -18,7 +18,7 @@ export type Row = { title: string; panels: Panel[] };
 export const rate = (series: string, by = ""): string =>
   `sum${by === "" ? "" : ` by (${by})`} (rate(${series}[$__rate_interval]))`;
 
-/** Returns the median and the 99th percentile of a histogram, grouped by labels. */
+/** Returns the lines for the median and the 99th percentile of a histogram, grouped by labels. */
 export function quantiles(bucket: string, by = "", name = ""): Query[] {
   const grouped = by === "" ? "le" : `le, ${by}`;
   const prefix = name || (by === "" ? "" : `{{${by.split(", ").at(-1)}}} `);
@@ -31,6 +31,6 @@ export function quantiles(bucket: string, by = "", name = ""): Query[] {
 /** Returns a panel with one line. */
 export const singleLine = (expr: string, legend = ""): Query[] => [{ expr, legend }];
 
-/** Returns the maximum over all workers. Each worker reports the same value from the database. */
+/** Returns a series's maximum over all workers. Each worker reports the same value from the database. */
 export const maximum = (series: string, by = "", legend = ""): Query[] =>
   singleLine(`max${by === "" ? "" : ` by (${by})`} (${series})`, legend || `{{${by}}}`);

@@ -128,7 +128,7 @@ function componentOf({ metadata }: Part): string | undefined {
   return metadata.labels?.[COMPONENT];
 }
 
-/** Returns a setting of the pod template, since the chart sets all settings as plain values. */
+/** Returns a setting from the pod template, in which the chart sets every setting as a plain value. */
 function settingOf({ spec }: Part, name: string): string | undefined {
   const [container] = spec.template?.spec.containers ?? [];
   const value = container?.env?.find((setting) => setting.name === name)?.value;

@@ -38,7 +38,7 @@ export type Reach = {
   }>;
 };
 
-/** The tour's account in a trial. The tour needs its own, since an account may have only one platform. */
+/** Account that only the tour uses in a trial, since an account may have only one platform. */
 const TRIAL_EMAIL = "tour@example.test";
 const EXAMPLES = fileURLToPath(new URL("../../../../docs/examples/quickstart", import.meta.url));
 
