@@ -38,7 +38,7 @@ export type Terminal = {
   warn(text: string): void;
   /** Clears the steps in progress. Call it before this process exits immediately. */
   halt(): void;
-  /** Prints a `UserError`'s message and remedy, or another error's stack, to the error stream. */
+  /** Prints a `UserError`'s message and remedy, or any other error's stack, to the error stream. */
   problem(thrown: unknown): void;
 };
 

@@ -38,7 +38,7 @@ const fileHints: Record<string, FileHint> = {
 };
 
 /**
- * Converts a file system error that a person can correct. Returns undefined for another error. `path` is
+ * Converts a file system error that a person can correct. Returns undefined for any other error. `path` is
  * shown instead of the path in the error.
  */
 export function fileError(thrown: unknown, path?: string): UserError | undefined {
@@ -55,7 +55,7 @@ export function messageOf(thrown: unknown): string {
   return fileError(thrown)?.message ?? (thrown instanceof Error ? thrown.message : String(thrown));
 }
 
-/** Returns a user error's message and remedy, or another error's stack. */
+/** Returns a user error's message and remedy, or any other error's stack. */
 export function describeError(thrown: unknown): string[] {
   const shown = thrown instanceof UserError ? thrown : fileError(thrown);
   if (shown === undefined) {

@@ -130,7 +130,7 @@ describe("setup repairs an installation", () => {
     process.kill(Number.parseInt(lock, 10), "SIGKILL");
     await killed;
     await until("npm ci has ended", () => !isRunning(Number.parseInt(installer, 10)));
-    // With a complete Node package, only the other missing packages show that npm was interrupted.
+    // The Node package is complete, so setup must detect the interruption by the other missing packages.
     await mkdir(dirname(join(clone, LOCKED_NODE)), { recursive: true });
     await copyFile(process.execPath, join(clone, LOCKED_NODE));
     const both = await Promise.all([check(), check()]);

@@ -208,7 +208,7 @@ function checkPoison(
   ];
 }
 
-/** Each consumer stores its own dead letter for an unreadable record. */
+/** Each consumer stores a separate dead letter for an unreadable record. */
 const CONSUMERS = 2;
 
 function idOf(entry: string): string {

@@ -50,7 +50,7 @@ export function isOfAnother({ session }: Visit, sent: Fields): boolean {
   return session !== undefined && writer !== "" && writer !== session.account_id;
 }
 
-/** Returns a page that says that another person filled in the form. The page cannot send the form. */
+/** Returns a page that says that a different person filled in the form. The page cannot send the form. */
 export function foreignForm({ texts: { kept: words, errors }, session, own }: Visit): Outcome {
   return {
     status: 403,

@@ -21,7 +21,7 @@ export type Frame = {
 /** After these statuses, htmx leaves a part of the open page unchanged: the part could not be updated. */
 const noSwap = [204, 304, "4xx", "5xx"];
 const HTMX = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: "same-origin", noSwap });
-/** The page announces the end of the session this many minutes before. */
+/** Pages announce the end of the session this many minutes in advance. */
 const ANNOUNCED_MINUTES = 2;
 
 function layout(frame: Frame): Html {

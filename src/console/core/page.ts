@@ -92,7 +92,7 @@ export type Form = {
   submit(visit: Visit, fields: Fields): Promise<Outcome | "again">;
 };
 
-/** The result of a form: another page, perhaps with a notice, or content to show directly. */
+/** The result of a form: a redirect, perhaps with a notice, or content to show directly. */
 export type Outcome = { to: string; notice?: NoticeId } | { title: string; content: Html; status?: number };
 
 /** The name of a notice. A URL contains only this name, and the page adds the text. */
@@ -159,7 +159,7 @@ export function signedIn({ session }: Visit): SessionAnswer {
   return session;
 }
 
-/** A page throws this to redirect the browser to another page. */
+/** A page throws this to redirect the browser to a different page. */
 export class Redirect extends Error {
   override readonly name = "Redirect";
   readonly to: string;

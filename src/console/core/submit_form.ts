@@ -30,10 +30,10 @@ export async function submitForm(page: Page, visit: Visit, sent: Fields): Promis
   }
 }
 
-/** Returns a page that keeps the form if another person filled it in. */
+/** Returns the page to show instead of performing the action, if a different person filled in the form. */
 function heldBack({ boundTo }: Page, visit: Visit, sent: Fields): Outcome | undefined {
   if (boundTo !== "browser") return isOfAnother(visit, sent) ? foreignForm(visit) : undefined;
-  // Somebody has meanwhile signed in, in another tab.
+  // Somebody has meanwhile signed in, in a different tab.
   return visit.session === undefined ? undefined : sendAgain(visit, sent.get("kept"));
 }
 

@@ -35,7 +35,7 @@ export async function onceOnly(
   });
 }
 
-/** Returns the time until a moment, which a script counts down, or another text after that moment. */
+/** Returns the time left until `to`, which a script counts down. After that time, returns a fixed text. */
 export function countdown({ texts, now }: Visit, to: Date): Html {
   const { left, over } = texts.countdown;
   const seconds = Math.ceil((to.getTime() - now.getTime()) / 1000);

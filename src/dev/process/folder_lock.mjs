@@ -88,7 +88,7 @@ function createFile(path) {
 }
 
 /**
- * Returns the process ID of another living candidate, and removes the lock files of dead ones.
+ * Returns the process ID of a different living candidate, and removes the lock files of dead candidates.
  *
  * @param {string} folder
  * @param {string} own Name of this process's lock file.

@@ -12,7 +12,7 @@ const STABLE_MS = 30_000;
 export type Supervisor = {
   /** Settles with the first start. If `started` rejects, nothing runs and nothing is retried. */
   started: Promise<void>;
-  /** Stops the part and its restarts. The context's signal must be aborted first. */
+  /** Stops the part. Abort the context's signal before this call, so that the part does not restart. */
   stop(): Promise<void>;
   kill(): void;
 };

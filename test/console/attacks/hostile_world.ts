@@ -8,7 +8,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 
 const DECLARED = Object.values(declaredFields).map(({ column }) => column);
 
-/** Columns that attackers can fill, by table. {@link AS} has the form of columns that are not text. */
+/** Columns that attackers can fill, by table. If a column is not text, {@link AS} has its SQL expression. */
 const FILLED: Record<string, readonly string[]> = {
   accounts: ["first_name", "last_name", "organization_name", "email"],
   adoptions: ["cluster_id", "namespace", "name"],

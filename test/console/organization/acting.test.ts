@@ -65,7 +65,7 @@ describe("the account that a person acts for", () => {
     expect(await to(auditor.client, `${start}/organization/domains/${ids.domain}`, "Ada Lovelace")).toBe(
       "/console",
     );
-    // Another organization has the same name. The last link is for the one that the person joined later.
+    // A second organization has the same name. The last link is for the organization joined later.
     expect(await to(other.owner.client, "/console/organization/settings", "Analytical Engines")).toBe(
       `${start}/organization`,
     );

@@ -9,7 +9,7 @@ export const PICTURES = [
   { name: "decision", height: 1410, path: ({ event }: Seen["ids"]) => `/console/history/${event}` },
 ];
 
-/** Creates a person with a pending request that has limits, and a decision that such a limit denied. */
+/** Creates a person with a pending request that has limits, and a decision that was denied by a limit. */
 export async function pictured(api: TestApi): Promise<Seen> {
   const client = api.client();
   const email = "ada@webshop.example";
