@@ -72,7 +72,7 @@ describe("canonicalEmail", () => {
     expect(canonicalEmail(text)).toBeUndefined();
   });
 
-  test("gives every spelling of an address the same account, which shows the canonical form", async () => {
+  test("makes every spelling of an address lead to the same account, which shows the canonical form", async () => {
     const api = await startApi();
     try {
       const [one, two] = [api.client(), api.client()];

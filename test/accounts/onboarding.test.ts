@@ -179,7 +179,7 @@ describe("the account-type step", () => {
     expect((await client.post(TYPE, { account_type: "individual" })).status).toBe(200);
   });
 
-  test("uses the existing root key if it is repeated after a failure that followed the vault call, even with another account type", async () => {
+  test("uses the existing root key if it is repeated after a failure that followed the vault call, even with a different account type", async () => {
     const { client, accountId } = await atAccountType();
     await api.db.raw(
       `create function break_off() returns trigger language plpgsql as $$ begin raise exception 'broken'; end $$;

@@ -81,7 +81,7 @@ describe("an attacker who requests codes for an address and tries wrong codes", 
     expect((await verify(api.client(), email, strangers)).status).toBe(200);
   });
 
-  test("cannot use the browser's code without the browser's cookie after a code was requested without one", async () => {
+  test("cannot use the browser's code without the browser's cookie, even after requesting a code", async () => {
     const [owner, email] = [api.client(), fresh()];
     await send(owner, email);
     const code = await newestCode(email);
@@ -248,7 +248,7 @@ describe("the link code", () => {
 });
 
 describe("used codes", () => {
-  test("do not count, so a person who signs in always receives six digits", async () => {
+  test("do not count toward the limit of codes, so a person who signs in always receives six digits", async () => {
     const email = fresh();
     for (let n = 0; n < 16; n += 1) {
       const client = api.client();
@@ -433,14 +433,14 @@ describe("the rate limit of tries", () => {
       expect(row).toMatchObject({ own_tries: 5, shared_tries: 0 });
     });
 
-    test("gives back no try for a right own code, because such a try was not counted", async () => {
+    test("gives back no try after the browser's own right code, because that try was not counted", async () => {
       await guess();
       const { owner, code } = await ownCode();
       expect((await owner.post(VERIFY, { email, code })).status).toBe(200);
       expect(await triesLeft()).toBe(1);
     });
 
-    test("gives back the try of a right link code", async () => {
+    test("gives back the try that used a right link code", async () => {
       const { owner } = await ownCode();
       for (let n = 0; n < 2; n += 1) await owner.post(SEND, { email });
       const code = await owner.codeFor(email);

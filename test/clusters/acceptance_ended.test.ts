@@ -10,7 +10,7 @@ const api = runningApi();
 let person: Person;
 const { declare, accept } = namespaces(api, () => person);
 
-describe("a namespace whose acceptance is withdrawn during a call", () => {
+describe("a namespace whose acceptance is withdrawn or narrowed during a call", () => {
   const takeBack = async () =>
     expect((await person.client.call("DELETE", `${BINDINGS}/c1/shop`)).status).toBe(200);
   beforeEach(async () => {
@@ -38,7 +38,7 @@ describe("a namespace whose acceptance is withdrawn during a call", () => {
   }
   const notBound = [404, "namespace_not_bound"];
 
-  test("registers nothing", async () => {
+  test("registers nothing after the withdrawal", async () => {
     const { accountId } = person;
     const account = (tx: Transaction) =>
       tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
@@ -46,7 +46,7 @@ describe("a namespace whose acceptance is withdrawn during a call", () => {
     expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
   });
 
-  test("registers only what the owner's new ceiling allows", async () => {
+  test("registers no platform that exceeds the narrowed ceiling", async () => {
     const { accountId } = person;
     const account = (tx: Transaction) =>
       tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
@@ -61,7 +61,7 @@ describe("a namespace whose acceptance is withdrawn during a call", () => {
     expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
   });
 
-  test("receives no agent and can make no request", async () => {
+  test("receives no agent and can make no request after the withdrawal", async () => {
     const [platform, agent] = [newId(), newId()];
     const { connection_id } = (await declare("shop", { id: platform })).body;
     const object = (name: string) => ({ namespace: "shop", name });

@@ -37,7 +37,7 @@ describe("a Platform that is recreated after its deletion", () => {
     expect((await put(newId(), next)).body.agent_id).toBe(first.body.agent_id);
   });
 
-  test("gets no agent of another name or type, and no agent that its owner has deleted", async () => {
+  test("gets no agent of a different name or type, and no agent that its owner has deleted", async () => {
     const platform = newId();
     const declared = await declare("shop", { id: platform });
     const put = async (name: string, agent_type: string) => {
@@ -106,7 +106,7 @@ describe("a Platform that is recreated after its deletion", () => {
     expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
   });
 
-  test("has no former ceiling after its owner withdrew and renewed the acceptance", async () => {
+  test("is not limited by the former ceiling after its owner withdrew and renewed the acceptance", async () => {
     const id = newId();
     await declare("shop", { id, ...before });
     await api.operator("DELETE", `/internal/v1/platforms/${id}`);
@@ -115,7 +115,7 @@ describe("a Platform that is recreated after its deletion", () => {
     expect((await declare("shop", wider)).status).toBe(200);
   });
 
-  test("counts as a different platform under another name, in another namespace or in another cluster", async () => {
+  test("counts as a different platform if its name, namespace or cluster has changed", async () => {
     await accept("c1/other");
     await accept("c2/shop");
     const first = await declare("shop");

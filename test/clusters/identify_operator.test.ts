@@ -43,18 +43,18 @@ describe("an operator's token", () => {
       (error: { code: string }) => error.code,
     );
 
-  test("identifies only the operator of its own cluster in the settings", async () => {
+  test("identifies the operator of only one cluster in the settings, which accepts the token", async () => {
     expect(await code("one", "one")).toBe("one");
     expect(await code("one", "two")).toBe("operator_unauthorized");
     expect(await code("two", "one")).toBe("operator_unauthorized");
   });
 
-  test("fails if it is the shared token but its cluster is in the settings", async () => {
+  test("fails if it is the shared token but the call names a cluster in the settings", async () => {
     expect(await code(SHARED, "one")).toBe("operator_unauthorized");
     expect(await api.db("operator_token_cluster")).toEqual([]);
   });
 
-  test("identifies no second cluster, even one outside the settings", async () => {
+  test("identifies one cluster outside the settings, and no second one, if it is the shared token", async () => {
     expect(await code("one", "three")).toBe("operator_unauthorized");
     expect(await code("", "three")).toBe("operator_unauthorized");
     expect(asked).toEqual([]);
@@ -71,7 +71,7 @@ describe("an operator's token", () => {
     },
   );
 
-  test("always fails if no setting allows it", async () => {
+  test("always fails if the settings contain neither clusters nor a shared token", async () => {
     identify = createIdentifyOperator({
       ...api,
       clusters: { get: () => undefined, close: async () => undefined },

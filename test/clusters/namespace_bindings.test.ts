@@ -38,7 +38,7 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await declare("shop", { id: newId("c2") }))).toEqual([404, "namespace_not_bound"]);
   });
 
-  test("needs an acceptance by the owner of its own account", async () => {
+  test("needs an acceptance by the owner of that account", async () => {
     const stranger = await api.person();
     await accept("c1/shop", {}, stranger);
     expect(seen(await declare("shop"))).toEqual([404, "namespace_not_bound"]);
@@ -187,7 +187,7 @@ describe("a namespace that acts for an account", () => {
     expect((await accept("c1/beyond")).status).toBe(200);
   });
 
-  test("takes ownership of Platforms from before namespaces were recorded when it declares them again", async () => {
+  test("owns Platforms registered before namespaces were recorded, once it declares them again", async () => {
     await accept("c1/shop");
     const id = newId();
     const first = await declare("shop", { id });
@@ -211,7 +211,7 @@ describe("a namespace that acts for an account", () => {
         .filter(({ accepted_at }) => accepted_at === null)
         .map(({ namespace }) => namespace);
 
-    test("appears with the nine newest requests of its cluster, and displaces none of another cluster", async () => {
+    test("appears with the nine newest requests of its cluster, and displaces no request of a different cluster", async () => {
       await ask(["mine"], "c4");
       for (let n = 0; n < 12; n += 1) {
         api.clock.advance(1);

@@ -67,7 +67,7 @@ describe("the reviews of operators' tokens", () => {
     await expect(isOperator()).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  test("cache a good answer for a minute and renew it after half of that, and a bad one for ten seconds", async () => {
+  test("cache a good answer for a minute, renew it after half a minute, and cache a bad answer for ten seconds", async () => {
     await isOperator();
     clock.advance(29);
     await isOperator();

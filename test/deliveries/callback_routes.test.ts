@@ -99,7 +99,7 @@ describe("a callback", () => {
     expect([await shownState(own), await statesOf(own)]).toEqual(["paused", ["held"]]);
   });
 
-  test("returns not_found for another account, and after its connection was removed", async () => {
+  test("is not_found for a different account, and after the connection was removed", async () => {
     const [own, other] = [await sending(api), await sending(api)];
     const paths = ["callback/pause", "callback/resume", "deliveries/test"];
     for (const path of paths) {
@@ -111,7 +111,7 @@ describe("a callback", () => {
     for (const path of paths) expect(errorCode(await own.post(path))).toBe("not_found");
   });
 
-  test("accepts only known values of backlog", async () => {
+  test("can be resumed only with a known value of backlog", async () => {
     const own = await sending(api);
     for (const body of [{ backlog: "keep" }, { backlog: 1 }, [], "replay"]) {
       expect(errorCode(await own.post("callback/resume", body))).toBe("invalid_request");

@@ -150,7 +150,7 @@ describe("GET …/deliveries/{delivery_id}", () => {
     expect((await get(`deliveries/${id}`)).body).toMatchObject({ body_state: "erased", body: null });
   });
 
-  test("returns not_found for another person and for another connection's delivery", async () => {
+  test("returns not_found to the owner of a different connection, and for a delivery of a different connection", async () => {
     const { get, post, delivery } = await sending(api);
     const id = await delivery();
     const other = await sending(api);
@@ -214,7 +214,7 @@ describe("POST …/resend", () => {
     expect([await codeOf(49), await codeOf(50)]).toEqual([undefined, "delivery_limit"]);
   });
 
-  test("has no further effect when repeated, and returns the first answer for an idempotency key", async () => {
+  test("changes nothing when repeated, and returns its first answer again for the same idempotency key", async () => {
     const { person, connectionId, post, delivery } = await sending(api);
     const id = await delivery({ attempts: 1 });
     const path = `/v1/service/connections/${connectionId}/deliveries/${id}/resend`;

@@ -120,7 +120,7 @@ describe("POST …/deliveries/recover", () => {
     expect(after.body).toMatchObject({ state: "cancelled", finished_at: iso(0) });
   });
 
-  test("returns not_found for another person, whose recoveries are separate", async () => {
+  test("returns not_found to the owner of a different connection, who cannot read the recovery either", async () => {
     const [own, other] = [await sending(api), await sending(api)];
     const { body } = await recover(own);
     const id = String(body.recovery_id);

@@ -83,7 +83,7 @@ describe("the rotation of a webhook secret", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(409)]);
   });
 
-  test("returns the first answers again for an idempotency key", async () => {
+  test("returns the first answers again for the same idempotency key", async () => {
     const { person, id } = await registered();
     const once = (each: string) =>
       person.client.post(each, undefined, { headers: { "idempotency-key": "k1" } });
@@ -94,7 +94,7 @@ describe("the rotation of a webhook secret", () => {
     expect(await currentSecret(id)).toBe(first.body.webhook_signing_secret);
   });
 
-  test("encrypts each secret for its column, and reveals none in responses and logs", async () => {
+  test("encrypts each secret for its database column, and reveals no secret in the platform's details and logs", async () => {
     const { person, platform, id } = await registered();
     const next = String((await rotate(person, id)).body.webhook_signing_secret);
     const row = await rowOf(id);

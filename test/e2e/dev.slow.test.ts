@@ -122,7 +122,7 @@ test("a running stack prints commands that return allow, and a file of values th
   expect(await interrupt(stack)).toBe(0);
 });
 
-test("the next start keeps the platform and key, creates a new delegation, and adds the requested words and credits", async () => {
+test("the next start keeps the platform and key, creates a new delegation, and adds the requested aliases and credits", async () => {
   const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
   const stack = await startUp("--alias", "ratify", "--alias", "trial,other", "--credits", "50");
   expect(await creditOf(OWNER)).toBe(50_000_000 - 3 * 2_000);

@@ -172,7 +172,7 @@ const asInPod =
       ]
     : [];
 
-describe("every role on a read-only file system, as another user", () => {
+describe("every role on a read-only file system, under an unprivileged user", () => {
   const how = { before: asInPod, cwd: "/" };
   const REFUSED = /EROFS|EACCES|EPERM|read-only/i;
 

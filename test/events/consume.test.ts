@@ -181,7 +181,7 @@ test("a closed local bus accepts no events and reports that it is closed", async
   await expect(bus.publish([event("one")])).rejects.toThrow("closed");
 });
 
-test("a consumer receives only events of its aggregate type, and others do not enter its inbox", async () => {
+test("a consumer receives only events of its aggregate type, and other events do not enter the consumer's inbox", async () => {
   const { consumer, effects, inbox } = counting();
   const [own, other] = [event("own"), { ...event("other"), aggregateType: "account" }];
   await consume(deps(), { ...consumer, aggregateType: "connection" }, [own, other]);

@@ -162,7 +162,7 @@ test("writes to Kafka are measured by topic and result", async () => {
   expect(await shown("deputize_kafka_produce_seconds_sum")).toContain('{topic="t",result="failed"} 0.5');
 });
 
-test("a reader's seconds of silence are exposed until its watch is removed", async () => {
+test("the seconds for which a reader has been silent are exposed until the reader is no longer watched", async () => {
   const end = measure.watches("webhooks", () => 7);
   measure.paused("webhooks");
   expect(await shown("deputize_kafka_reader_silent_seconds")).toEqual(['{consumer="webhooks"} 7']);

@@ -28,14 +28,14 @@ function setUp(...others: MeasuredState[]) {
 
 const UP = 'deputize_measurement_up{measurement="queue"}';
 
-test("a state has no values before its first reading", async () => {
+test("a state has no values before its first measurement", async () => {
   const { measurements, shown } = setUp();
   expect(await shown()).toEqual([`${UP} 0`]);
   await measurements.read();
   expect(await shown()).toEqual([`${UP} 1`, "waiting 3"]);
 });
 
-test("a label that is missing in the latest reading disappears", async () => {
+test("a label that is missing in the latest measurement disappears", async () => {
   const { measurements, state, shown } = setUp();
   const kinds = (...names: string[]) => ({ by_kind: names.map((kind) => ({ value: 1, labels: { kind } })) });
   state.read = async () => kinds("a", "b");
@@ -46,7 +46,7 @@ test("a label that is missing in the latest reading disappears", async () => {
   expect(await shown()).toEqual([`${UP} 1`, 'by_kind{kind="b"} 1']);
 });
 
-test("a failed reading removes the former value, does not affect other states, and is logged once", async () => {
+test("a failed measurement removes the former value, does not affect other states, and is logged once", async () => {
   const other: MeasuredState = {
     name: "other",
     gauges: { other: { help: "c" } },
@@ -65,7 +65,7 @@ test("a failed reading removes the former value, does not affect other states, a
   expect(lines.map((line) => JSON.parse(line).msg)).toEqual(["not measured", "measured again"]);
 });
 
-test("a value is exposed for less than a minute after its reading", async () => {
+test("a value is exposed for less than a minute after its measurement", async () => {
   const { measurements, clock, shown } = setUp();
   await measurements.read();
   clock.advance(59.999);
@@ -74,7 +74,7 @@ test("a value is exposed for less than a minute after its reading", async () => 
   expect(await shown()).toEqual([`${UP} 0`]);
 });
 
-test("a reading that takes too long counts as failed, and its late result is ignored", async () => {
+test("a measurement that takes too long counts as failed, and its late result is ignored", async () => {
   const { measurements, state, shown } = setUp();
   await measurements.read();
   let end = (_: Record<string, Sample[]>): void => undefined;

@@ -98,7 +98,7 @@ test("appendEvents stores many events in order with a constant number of stateme
   expect(statements.filter((sql) => /outbox|connections/.test(sql))).toHaveLength(2);
 });
 
-test("appendEvents stores nothing if one event is invalid or belongs to another connection", async () => {
+test("appendEvents stores nothing if one event is invalid or belongs to a different connection", async () => {
   const [connection, other] = [await makeConnection(database, null), await makeConnection(database, null)];
   const wrong = { ...denied(connection, "req-2"), fields: {} } as unknown as LifecycleEvent;
   for (const second of [wrong, denied(other, "req-2")]) {

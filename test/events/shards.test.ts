@@ -31,7 +31,7 @@ test("the table has exactly the shards to which connections are mapped", async (
   expect([...used].sort()).toEqual(shards);
 });
 
-test("a single worker takes every shard, and keeps them by renewing", async () => {
+test("a single worker takes every shard, and keeps all shards while it renews its leases", async () => {
   const alone = worker();
   await alone.renew();
   const hurried = { held_until: home.database.raw("held_until - interval '1 second'") };
@@ -77,7 +77,7 @@ test("a worker that returns late does not regain shards that others took", async
   expect([await first.held(), await second.held()]).toEqual([0, 8]);
 });
 
-test("workers that start at the same time never own a shard twice", async () => {
+test("two workers that start at the same time never own the same shard", async () => {
   const all = Array.from({ length: 6 }, () => worker());
   await Promise.all(all.map((each) => each.renew()));
   await Promise.all(all.map((each) => each.renew()));

@@ -39,7 +39,7 @@ test.each([
   `${TRACE}-more`,
   `00-${"0".repeat(32)}-b7ad6b7169203331-01`,
   `00-0af7651916cd43dd8448eb211c80319c-${"0".repeat(16)}-01`,
-])("an event has no trace if the request has an invalid one: %s", async (header) => {
+])("an event has no trace if the request has an invalid trace: %s", async (header) => {
   expect(await headersAfter(header)).toEqual({});
 });
 

@@ -26,7 +26,7 @@ const installationOf = (part: Part, more: { waitMs?: number; freshSeconds?: numb
   createInstallation({ parts: [part], clock, log: pino({ level: "silent" }), ...more });
 
 describe("a part of the installation", () => {
-  test("runs one reading for all concurrent callers", async () => {
+  test("is checked once for all concurrent callers", async () => {
     const { part, begun } = heldPart();
     const { read } = installationOf(part);
     const looks = [read("vault"), read("vault"), read("vault")];
@@ -36,7 +36,7 @@ describe("a part of the installation", () => {
     expect(new Set(readings).size).toBe(1);
   });
 
-  test("returns the same reading for five seconds, and then a new one", async () => {
+  test("keeps its result for five seconds, and is then checked again", async () => {
     let readings = 0;
     const part: Part = {
       name: "vault",
@@ -55,7 +55,7 @@ describe("a part of the installation", () => {
     expect(readings).toBe(2);
   });
 
-  test("counts as away if its reading takes too long, and starts no other reading before that one ends", async () => {
+  test("counts as unavailable if its check takes too long, and is not checked again until that check ends", async () => {
     const { part, begun } = heldPart();
     const { read } = installationOf(part, { waitMs: 5, freshSeconds: 0 });
     const away = { state: "away", fault: "no answer within 0.005 s", figures: [] };
@@ -79,7 +79,7 @@ describe("a part of the installation", () => {
     expect(await installationOf(part).read("vault")).toMatchObject({ state, fault: null });
   });
 
-  test("reports why it is away if a retry may help, and no details of any other error", async () => {
+  test("shows the reason for an outage, but no details of any other error", async () => {
     const faultOf = async (error: Error) => {
       const part: Part = { name: "vault", read: async () => Promise.reject(error) };
       return (await installationOf(part).read("vault")).fault;

@@ -59,7 +59,7 @@ async function valuesOf(part: string): Promise<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(figures).map(([name, { value }]) => [name, value]));
 }
 
-test("every part has figures, the time of their reading, and the worst of their states", async () => {
+test("every part shows its figures, the time at which they were read, and the worst state of any figure", async () => {
   for (const part of partNames) {
     const { answer, state, figures } = await api.look(part);
     const now = api.clock.now().toISOString();
@@ -89,7 +89,7 @@ test("the API part shows the version, the newest migration, and whether the API 
   }
 });
 
-test("the vault part shows whether the vault signs, is sealed or is away, with the vault's own code", async () => {
+test("the vault part shows when a certificate ends, and whether the vault is ready, sealed or unreachable", async () => {
   expect(await seen("vault", "vault_state")).toEqual(["ready", "well"]);
   expect(Date.parse(String((await figureOf("vault", "vault_certificate_end")).value))).toBeGreaterThan(
     api.clock.now().getTime(),
@@ -121,7 +121,7 @@ describe("the workers part", () => {
     expect(await seen("workers", "workers")).toEqual([0, "act"]);
   });
 
-  test("reports whether Kafka responds, and a report is valid for a minute", async () => {
+  test("shows that Kafka responds for a minute after a worker reported it", async () => {
     expect(await seen("workers", "event_way")).toEqual(["embedded", "well"]);
     await api.db("event_way").update({ way: "kafka" });
     expect(await seen("workers", "event_way")).toEqual(["kafka", "well"]);
@@ -138,14 +138,14 @@ describe("the workers part", () => {
     await api.db("event_way").update({ way: "embedded" });
   });
 
-  test("does not report Kafka as away if workers cannot store a report in the database", async () => {
+  test("needs workers' reports about Kafka, but a worker measures Kafka even if it cannot store a report", async () => {
     const lag = { name: "kafka_lag", gauges: {}, read: async () => ({}), close: async () => {} };
     const broken = { raw: async () => Promise.reject(new Error("away")) } as never;
     expect(await storingReports(lag, broken).read(ago(0))).toEqual({});
   });
 });
 
-test("the events part shows how many events wait, since when, and which a consumer could not handle", async () => {
+test("the events part shows how many events wait, since when, and how many events a consumer could not handle", async () => {
   const connection = await makeConnection(api.db, null);
   for (const seconds of [60, 901]) await append(api.db, deniedEvent(connection, `${seconds}`), ago(seconds));
   const letter = { event: {}, reason: "tried", created_at: ago(1) };
@@ -164,7 +164,7 @@ test("the events part shows how many events wait, since when, and which a consum
   await api.db("outbox").delete();
 });
 
-test("the webhooks part shows unfinished deliveries, and callbacks that receive nothing", async () => {
+test("the webhooks part counts unfinished deliveries, and paused and suspended callbacks", async () => {
   const { connectionId } = await makeConnection(api.db, "https://hooks.example.test/");
   for (const state of ["pending", "pending", "sending", "held", "failed", "delivered"] as const) {
     await insertDelivery(api.db, connectionId, { at: ago(1), state, attempts: 2 });
@@ -216,7 +216,7 @@ test("the operators part shows since when each cluster has had its leader", asyn
   });
 });
 
-test("the ledger part shows the result of the last reconciliation, and reading it starts none", async () => {
+test("the ledger part shows the result of the last reconciliation, and starts no reconciliation", async () => {
   const log = pino({ level: "silent" });
   const reconcile = createReconciliation({ database: api.db, clock: api.clock, log });
   const differences = "deputize_ledger_differences";
@@ -239,7 +239,7 @@ test("the ledger part shows the result of the last reconciliation, and reading i
 });
 
 describe("a part that does not respond", () => {
-  test("counts as away with a reason, and hides no other part", async () => {
+  test("counts as unavailable with a reason, and does not affect other parts", async () => {
     const lock = await api.db.transaction();
     await lock.raw("lock table webhook_deliveries in access exclusive mode");
     try {
@@ -253,7 +253,7 @@ describe("a part that does not respond", () => {
     await expect.poll(async () => (await api.look("webhooks")).state, PATIENT).not.toBe("away");
   });
 
-  test("writes an unexpected error only to the log", async () => {
+  test("shows no details of an unexpected error, which is only logged", async () => {
     await api.db.raw("alter table reports rename to hidden_reports");
     const { state, fault } = await api.look("ledger");
     await api.db.raw("alter table hidden_reports rename to reports");
@@ -262,7 +262,7 @@ describe("a part that does not respond", () => {
   });
 });
 
-test("reading a part uses separate database connections", async () => {
+test("the parts of an installation are read over separate database connections", async () => {
   const start = (await api.db.raw("select clock_timestamp() as now")).rows[0].now;
   await api.look("ledger");
   const { rows } = await api.db.raw(

@@ -91,7 +91,7 @@ describe("a domain", () => {
     expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
   });
 
-  test("causes a DNS query for that one record only", async () => {
+  test("causes a DNS query only for the TXT record that verifies it", async () => {
     const { owner, domain } = await verified();
     dns.asked.length = 0;
     await verify(owner, domain);
@@ -117,7 +117,7 @@ describe("a domain", () => {
     ["shop.example.co.uk", "shop.example.co.uk"],
     ["Bücher.example.com", "xn--bcher-kva.example.com"],
     ["somebody.github.io", "somebody.github.io"],
-  ])("has the canonical form: %s becomes %s", (text, domain) => {
+  ])("is stored in its canonical form: %s becomes %s", (text, domain) => {
     expect(readDomain(text)).toBe(domain);
   });
 
@@ -130,7 +130,7 @@ describe("a domain", () => {
     expect(() => readDomain(text)).toThrow(expect.objectContaining({ code: "invalid_domain" }));
   });
 
-  test("belonging to another organization can be neither verified, seen nor removed", async () => {
+  test("belonging to a different organization can be neither verified, seen nor removed", async () => {
     const { domain } = await verified();
     const other = await organization();
     expect(errorCode(await verify(other, domain))).toBe("not_found");
@@ -282,7 +282,7 @@ describe("a platform", () => {
     expect(errorCode(await publish(owner, platform.platformId))).toBe("domain_not_verified");
   });
 
-  test("belonging to a personal account cannot be published, and another account's platform is not found", async () => {
+  test("belonging to a personal account cannot be published, and one of a different account is not_found", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person);
     expect(errorCode(await publish(person, platformId))).toBe("not_available");

@@ -179,7 +179,7 @@ describe("an invitation", () => {
     expect(errorCode(await accept(person, await tokenTo(person.email)))).toBe("invalid_invitation");
   });
 
-  test("can bring back the person who opened the organization's account and left", async () => {
+  test("can make the person who opened the organization's account a member again after leaving", async () => {
     const owner = await organization();
     const heir = await addMember(api, owner.accountId, "owner");
     await owner.client.post("/v1/service/organization/leave");
@@ -215,7 +215,7 @@ describe("invitation emails", () => {
     expect(fromOther.headers.get("retry-after")).toMatch(/^[0-9]+$/);
   });
 
-  test("do not count if an outage stopped them or the invitation was refused", async () => {
+  test("do not count toward the limits if an outage stopped them or the invitation was refused", async () => {
     await api.db("rate_limits").delete();
     const [owner, email] = [await organization(), `${randomUUID()}@example.test`];
     const counts = async () => (await api.db("rate_limits").where("key", "like", "invite%")).map(points);
@@ -231,7 +231,7 @@ describe("invitation emails", () => {
     expect(await counts()).toEqual([3, 3, 3, 3]);
   });
 
-  test("count if the mail server refuses them permanently, so that nobody can probe addresses", async () => {
+  test("count toward the limits if the mail server refuses them permanently, so that nobody can probe addresses", async () => {
     await api.db("rate_limits").delete();
     const [owner, email] = [await organization(), `${randomUUID()}@example.test`];
     smtp = await startSmtp();

@@ -109,7 +109,7 @@ describe("a member", () => {
     expect(errorCode(await owner.client.call("PATCH", path, { body: { role: "owner" } }))).toBe("not_found");
   });
 
-  test("receives no other person's kept answer, especially no secrets", async () => {
+  test("receives no stored answer or secret of a different person, even with the same idempotency key", async () => {
     const { owner, id, acting, member } = await withMember("developer");
     const key = { "idempotency-key": "same" };
     const body = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: [SCOPE] };
@@ -263,7 +263,7 @@ describe("the activity list", () => {
     expect(filtered.body.items).toEqual([]);
   });
 
-  test("contains a call before its change, so that a call that dies half-way is listed", async () => {
+  test("contains a call before the call changes anything, so that an interrupted call is listed too", async () => {
     const { owner, id } = await organization();
     await api.db.raw("alter table platforms add constraint broken check (name <> 'Broken')");
     try {

@@ -25,7 +25,7 @@ async function show(shop: Application, stranger: Application, scope: string) {
   return shop.verify(body.proof_bundle, { required_scope: scope });
 }
 
-describe("a user of another account", () => {
+describe("a user who does not belong to the shop's account", () => {
   test("cannot act at a shop on their own authority with any scope, and sees the attempt in the history", async () => {
     const shop = await world.application(["data:read"]);
     const stranger = await world.application(["data:read", REFUND]);
@@ -196,7 +196,7 @@ describe("the routes for accepted principals", () => {
     expect((await listed(shop)).items).toEqual([]);
   });
 
-  test("accept only roots in the registry, each listed once, and never the account's own root", async () => {
+  test("accept only people in the registry, each listed once, and not the account's own owner", async () => {
     const [shop, stranger] = [await world.application([]), await world.api.person()];
     const scopes = ["data:read"];
     expect(errorOf(await accept(shop, "0".repeat(32)))).toBe("404 not_found");

@@ -16,7 +16,7 @@ const { api, call } = agentsWorld();
 const wish = { name: "shop-bot", agent_type: "api_agent" };
 
 describe("creating an agent", () => {
-  test("returns the agent as specified; its id is the id of its key", async () => {
+  test("returns the agent as specified, and the agent's id is the id of the key", async () => {
     const platform = await registerPlatform(await api.person());
     const { status, body } = await call(platform, "POST", "", wish);
     expect(status).toBe(201);

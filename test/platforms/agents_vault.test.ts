@@ -20,7 +20,7 @@ describe("syncing the vault", () => {
     expect(await syncVault(api)).toBe(0);
   });
 
-  test("keeps agents due if the vault is too busy or fails for them, and syncs the others", async () => {
+  test("keeps an agent due for the next sync if the vault is too busy or fails, and syncs the other agents", async () => {
     const { platform, agentId } = await delegated(api);
     const other = await createAgent(api.client(), platform);
     const busy = new VaultRefused("rate_limited", "busy", 429);

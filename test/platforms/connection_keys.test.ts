@@ -21,7 +21,7 @@ const isGood = async (platform: TestPlatform, key: string): Promise<boolean> => 
 };
 
 describe("the routes for the keys of a connection", () => {
-  test("show each key's expiry, until a week after it expired, but not the key itself", async () => {
+  test("show when each key expires, until a week after the expiry, but not the key itself", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const read = async () => (await person.client.get(path(platform))).body;

@@ -192,7 +192,7 @@ describe("removing a connection", () => {
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
 
-  test("reports each of 3,000 certificates in its own commit, and then the removal", async () => {
+  test("reports each of 3,000 certificates in a separate commit, and then the removal", async () => {
     const { person, platform, certId } = await delegated(api);
     const connection_id = platform.connectionId;
     await addRevoked(api.db, certId, 2_999);
@@ -211,7 +211,7 @@ describe("removing a connection", () => {
     expect(ended).toHaveLength(3_000);
   }, 120_000);
 
-  test("lets a personal account register another platform", async () => {
+  test("lets a personal account register a new platform", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     await person.client.call("DELETE", `/v1/service/connections/${connectionId}`);

@@ -173,7 +173,7 @@ describe("changing a platform", () => {
 });
 
 describe("another account's platform", () => {
-  test("returns not_found for every call, and stays unchanged", async () => {
+  test("is not_found in every call, and stays unchanged", async () => {
     const { platform, certId } = await delegated(api);
     const { client } = await api.person();
     const { platformId, connectionId } = platform;

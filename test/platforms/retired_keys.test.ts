@@ -36,7 +36,7 @@ const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${conn
 test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status: number }>]>([
   ["rotated without grace", ({ client }, platform) => client.post(`${path(platform)}/rotate-key`)],
   ["removed with its connection", ({ client }, platform) => client.call("DELETE", path(platform))],
-])("the API process that ends a key refuses that key before the change notification: %s", async (_, end) => {
+])("the API process that ends a key refuses the key before the change notification arrives: %s", async (_, end) => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await remember(platform);
@@ -44,7 +44,7 @@ test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status:
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
-test("the API process that ends former keys refuses those keys before the change notification", async () => {
+test("the API process that ends former keys refuses those keys before the change notification arrives", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await person.client.post(`${path(platform)}/rotate-key`, { grace_seconds: 3_600 });
@@ -53,7 +53,7 @@ test("the API process that ends former keys refuses those keys before the change
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
-test("the API process that changes a connection's settings uses them before the change notification", async () => {
+test("the API process that changes a connection's settings uses them before the change notification arrives", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await remember(platform);

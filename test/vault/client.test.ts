@@ -193,7 +193,7 @@ test("the vault client reports VaultUnavailable if nothing listens at the addres
   await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
 });
 
-test("the vault client rejects a server of another authority, with another name, or without TLS 1.3", async () => {
+test("the vault client rejects a server without TLS 1.3, and a certificate with a different issuer or name", async () => {
   const asApi = readIdentity(vault.home, "api");
   const stranger = await issueIdentity(vault.home, { kind: "server", names: ["elsewhere.example"] });
   const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "one" });

@@ -52,7 +52,7 @@ async function counts(): Promise<Record<string, number>> {
   );
 }
 
-test("after a pause commits, the worker claims nothing from the backlog, whatever its length", async () => {
+test("after a pause commits, the worker claims nothing from the backlog, however long the backlog is", async () => {
   await waiting(COUNT);
   const { database } = world.home;
   const endpoint = database("webhook_endpoints").where({
@@ -111,7 +111,7 @@ describe("the backlog of an endpoint", () => {
     expect(await counts()).toEqual({ pending: COUNT + 1, sending: 1 });
   });
 
-  test("loses all its deliveries before any is sent if it is discarded, but newer events are kept", async () => {
+  test("is cancelled completely if it is discarded, and none of it is sent, but newer events are sent", async () => {
     await waiting(COUNT);
     await pause();
     await resume("discard");
@@ -167,7 +167,7 @@ describe("the backlog of an endpoint", () => {
     expect(await counts()).toEqual({ pending: 1 });
   });
 
-  test("does not include deliveries of another endpoint", async () => {
+  test("does not include deliveries of a different endpoint", async () => {
     await waiting(1);
     const other = await world.connect();
     await insertDelivery(world.home.database, other.connectionId, {

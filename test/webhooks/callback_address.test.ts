@@ -67,7 +67,7 @@ describe("the address policy without an allow-list", () => {
 describe("the address policy with an allow-list", () => {
   const allowedCidrs = ["10.1.0.0/16", "fd00:1::/32", "127.0.0.0/8", "169.254.0.0/16"];
 
-  test("opens exactly the named private ranges", () => {
+  test("allows exactly the named private ranges", () => {
     const policy = createAddressPolicy({ development: false, allowedCidrs });
     expect(["10.1.0.0", "10.1.255.255", "fd00:1::1"].map(policy.allows)).toEqual([true, true, true]);
     expect(["10.0.255.255", "10.2.0.0", "fd00:2::1", "192.168.0.1"].map(policy.allows)).toEqual(
@@ -75,12 +75,12 @@ describe("the address policy with an allow-list", () => {
     );
   });
 
-  test("never opens loopback or link-local outside development", () => {
+  test("never allows loopback or link-local addresses outside development", () => {
     const policy = createAddressPolicy({ development: false, allowedCidrs });
     expect(["127.0.0.1", "169.254.169.254"].map(policy.allows)).toEqual([false, false]);
   });
 
-  test("opens loopback in development", () => {
+  test("allows named loopback addresses in development", () => {
     const policy = createAddressPolicy({ development: true, allowedCidrs });
     expect(["127.0.0.1", "10.1.2.3"].map(policy.allows)).toEqual([true, true]);
     expect(["::1", "::ffff:127.0.0.1", "10.2.0.0"].map(policy.allows)).toEqual([false, false, false]);
@@ -187,7 +187,7 @@ const whyNot = (port: number): Promise<string> =>
     ({ cause }: Error) => (cause as Error).message,
   );
 
-test("isForeignPort agrees with undici, another implementation of the Fetch standard, for every port", async () => {
+test("isForeignPort agrees with undici, which also implements the Fetch standard, for every port", async () => {
   const refused: number[] = [];
   const foreign: number[] = [];
   for (let port = 1; port <= LAST; port += 1) {

@@ -8,7 +8,7 @@ import { deliveryWorld } from "./delivery_world.ts";
 const world = deliveryWorld();
 const { connect, deny, requestIds, states } = world;
 
-describe("after an attempt", () => {
+describe("results of attempts", () => {
   test.each([
     [200, "delivered", "delivered", undefined],
     [299, "delivered", "delivered", undefined],
@@ -85,7 +85,7 @@ describe("after an attempt", () => {
     expect(await answers(429, 404)).toEqual(["rejected", "failed", "rejected"]);
   });
 
-  test("a receiver that always answers 429 opens its breaker", async () => {
+  test("the breaker of an endpoint opens if its receiver always answers 429", async () => {
     const connection = await connect();
     world.receiver.reply = () => 429;
     for (let n = 0; n < 3; n++) await deny(connection, `req-${n}`);
@@ -106,7 +106,7 @@ describe("after an attempt", () => {
       "blocked",
       "the host must be a name that is not this machine's own",
     ],
-  ])("an attempt at %s is recorded with its reason", async (_, url, state, outcome, detail) => {
+  ])("an attempt to send to %s is recorded with the reason for its failure", async (_, url, state, outcome, detail) => {
     const connection = await makeConnection(world.home.database, url);
     await deny(connection);
     await world.harness.run();

@@ -48,7 +48,7 @@ describe("a paused endpoint", () => {
     ]);
   });
 
-  test("can be paused before its first event, and again while paused", async () => {
+  test("holds its first event, even if it was paused twice before", async () => {
     const connection = await connect();
     await pause(connection);
     await pause(connection);
@@ -70,7 +70,7 @@ describe("a paused endpoint", () => {
     expect([row?.body, row?.body_sealed, row?.settled_at]).toEqual([null, null, now()]);
   });
 
-  test("keeps its breaker open, so that pausing does not make requests more frequent", async () => {
+  test("still has an open breaker after the resume, so that pausing does not make requests more frequent", async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     for (let n = 0; n < 5; n++) await deny(connection, `req-${n}`);

@@ -169,7 +169,7 @@ describe("a recovery does nothing", () => {
     expect(await pendingIds()).toEqual(ids);
   });
 
-  test("while there is no URL", async () => {
+  test("while its endpoint has no URL", async () => {
     const { connectionId, ids } = await failed(1);
     const { database } = world.home;
     await insertRecovery(database, connectionId, range());

@@ -184,7 +184,7 @@ describe("a resent delivery", () => {
     expect(await resend(connection, deliveryId)).toBe("delivery_body_erased");
   });
 
-  test("must belong to the endpoint", async () => {
+  test("must belong to the endpoint that the caller names", async () => {
     const { deliveryId } = await ended(404);
     const other = await connect();
     expect(await resend(other, deliveryId)).toBe("not_found");

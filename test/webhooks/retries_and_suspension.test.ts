@@ -136,7 +136,7 @@ test("a redirect counts as a failed attempt", () => {
 
 test("410 means that the receiver is gone", () => expect(resultOf(answer(410))).toBe("gone"));
 
-test("408, 425 and 429 ask for another try, and every other 4xx is a rejection", () => {
+test("408, 425 and 429 ask for a retry, and every other 4xx is a rejection", () => {
   for (const status of statuses(400, 499).filter((each) => each !== 410)) {
     const expected = [408, 425, 429].includes(status) ? "failed" : "rejected";
     expect([status, resultOf(answer(status))]).toEqual([status, expected]);

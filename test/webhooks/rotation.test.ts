@@ -83,7 +83,7 @@ describe("a webhook secret that is being replaced", () => {
     ]);
   });
 
-  test("creates signatures that a Standard Webhooks library verifies with either secret", async () => {
+  test("signs so that a Standard Webhooks library can verify with the current or the next secret", async () => {
     harness.clock.set(new Date());
     const [old, next] = [connection.secret, await rotate()];
     const [request] = await deliver();
@@ -101,7 +101,7 @@ describe("a webhook secret that is being replaced", () => {
     expect(signedBy(request as Received, { old, next })).toMatchObject({ standard: ["next"], signatures: 1 });
   });
 
-  test("can get a second next secret before the promotion, and the second one replaces the first one", async () => {
+  test("is replaced by the newer of two next secrets if both are created before the promotion", async () => {
     const [first, second] = [await rotate(), await rotate()];
     const [during] = await deliver();
     expect(signedBy(during as Received, { first, second })).toMatchObject({ standard: ["second"] });
@@ -110,7 +110,7 @@ describe("a webhook secret that is being replaced", () => {
     expect(signedBy(after as Received, { first, second })).toMatchObject({ specified: "second" });
   });
 
-  test("signs together with the current and the next secret if another rotation begins within its grace period", async () => {
+  test("signs together with the current and the next secret if a second rotation begins within its grace period", async () => {
     const one = connection.secret;
     const two = await rotate();
     await promote();
@@ -123,7 +123,7 @@ describe("a webhook secret that is being replaced", () => {
     });
   });
 
-  test("cannot be promoted without a next secret, and only once", async () => {
+  test("is replaced only if a next secret exists, and only once", async () => {
     await expect(promote()).rejects.toMatchObject({ code: "no_secret_rotation" });
     await rotate();
     await promote();
@@ -166,7 +166,7 @@ describe("a receiver that answers 401", () => {
     });
   });
 
-  test("receives one more request until the grace period ends if it still uses the former secret", async () => {
+  test("receives one more request if it still uses the former secret and the grace period has not ended", async () => {
     const old = connection.secret;
     await rotate();
     await promote(60);

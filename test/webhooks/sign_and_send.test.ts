@@ -26,7 +26,7 @@ test("signedHeaders returns the headers of the specification, with a signature o
   expect(expected).toMatch(/^[0-9a-f]{64}$/);
 });
 
-test("signedHeaders derives the header names from the configured word", () => {
+test("signedHeaders derives the header names from the configured service name", () => {
   const names = Object.keys(signedHeaders(delivery, "whsec_c2VjcmV0", new Date(), "acme"));
   expect(names.filter((name) => name.startsWith("X-"))).toEqual([
     "X-Acme-Signature",

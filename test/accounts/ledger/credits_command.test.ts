@@ -59,7 +59,7 @@ const grant = (options: Partial<GrantOptions> & { account: string }, url?: strin
   call((commands) => commands.grant({ amount: "2.5", reason: "invoice paid", ...options }), url);
 
 describe("deputize credits", () => {
-  test("grants credit by email address once, and does not repeat it by account id under the same reference", async () => {
+  test("grants credit to an email address, but grants nothing more to its account id with the same reference", async () => {
     const { accountId, email } = await owner();
     const first = await grant({ account: email.toUpperCase(), reference: "inv-7", json: true });
     expect([first.status, first.err]).toEqual([0, ""]);

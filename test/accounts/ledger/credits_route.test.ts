@@ -7,7 +7,7 @@ const api = wholeApi({ config: { ALPHA_CREDITS_MICRO_USD: 10_000_000 } });
 const PATH = "/v1/service/credits";
 const LATER = new Date("2090-01-01T00:00:00.000Z");
 
-test("a person sees the balance, the price, the low mark, and every posting, newest first", async () => {
+test("a person sees the balance, the price, the threshold for low credit, and every posting, newest first", async () => {
   const { person } = await setScene(api);
   const grant = { accountId: person.accountId, amount: 5_000_000, reason: "paid", reference: "inv-1" };
   await grantCredits(api.db, grant, LATER);
@@ -74,7 +74,7 @@ test("an API key sees the balance that pays for its decisions, but no postings",
   });
 });
 
-test("a cursor from another list and text that is not a cursor are refused", async () => {
+test("a cursor from a different list is refused, and so is text that is not a cursor", async () => {
   const { person } = await setScene(api);
   const { body } = await person.client.get("/v1/service/platforms?limit=1");
   const strange = Buffer.from('["2026-01-01T00:00:00.000000Z","01980f3e-6b1c-7d52-9a3e-5c1f7e20b846"]');

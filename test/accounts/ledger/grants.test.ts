@@ -69,7 +69,7 @@ test("a grant creates one posting from grants to credit, with its reason and ref
   expect(await differencesOf(records)).toEqual([]);
 });
 
-test("reconciliation finds a grant posting without a recorded grant, or with another amount", async () => {
+test("reconciliation finds a grant posting without a recorded grant, or with a different amount than the grant", async () => {
   const records = await account();
   const { postingId, reference } = await grantCredits(world.db, grantOf(records), now);
   const difference = [{ account_id: records.accountId, kind: "grant_without_record", expected: 0, found: 1 }];
@@ -105,7 +105,7 @@ test("a repeated grant with the same reference, account and amount returns the f
   expect(await stateOf(records)).toMatchObject({ balance: CREDIT + 5 * price, granted: [5 * price] });
 });
 
-test("a grant whose reference was used for another amount or account is refused and changes nothing", async () => {
+test("a grant whose reference was used for a different amount or account is refused and changes nothing", async () => {
   const [records, other] = [await account(), await account()];
   const grant = grantOf(records);
   await grantCredits(world.db, grant, now);

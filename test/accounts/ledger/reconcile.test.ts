@@ -97,7 +97,7 @@ describe("ledger reconciliation", () => {
     expect(await found(records)).toEqual([{ kind: "balance", expected, found: expected + off }]);
   });
 
-  test("finds no difference for a decision that another account paid for", async () => {
+  test("finds no difference for a decision that the verifier's account paid for", async () => {
     const [owner, verifier] = [await account(), await account()];
     const { accountId, connectionId } = verifier;
     await decideBatch(world.pool, [itemFor(owner, { accountId, connectionId })]);

@@ -205,7 +205,7 @@ describe("a refresh", () => {
     expect(api.lines.some((line) => line.includes("a refresh token was used twice"))).toBe(true);
   });
 
-  test("ends only one family: another sign-in of the same person stays valid", async () => {
+  test("ends only one family, and the same person's other sign-ins stay valid", async () => {
     const [one, two] = [await signedIn("both@example.com"), await signedIn("both@example.com")];
     const thief = copyOf(one);
     await one.post(REFRESH);
@@ -310,7 +310,7 @@ describe("a refresh", () => {
       expect(await client.get(SESSION)).toMatchObject(signedOut);
     });
 
-    test("fails after a sign-out and without the CSRF header", async () => {
+    test("fails after a sign-out, and also without the CSRF header", async () => {
       const { client, before } = await refreshed();
       expect(await before.post(REFRESH, undefined, { ...as("203.0.113.7"), csrf: false })).toMatchObject({
         status: 403,
@@ -351,7 +351,7 @@ describe("signing out", () => {
     expect(await kept.post(REFRESH)).toMatchObject(signedOut);
   });
 
-  test("does not end another sign-in of the person", async () => {
+  test("does not end the person's other sign-ins", async () => {
     const [one, two] = [await signedIn("here@example.com"), await signedIn("here@example.com")];
     await one.post(LOGOUT, { everywhere: false });
     expect((await two.get(SESSION)).status).toBe(200);

@@ -65,7 +65,7 @@ describe("a sign-in code", () => {
     expect(await verify(code)).toMatchObject(refused);
   });
 
-  test("fails for another address", async () => {
+  test("fails for a different address", async () => {
     const [one, two] = [await sent(), await sent()];
     if (one.code !== two.code) expect(await one.verify(two.code)).toMatchObject(refused);
     expect((await one.verify(one.code)).status).toBe(200);
@@ -179,10 +179,10 @@ function codeHash(email: string, code: string): Buffer {
   return createCodeHashes(api.sealingKey).code(email, code);
 }
 
-describe("hashes of codes", () => {
+describe("codes and their hashes", () => {
   const [one, two] = [createCodeHashes(Buffer.alloc(32, 1)), createCodeHashes(Buffer.alloc(32, 2))];
 
-  test("depend on the key, the address and the code", () => {
+  test("a code's hash depends on the key, the address and the code", () => {
     const hashes = [
       one.code("a@example.com", "123456"),
       two.code("a@example.com", "123456"),

@@ -48,7 +48,7 @@ test("the list of dead letters has pages, newest first, and filters", async () =
   );
 });
 
-test("the list contains each letter exactly once if two consumers put an event aside at the same time", async () => {
+test("the list contains each dead letter exactly once if two dead letters of one event have the same time", async () => {
   const at = new Date();
   const event = await letter(home, {}, { at });
   await letter(home, event, { at, consumer: "notices" });

@@ -85,7 +85,7 @@ describe("deputize events dead-letters replay", () => {
     expect((await waiting())[0]).toBe(events[3]?.eventId);
   });
 
-  test("keeps the order of events even if their ids are given in another order", async () => {
+  test("keeps the order of events even if the letters' ids are given in a different order", async () => {
     const [aggregateId, at] = [randomUUID(), systemClock.now()];
     const events: BusEvent[] = [];
     for (const seq of [4, 2, 3, 1, 5]) events.push(await letter(home, ofOne(seq, aggregateId), { at }));
@@ -161,7 +161,7 @@ describe("deputize events dead-letters replay", () => {
     expect(json(await replay({ all: true })).replayed).toBe(1);
   });
 
-  test("skips a letter if a waiting event has its sequence number", async () => {
+  test("skips a letter if a waiting event has the same sequence number", async () => {
     const live = anEvent();
     const forged = await letter(home, { aggregateId: live.aggregateId });
     await home.database("outbox").insert({

@@ -113,7 +113,7 @@ describe("deputize events replay for the lifecycle topic", () => {
     expect(json(await replay()).brought).toBe(1);
   });
 
-  test("keeps the events in the consumers' inboxes for another 14 days", async () => {
+  test("keeps the events in the consumers' inboxes for 14 more days", async () => {
     const { event_id } = await published();
     const [old, handled] = [ago(12 * 86_400), { event_id, consumer: "webhooks" }];
     await home.database("inbox").insert({ ...handled, handled_at: old });
@@ -124,7 +124,7 @@ describe("deputize events replay for the lifecycle topic", () => {
     expect(rows[1]?.event_id).toBe(event_id);
   });
 
-  test("keeps the order of a connection's events over several batches, even if their times are in another order", async () => {
+  test("keeps the order of a connection's events over several batches, even if the times are in a different order", async () => {
     const one = randomUUID();
     const seqs = [
       [3, 20],
@@ -243,7 +243,7 @@ describe("deputize events replay for the lifecycle topic", () => {
     expect((await replay()).status).toBe(0);
   });
 
-  test("rejects the replay without Kafka, even if EVENTS changes meanwhile", async () => {
+  test("fails if EVENTS is embedded, even if the setting changes during the replay", async () => {
     for (let n = 0; n < 12; n += 1) await published();
     const selectCarrier = (to: "embedded" | "kafka") => home.database("event_way").update({ way: to });
     await selectCarrier("embedded");

@@ -75,7 +75,7 @@ describe.skipIf(missing !== undefined)("the bus over Kafka", { timeout: 60_000 }
     });
 
     /* A process that does not leave keeps its partitions for a minute, and nobody handles their events. */
-    test("leave the group if they are closed while the group accepts them", async () => {
+    test("leave the group if they are closed while they join it", async () => {
       const consumer = { name: `test-${randomUUID()}`, handle: async () => undefined };
       const staying = world.join();
       await staying.subscribe(consumer);

@@ -103,7 +103,7 @@ test("a late rejection of a finished batch's heartbeat does not affect the next 
   expect(told).toEqual([]);
 });
 
-test("isReason recognizes only its own error, not another error that looks the same", async () => {
+test("isReason recognizes the error that ended a batch, but not a different error with the same message", async () => {
   const { group, membership, begin, told } = setUp();
   const batch = begin();
   const moved = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });

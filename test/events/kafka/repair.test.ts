@@ -88,7 +88,7 @@ test("the repair never publishes events that the reader may still read, however 
   expect(again).toEqual([]);
 });
 
-test("the repair waits for the next sample before it publishes an event newer than the sample", async () => {
+test("the repair publishes an event that is newer than its sample of offsets only after the next sample", async () => {
   const { offsets, again, repair } = makeRepair();
   await repair();
   await note("later");
@@ -157,7 +157,7 @@ test("only one process repairs at a time, and it continues from the state that a
   expect(counts.sort()).toEqual([0, 1]);
 });
 
-test("hasPassed requires that the offsets of every partition passed its end", () => {
+test("hasPassed requires that each partition's offset has passed the partition's end", () => {
   const ends = { 0: "10", 1: "5" };
   expect(hasPassed([at(0, 10n, 12n), at(1, 5n, 5n)], ends)).toBe(true);
   expect(hasPassed([at(0, 10n, 12n), at(1, 4n, 5n)], ends)).toBe(false);

@@ -20,7 +20,7 @@ if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 const valid = { notBefore: new Date(Date.now() - DAY_MS), notAfter: new Date(Date.now() + DAY_MS) };
 const ended = { notBefore: new Date(Date.now() - 2 * DAY_MS), notAfter: new Date(Date.now() - DAY_MS) };
 
-describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, () => {
+describe.skipIf(missing !== undefined)("the Kafka client with TLS", { timeout: 90_000 }, () => {
   const home = useDatabase();
   let authority: Identity;
   let other: Identity;
@@ -72,7 +72,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     }, START_MS);
 
     test.each<SaslMechanism>(["plain", "scram-sha-256", "scram-sha-512"])(
-      "carries events for a user who signs in with %s",
+      "sends and receives events as a user who signs in with %s",
       async (mechanism) => {
         const sasl = { mechanism, username: "worker", password: PASSWORD };
         const world = await kafkaWorld(home, brokers, { tls: tls(), sasl });
@@ -111,7 +111,7 @@ describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, ()
     expect(error.message).toBe("Kafka cannot be reached: the broker's certificate has expired: renew it");
   });
 
-  test("accepts a client's certificate, and reports an invalid one", async () => {
+  test("can use a client certificate, and reports an invalid client certificate", async () => {
     const settings = tlsSettings(await serverOf(), authority, "required");
     const brokers = await broker({ protocol: "SSL", settings });
     const tlsOf = ({ certificate, privateKey }: Identity) => ({

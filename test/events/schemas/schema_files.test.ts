@@ -24,7 +24,7 @@ test("docs/events matches the definitions of events", () => {
   expect(texts, "run `npm run schemas` to renew docs/events").toEqual(currentSchemas());
 });
 
-test("docs/events has a file for every kind, for each body with secrets, and for dead letters", () => {
+test("docs/events has a file for every kind of event, for each body with secrets, and for dead letters", () => {
   const bodies = Object.entries(eventKinds)
     .filter(([, { secrets }]) => secrets.length > 0)
     .map(([kind]) => `${kind}.webhook.schema.json`);
@@ -98,7 +98,7 @@ describe.each(withValues)("%s", (name, { properties = {}, required = [], example
     expect(checker.faultsBy(name, rest)).toHaveLength(1);
   });
 
-  test("rejects a value of another kind", () => {
+  test("rejects a value that names a different kind", () => {
     const word = Object.hasOwn(properties, "event") ? "event" : "event_type";
     expect(checker.faultsBy(name, { ...examples[0], [word]: "another.kind" })).toHaveLength(1);
   });

@@ -85,7 +85,7 @@ describe("the adoption of a platform", () => {
     expect(errorCode(withdrawal)).toBe("not_found");
   });
 
-  test("fails for a platform that an object of the same name in another account left behind", async () => {
+  test("fails for a platform that a deleted object of the same name in a different account left behind", async () => {
     const object = { namespace: "default", name: "shop" };
     const { id, answer } = await declared({ object });
     const mine = await registered();
@@ -94,7 +94,7 @@ describe("the adoption of a platform", () => {
     expect((await rowOf(adopt))?.external_id).toBe(id);
   });
 
-  test("fails for a platform that an object of the same name in another namespace left behind", async () => {
+  test("fails for a platform that a deleted object of the same name in a different namespace left behind", async () => {
     const { person, id, answer } = await declared({ object: { namespace: "default", name: "shop" } });
     await person.client.call("PUT", "/v1/service/namespace-bindings/c1/team-a", { body: {} });
     const adopt = String(answer.body.platform_id);
@@ -103,7 +103,7 @@ describe("the adoption of a platform", () => {
     expect((await rowOf(adopt))?.external_id).toBe(id);
   });
 
-  test("uses the platform's ceiling, also for the next object, even if the name had a narrower ceiling before", async () => {
+  test("keeps the platform's ceiling for the next object, too, even if an earlier object had a narrower ceiling", async () => {
     const person = await api.person({ organization_name: "Analytical Engines" });
     const object = { namespace: "default", name: "shop" };
     const former = newUid();
@@ -160,7 +160,7 @@ describe("the adoption of a platform", () => {
     expect((await put(newUid(), narrow)).body.default_allowed_scopes).toEqual(["data:read"]);
   });
 
-  test("leaves the former object without a platform, and that object cannot register another one", async () => {
+  test("leaves the former object without a platform, and that object cannot register a new platform", async () => {
     const {
       person,
       id: former,
@@ -267,7 +267,7 @@ describe("the adoption of an agent", () => {
     expect(errorCode(await putAgent(newUid(), other))).toBe("adoption_not_confirmed");
   });
 
-  test("fails after the confirmation is withdrawn, for a deleted agent, and for an agent in another account", async () => {
+  test("fails after the confirmation is withdrawn, for a deleted agent, and for an agent in a different account", async () => {
     const { person, adoption, confirm, putAgent, agentId } = await withAgent();
     const elsewhere = await withAgent();
     await confirm();
@@ -281,7 +281,7 @@ describe("the adoption of an agent", () => {
     expect(errorCode(await elsewhere.person.client.call("PUT", adoption, { body: place }))).toBe("not_found");
   });
 
-  test("fails for an agent of another platform of the account", async () => {
+  test("fails for an agent of a different platform of the account", async () => {
     const person = await api.person({ organization_name: "Analytical Engines" });
     const elsewhere = await registerPlatform(person, {}, "/v1/service/platforms");
     const agentId = await createAgent(api.client(), elsewhere);
@@ -295,7 +295,7 @@ describe("the adoption of an agent", () => {
     expect((await api.db("agents").where({ agent_id: agentId }).first())?.external_id).toBeNull();
   });
 
-  test("leaves the former object without an agent, and does not affect an object that already has one", async () => {
+  test("leaves the former object without an agent, and fails for an object that already has an agent", async () => {
     const { confirm, putAgent, id: platform } = await withAgent();
     const [former, next] = [newUid(), newUid()];
     await confirm();
@@ -312,7 +312,7 @@ describe("the adoption of an agent", () => {
 });
 
 describe("a platform that moves to another cluster", () => {
-  test("brings its agents along under their names", async () => {
+  test("keeps its agents if they are declared under the same names", async () => {
     const { person, id, answer } = await declared({ object: { namespace: "default", name: "shop" } });
     const agent = { platform_external_id: id, name: "bot", agent_type: "api_agent" };
     const object = { namespace: "default", name: "bot" };

@@ -70,7 +70,7 @@ describe("PUT /internal/v1/agents/{external_id}", () => {
     expect(await api.db("agents").where({ external_id: id })).toHaveLength(1);
   });
 
-  test("refuses another platform or type for a registered object", async () => {
+  test("refuses a different platform or type for a registered object", async () => {
     const [one, two] = [await declared(), await declared()];
     const id = newUid();
     await api.operator("PUT", agentPath(id), wish(one.id));
@@ -101,7 +101,7 @@ describe("PUT /internal/v1/agents/{external_id}", () => {
 });
 
 describe("the operator routes", () => {
-  test("hide the objects of one cluster from another cluster's operator, and let it change nothing", async () => {
+  test("hide a cluster's objects from the operator of a different cluster, and reject that operator's changes", async () => {
     const { person, id } = await declared();
     const agent = newUid();
     const options = { cluster: "c2" };

@@ -129,7 +129,7 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect([answer.status, errorCode(answer)]).toEqual([404, "namespace_not_bound"]);
   });
 
-  test("refuses another account or surface for a registered object, and an object whose platform it removed", async () => {
+  test("refuses a different account or surface for a registered object, and an object whose platform was removed", async () => {
     const { person, id } = await declared();
     const other = await api.person();
     expect(errorCode(await put(id, declaration(other)))).toBe("external_conflict");
