@@ -7,8 +7,8 @@ import { HISTORY_SECONDS } from "./sign_in/sign_in_mails.ts";
 const DAY_SECONDS = 24 * 60 * 60;
 
 /**
- * Deletes sign-in emails and rate counts that no limit counts any more. Also deletes sessions whose refresh
- * token expired a refresh lifetime ago, and families without sessions. Several replicas may run it
+ * Deletes sign-in emails and counts of calls that no longer affect a rate limit. Also deletes sessions whose
+ * refresh token expired a refresh lifetime ago, and families without sessions. Several replicas may run it
  * concurrently.
  */
 export async function sweepAccounts({ db, clock }: { db: Database; clock: Clock }): Promise<void> {

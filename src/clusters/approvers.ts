@@ -23,8 +23,8 @@ export function isPerson(username: string): boolean {
 }
 
 /**
- * Decisions of a linked cluster user count as decisions by the account's owner. Throws `invalid_request` if
- * the user is not a person, and `approver_limit` if the account has too many approvers.
+ * Links a cluster user, whose decisions then count as those of the account's owner. Throws `invalid_request`
+ * if the user is not a person, and `approver_limit` if the account has too many approvers.
  */
 async function linkApprover(
   { db, clock }: Deps,
@@ -53,7 +53,7 @@ async function listApprovers(db: Database, accountId: string): Promise<ClusterAp
   return db("cluster_approvers").where({ account_id: accountId }).orderBy(["cluster_id", "username"]);
 }
 
-/** Later decisions of an unlinked user do not count. Earlier decisions remain valid. Throws `not_found`. */
+/** Unlinks a user, whose later decisions do not count. Earlier decisions remain valid. Throws `not_found`. */
 async function unlinkApprover(
   db: Database,
   accountId: string,

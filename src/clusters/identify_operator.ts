@@ -86,7 +86,7 @@ export function isOwnObject({ clusterId }: OperatorCaller, id: string): boolean 
   return id.startsWith(`${clusterId}.`) && id.length > clusterId.length + 1;
 }
 
-/** Throws `not_found` if any object belongs to another cluster. */
+/** Throws `not_found` unless all objects belong to the caller's cluster. */
 export function requireOwnObject(caller: OperatorCaller, ...ids: string[]): void {
   if (!ids.every((id) => isOwnObject(caller, id))) throw new ApiError("not_found");
 }

@@ -40,7 +40,7 @@ export async function findAcceptedBinding(
 
 /**
  * Records that a namespace asks to act for an account, so that its owner sees it. Requests of one cluster
- * never displace those of another.
+ * never displace those of a different cluster.
  */
 export async function askForBinding(
   { db, clock }: Deps,

@@ -134,9 +134,9 @@ async function pauseCallback(deps: Deps, own: OwnConnection): Promise<void> {
 }
 
 /**
- * Throws `no_callback`, because without a URL the held deliveries could only be cancelled. Throws
- * `rate_limited`, because each call moves a thousand rows and sends requests to a URL that may belong to
- * anyone.
+ * Resumes a callback. Throws `no_callback` without a URL, because then held deliveries could only be
+ * cancelled. Throws `rate_limited`, because each call moves a thousand rows and sends requests to a URL that
+ * may belong to anyone.
  */
 async function resumeCallback(deps: ResumeDeps, own: OwnConnection, backlog: Backlog): Promise<void> {
   const { connection_id } = await findConnection(deps.db, own.accountId, own.connectionId);

@@ -114,7 +114,7 @@ async function viewCallback(
   };
 }
 
-/** A separate count for each state can read the index of its state. */
+/** Counts each state in its own query, so that Postgres can use the index for that state. */
 async function count(db: Database, endpointId: string, states: readonly string[]): Promise<number> {
   const counts = await Promise.all(
     states.map((state) =>

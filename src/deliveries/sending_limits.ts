@@ -11,7 +11,7 @@ export function requireCallback({ callback_url }: Pick<PlatformRecord, "callback
   if (callback_url === null) throw new ApiError("no_callback");
 }
 
-/** Throws `no_callback` without a callback URL, or `callback_inactive` if it is paused or suspended. */
+/** Throws `no_callback` without a callback URL, or `callback_inactive` for a paused or suspended callback. */
 export function requireActiveCallback(record: Pick<PlatformRecord, "callback_url" | "callback_state">): void {
   requireCallback(record);
   if (record.callback_state !== "active") throw new ApiError("callback_inactive");
@@ -26,7 +26,8 @@ const RESUMES_PER_MINUTE = 20;
 
 /**
  * Limits on requests that the owner of a connection can cause. They protect the callback URL, which may
- * belong to someone else. Each connection has its own. Each method throws `rate_limited` with `Retry-After`.
+ * belong to someone else. They apply to each connection separately. Each method throws `rate_limited` with
+ * `Retry-After`.
  */
 export type SendingRates = {
   /** Allows 5 test events a minute. */

@@ -103,8 +103,8 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
 
 /**
  * Begins a rotation: returns the connection's next webhook secret, which the API never returns again. From
- * now on, `webhook-signature` contains the signatures of both secrets. `X-Service-Signature` uses only the
- * current one. Replaces a next secret that was not promoted. Throws `not_found`.
+ * now on, `webhook-signature` contains signatures with the current and the next secret. `X-Service-Signature`
+ * uses only the current secret. Replaces a next secret that was not promoted. Throws `not_found`.
  */
 export async function rotateWebhookSecret(
   { db, secretBox, clock }: RetireDeps,
@@ -125,7 +125,7 @@ export async function rotateWebhookSecret(
   });
 }
 
-/** `formerUntil` is when the former secret stops signing. `keyPrefix` is that of the connection's API key. */
+/** `formerUntil` is when the former secret stops signing. `keyPrefix` is the prefix of the API key. */
 type Promoted = { formerUntil: Date | null; keyPrefix: string };
 
 /**

@@ -4,7 +4,7 @@ import type { Reader } from "./published.ts";
 
 /** The counts stop at this many rows, because more precise counts would not help an alert. */
 const MOST = 100_000;
-/** Deliveries are scattered over the table, so counting more of them takes too long. */
+/** The counts of deliveries stop at this many rows, because deliveries are scattered over the table. */
 const MOST_DELIVERIES = 20_000;
 const QUERY_MS = 5_000;
 
@@ -194,7 +194,7 @@ export function deliveryStates(database: Database): MeasuredState[] {
 
 const UNFINISHED = ["pending", "sending", "held"] as const;
 
-/* A separate count for each state can read the index of its state. */
+/* Counts each state in its own subquery, so that Postgres can use the index for that state. */
 const DELIVERIES = `select ${UNFINISHED.map((state) => `${countedDeliveries(state)} as ${state}`).join(
   ", ",
 )}`;

@@ -23,7 +23,7 @@ export async function enterInbox(
   return events.filter((event) => fresh.delete(event.eventId));
 }
 
-/** Keeps inbox entries of resent events for another 14 days, so that no late copy is handled twice. */
+/** Keeps inbox entries of resent events for 14 more days, so that no late copy is handled twice. */
 export async function rememberLonger(
   tx: Transaction,
   { clock, readers }: { clock: Clock; readers: readonly Reader[] },

@@ -15,7 +15,7 @@ export const partNames = [
 ] as const;
 export type PartName = (typeof partNames)[number];
 
-/** From best to worst. `well`: no known problem. The states ignore amounts and ages, unlike alert rules. */
+/** From best to worst. `well`: no known problem. Unlike alert rules, the states ignore amounts and ages. */
 export const figureStates = ["well", "look", "act"] as const;
 export type FigureState = (typeof figureStates)[number];
 /** States of a part. `away` means that the part did not respond. */
@@ -57,7 +57,7 @@ export type PartReading = {
 
 /** Reads the parts of an installation. */
 export type Installation = {
-  /** Reads a part, or returns a recent reading. Never rejects, and resolves within a limited time. */
+  /** Reads a part, or returns a recent result. Never rejects, and resolves within a limited time. */
   read(part: PartName): Promise<PartReading>;
 };
 
@@ -67,13 +67,13 @@ type InstallationDeps = {
   log: Logger;
   /** Milliseconds after which a part without a result counts as `away`. Defaults to 3,000. */
   waitMs?: number;
-  /** Seconds for which a reading is reused. Defaults to 5. */
+  /** Seconds for which a result is reused. Defaults to 5. */
   freshSeconds?: number | undefined;
 };
 
 /**
- * Creates an installation. Concurrent callers share one reading of a part. A reading that takes too long
- * continues in the background, and no other reading of the part starts before it ends.
+ * Creates an installation. Concurrent callers share one check of a part. A check that takes too long
+ * continues in the background, and the part is not checked again until that check ends.
  */
 export function createInstallation(deps: InstallationDeps): Installation {
   const { parts, clock, log, waitMs = 3_000, freshSeconds = 5 } = deps;

@@ -25,7 +25,7 @@ export type OpenDeps = {
   version: string;
   clock: Clock;
   log: Logger;
-  /** Seconds for which a reading is reused. */
+  /** Seconds for which a result is reused. */
   freshSeconds?: number | undefined;
 };
 

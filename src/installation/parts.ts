@@ -64,7 +64,7 @@ async function vaultState(vault: VaultPartDeps["vault"]): Promise<string> {
   }
 }
 
-/** A worker's report about Kafka is stale after this many missed readings. */
+/** A worker's report about Kafka is stale after this many missed measurements. */
 const READINGS = 4;
 
 /** Returns the part `workers`: those with a current lease, and whether one reached Kafka recently. */

@@ -28,8 +28,8 @@ type End = { status: "done" | "refused"; error_code: string | null; target: Targ
 /** Runs calls that change something for organizations, and records who made them. */
 export type Activity = {
   /**
-   * Runs an act. Records it before it runs, so every change has a row, and afterwards the result and the
-   * answer's `activityDetails`. The status remains `begun` if the process died or an error occurred.
+   * Records an act, runs it, and records the result and the answer's `activityDetails`. So every change has
+   * a row. The status remains `begun` if the process died or an error occurred.
    */
   run<T extends HasDetails>(act: Act, work: () => Promise<T>): Promise<T>;
 };

@@ -10,7 +10,8 @@ import { domainText } from "./domain_records.ts";
 import { requireOrganization } from "./members.ts";
 
 /**
- * Without `domain`, uses the domain that was verified first. Throws `not_found` and `domain_not_verified`.
+ * Publishes a platform under a verified domain. Without `domain`, uses the domain that was verified first.
+ * Throws `not_found` and `domain_not_verified`.
  */
 async function publishPlatform(
   db: Database,

@@ -58,8 +58,8 @@ export function createOrganizationRates(db: Database): OrganizationRates {
         try {
           await takeRate(count.rate, count.key, count.what);
         } catch (error) {
-          // The limit that was exceeded counted the email too. After a database failure, no count can be
-          // undone.
+          // Undoes all counts, including that of the exceeded limit. After a database failure, nothing can
+          // be undone.
           if (error instanceof ApiError) await giveBack([...taken, count]);
           throw error;
         }

@@ -17,7 +17,7 @@ export type PlatformPlace = { accountId: string; platformId: string };
 
 /**
  * Accepts a principal at a platform, or changes the scopes and expiry of an existing acceptance. Throws
- * `not_found` (also for a root that is not in the registry), `invalid_scopes`, `invalid_expiry`,
+ * `not_found` (also for a principal that is not in the registry), `invalid_scopes`, `invalid_expiry`,
  * `invalid_principal` and `principal_limit`.
  */
 export async function acceptPrincipal(
@@ -89,7 +89,7 @@ function isSame(row: AcceptedPrincipalRow, known: AcceptedPrincipalRow | undefin
 
 /**
  * Throws `invalid_scopes`, or `principal_limit` for too many principals. Throws `invalid_principal` for a
- * principal that is listed twice, has no root in the registry, or is the account itself.
+ * principal that is listed twice, is not in the registry, or is the account itself.
  */
 export async function checkAcceptances(
   db: Database | Transaction,

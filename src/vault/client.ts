@@ -57,7 +57,7 @@ export type VaultApproval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
-  /** The vault does not store the subject's key, and refuses it unless its settings allow such subjects. */
+  /** Set if the vault does not hold the subject's key. The vault's settings must allow such subjects. */
   external_subject?: boolean;
 };
 

@@ -27,7 +27,7 @@ const COLUMNS = [
   ["created_at", "timestamptz"],
 ] as const satisfies (readonly [keyof WebhookDeliveryRow, string])[];
 
-/* One parameter for each value would cost several times as much, both here and in Postgres. */
+/* Passes one array per column. One parameter per value would cost several times as much. */
 const INSERT = `
 insert into webhook_deliveries (${COLUMNS.map(([name]) => name).join(", ")})
 select * from unnest(${COLUMNS.map(([name, type]) => `:${name}::${type}[]`).join(", ")})

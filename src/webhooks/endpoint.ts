@@ -90,14 +90,14 @@ export async function endSuspension(
 }
 
 /*
- * The sequence number of the last held or pending delivery. Each state has its own index. A single query
- * would read the endpoint's whole history while it is locked.
+ * The sequence number of the last held or pending delivery. Queries each state separately, because each has
+ * its own index. A single query would read the locked endpoint's whole history.
  */
 export const LAST_WAITING = `greatest(
   (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'held'),
   (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'pending'))`;
 
-/** Discarding also cancels the open recovery. */
+/** Sends or discards the held deliveries. Discarding also cancels the open recovery. */
 async function release(tx: Transaction, endpointId: string, backlog: Backlog, now: Date): Promise<void> {
   if (backlog === "discard") {
     await tx("webhook_endpoints")

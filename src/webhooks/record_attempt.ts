@@ -33,7 +33,7 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
  * Records an attempt, the delivery's new state, and the endpoint's health. Does so only while the delivery
  * has the claim's token, so calling it again is harmless.
  *
- * - If the receiver asks for another try a second time in one schedule, the delivery is rejected.
+ * - If the receiver asks for a retry for the second time in one schedule, the delivery is rejected.
  * - A suspension holds all waiting deliveries of the endpoint and sends the owner an email.
  * - If the endpoint was paused meanwhile, a delivery that needs another attempt is held.
  * - A schedule ends with its tenth attempt, even if every answer was 410. Otherwise the number of attempts

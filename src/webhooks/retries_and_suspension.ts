@@ -15,7 +15,7 @@ export type Sent =
  */
 export type SendErrorCode = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
 
-/** Statuses below 500 that ask for another try later. The worker tries once more (specification §6). */
+/** Statuses below 500 that ask for a later retry. The worker retries once (specification §6). */
 export const DEFERRALS: readonly number[] = [408, 425, 429];
 /** Statuses of a receiver that is overloaded or unavailable. */
 const STRAINED = new Set([502, 503, 504]);
@@ -30,7 +30,7 @@ export function resultOf(sent: Sent): AttemptResult {
   return status >= 400 && status < 500 && !DEFERRALS.includes(status) ? "rejected" : "failed";
 }
 
-/** Returns whether the response asks for another try. */
+/** Returns whether the response asks for a retry. */
 export function isDeferred(sent: Sent): boolean {
   return "status" in sent && DEFERRALS.includes(sent.status);
 }
@@ -68,7 +68,7 @@ const STRAINED_DELAY = MINUTE;
  * or undefined if it was the last. `random` is uniform in [0, 1).
  *
  * The delay is the scheduled delay ±20 %, and at least 60 s if the receiver seems overloaded. A `Retry-After`
- * can lengthen it to twice as much, up to 24 h. If the response asks for another try, the delay is its
+ * can lengthen it to twice as much, up to 24 h. If the response asks for a retry, the delay is its
  * `Retry-After`, between 60 s and 24 h.
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
@@ -186,7 +186,7 @@ function withBreaker(health: Health, verdict: AttemptResult, startedAt: Date, no
     return { ...health, breaker_open_until: null, breaker_open_seconds: null };
   }
   const wasProbe = startedAt >= openUntil;
-  // The health stores the previous wait instead of the number of failed probes, so the wait is the base.
+  // Doubles the previous wait, because the health does not store the number of failed probes.
   const longer = backoff({ base: openSeconds, cap: LONGEST_OPEN_SECONDS }, 2);
   return wasProbe ? opened(health, longer, now) : health;
 }

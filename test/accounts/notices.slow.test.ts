@@ -177,7 +177,7 @@ describe("a notice", () => {
     await committed;
   });
 
-  test("is not changed by a process whose claim has expired", async () => {
+  test("cannot be changed by a process whose claim has expired", async () => {
     const { event } = await notified();
     const claim = async () => (await claimNotices(home.database, 1, clock.now()))[0] as ClaimedNotice;
     const late = await claim();

@@ -12,7 +12,7 @@ import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proo
  */
 const ROUNDS = 3;
 const CONNECTIONS = [16, 64, 256, 1_000, 3_000];
-/** Connections of the flooding account. Calls of the first number wait, some of the second are refused. */
+/** Numbers of the flooding account's connections. With 64, calls wait. With 1,000, some are refused. */
 const FLOODS = [64, 1_000];
 /** Numbers of connections of the affected account. */
 const QUIET = [1, 4, 16];

@@ -213,7 +213,7 @@ async function decisions(when: string): Promise<number[]> {
   return times;
 }
 
-/** The fake API has no cluster from which it could read the decision. */
+/** Approves the delegation in the fake API, which has no cluster from which to read the decision. */
 function decideIn(call: string): void {
   const id = decodeURIComponent(call.split("/")[4] ?? "");
   const delegation = api.delegations.get(id);

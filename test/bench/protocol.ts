@@ -116,7 +116,7 @@ async function measure({ times, run }: Case): Promise<Cost> {
   return { processor: (user + system) / times, clock: clock / times, allocated: allocated / times };
 }
 
-/** Elapsed times would vary, because both halves of a signature are verified concurrently on a free core. */
+/** Compares processor times. Elapsed times would vary, because a signature's halves run concurrently. */
 function ratio(over: string, under: string, aim: Aim): Ratio {
   return { name: `${over} / ${under}`, over, under, aim };
 }

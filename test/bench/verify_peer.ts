@@ -10,13 +10,13 @@ import { startPeer } from "./verify/peer.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Compares our decisions, which are stored, charged and published to Kafka, with the decisions of another
+ * Compares our decisions, which are stored, charged and published to Kafka, with the decisions of a second
  * server. Both servers alternate within one run. Run `node test/bench/verify_peer.ts [--peer <command>]`.
  *
  * Without a command, the peer runs our API's own checks without the SQL statement. The shell runs a command
- * with our API's environment, the same database, and another `PORT`. The command may start any verifier that
- * answers `POST /v1/service/verify` with `"decision":"allow"` or `"valid":true`. `API_NODE_OPTIONS` contains
- * Node options for our API.
+ * with our API's environment, the same database, and a different `PORT`. The command may start any verifier
+ * that answers `POST /v1/service/verify` with `"decision":"allow"` or `"valid":true`. `API_NODE_OPTIONS`
+ * contains Node options for our API.
  */
 const ROUNDS = 5;
 const PROOFS_A_ROUND = 6_000;
@@ -28,7 +28,7 @@ const { peer: named } = parseArgs({ options }).values;
 const command = named ?? `exec '${process.execPath}' $API_NODE_OPTIONS '${BARE_CHECKS}'`;
 
 await withBenchDatabase({}, async ({ db, pool, url, folder }) => {
-  // With this transport, history rows are handed on to Kafka, which is the cost of a decision's event.
+  // Selects Kafka, so that a decision's cost includes queuing its event for Kafka.
   await pool.query("update event_way set way = 'kafka'");
   const verifiers = await createVerifiers(db);
   const api = await startApiProcess(folder, url, verifiers.sealingKey);

@@ -106,7 +106,7 @@ describe("a Platform that is recreated after its deletion", () => {
     expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
   });
 
-  test("is not limited by the former ceiling after its owner withdrew and renewed the acceptance", async () => {
+  test("can exceed the former ceiling after its owner withdrew and renewed the acceptance", async () => {
     const id = newId();
     await declare("shop", { id, ...before });
     await api.operator("DELETE", `/internal/v1/platforms/${id}`);

@@ -99,7 +99,7 @@ describe("a callback", () => {
     expect([await shownState(own), await statesOf(own)]).toEqual(["paused", ["held"]]);
   });
 
-  test("is not_found for a different account, and after the connection was removed", async () => {
+  test("cannot be found by a different account, or after the connection was removed", async () => {
     const [own, other] = [await sending(api), await sending(api)];
     const paths = ["callback/pause", "callback/resume", "deliveries/test"];
     for (const path of paths) {

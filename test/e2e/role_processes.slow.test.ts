@@ -156,8 +156,8 @@ describe("an API whose database vanishes silently", () => {
 });
 
 /**
- * Runs a program like a pod of the chart: as another user, with only `/tmp` writable. If the tests do not run
- * as root, the user stays the same, and only the working directory is read-only.
+ * Runs a program like a pod of the chart: as a different user, with only `/tmp` writable. If the tests do not
+ * run as root, the user stays the same, and only the working directory is read-only.
  */
 const asInPod =
   process.getuid?.() === 0

@@ -70,7 +70,7 @@ test("appendEvent stores nothing if the change is rolled back", async () => {
   expect((await rowsOf(connection.connectionId)).map((row) => row.aggregate_seq)).toEqual([1]);
 });
 
-test("concurrent events of one connection have consecutive numbers in the order of their rows, and one shard", async () => {
+test("concurrent events of one connection have consecutive numbers in the order of their rows, and share a shard", async () => {
   const connection = await makeConnection(database, null);
   await Promise.all(Array.from({ length: 20 }, (_, n) => append(denied(connection, `req-${n}`))));
   const rows = await rowsOf(connection.connectionId);

@@ -26,7 +26,7 @@ const installationOf = (part: Part, more: { waitMs?: number; freshSeconds?: numb
   createInstallation({ parts: [part], clock, log: pino({ level: "silent" }), ...more });
 
 describe("a part of the installation", () => {
-  test("is checked once for all concurrent callers", async () => {
+  test("needs only one check for all concurrent callers", async () => {
     const { part, begun } = heldPart();
     const { read } = installationOf(part);
     const looks = [read("vault"), read("vault"), read("vault")];
@@ -36,7 +36,7 @@ describe("a part of the installation", () => {
     expect(new Set(readings).size).toBe(1);
   });
 
-  test("keeps its result for five seconds, and is then checked again", async () => {
+  test("keeps its result for five seconds, and then needs a new check", async () => {
     let readings = 0;
     const part: Part = {
       name: "vault",

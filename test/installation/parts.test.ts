@@ -138,7 +138,7 @@ describe("the workers part", () => {
     await api.db("event_way").update({ way: "embedded" });
   });
 
-  test("needs workers' reports about Kafka, but a worker measures Kafka even if it cannot store a report", async () => {
+  test("uses workers' reports about Kafka, and a worker that cannot store a report still measures Kafka", async () => {
     const lag = { name: "kafka_lag", gauges: {}, read: async () => ({}), close: async () => {} };
     const broken = { raw: async () => Promise.reject(new Error("away")) } as never;
     expect(await storingReports(lag, broken).read(ago(0))).toEqual({});

@@ -117,7 +117,7 @@ describe("a domain", () => {
     ["shop.example.co.uk", "shop.example.co.uk"],
     ["Bücher.example.com", "xn--bcher-kva.example.com"],
     ["somebody.github.io", "somebody.github.io"],
-  ])("is stored in its canonical form: %s becomes %s", (text, domain) => {
+  ])("gets its canonical form: %s becomes %s", (text, domain) => {
     expect(readDomain(text)).toBe(domain);
   });
 

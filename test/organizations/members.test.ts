@@ -146,7 +146,7 @@ describe("an organization", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 409]);
   });
 
-  test("lets the person who opened it leave: they can still sign in, but do nothing", async () => {
+  test("lets the person who opened it leave: they can still sign in, but can do nothing", async () => {
     const { owner, id } = await organization();
     const heir = await addMember(api, id, "owner");
     expect((await owner.client.post("/v1/service/organization/leave")).status).toBe(200);

@@ -18,7 +18,7 @@ const replace = (shop: Application, accepted: object[]) =>
 const listed = async (shop: Application, query = "") =>
   (await shop.person.client.get(`${pathOf(shop)}${query}`)).body;
 
-/** Presents to the shop a proof by another account's agent, which answers a challenge of the shop. */
+/** Gets a challenge from the shop, has the stranger's agent answer it, and returns the shop's decision. */
 async function show(shop: Application, stranger: Application, scope: string) {
   const { challenge } = (await shop.post("/v1/service/challenge")).body;
   const { body } = await stranger.present({ challenge, required_scope: scope });

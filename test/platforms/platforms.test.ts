@@ -173,7 +173,7 @@ describe("changing a platform", () => {
 });
 
 describe("another account's platform", () => {
-  test("is not_found in every call, and stays unchanged", async () => {
+  test("cannot be found by any call, and stays unchanged", async () => {
     const { platform, certId } = await delegated(api);
     const { client } = await api.person();
     const { platformId, connectionId } = platform;

@@ -36,13 +36,16 @@ const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${conn
 test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status: number }>]>([
   ["rotated without grace", ({ client }, platform) => client.post(`${path(platform)}/rotate-key`)],
   ["removed with its connection", ({ client }, platform) => client.call("DELETE", path(platform))],
-])("the API process that ends a key refuses the key before the change notification arrives: %s", async (_, end) => {
-  const person = await api.person();
-  const platform = await registerPlatform(person);
-  await remember(platform);
-  expect((await end(person, platform)).status).toBe(200);
-  expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
-});
+])(
+  "the API process that ends a key refuses the key before the change notification arrives: %s",
+  async (_, end) => {
+    const person = await api.person();
+    const platform = await registerPlatform(person);
+    await remember(platform);
+    expect((await end(person, platform)).status).toBe(200);
+    expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
+  },
+);
 
 test("the API process that ends former keys refuses those keys before the change notification arrives", async () => {
   const person = await api.person();

@@ -41,7 +41,7 @@ export type ApiOptions = Omit<ReplacedParts, "app" | "clusters" | "receiveDataba
   trusted?: TrustedClusters;
   /** Another test API whose database and keys this API shares. */
   shares?: TestApi;
-  /** Another connection string for the shared database. */
+  /** A different connection string for the shared database. */
   databaseUrl?: string;
   /** Additional operations and pages. */
   routes?: Route[];

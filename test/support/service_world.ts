@@ -20,7 +20,7 @@ export type SeenFigure = { value: unknown; state: unknown; at: unknown };
 
 const unused = new WeakMap<TestApi["db"], string[]>();
 
-/** Signs in a person whose email address is a service administrator's. Each call uses another address. */
+/** Signs in a person whose email address is a service administrator's. Each call uses a new address. */
 export async function administratorOf(api: TestApi): Promise<Person> {
   const left = unused.get(api.db) ?? [...ADMINISTRATORS];
   unused.set(api.db, left);

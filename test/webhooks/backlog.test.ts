@@ -111,7 +111,7 @@ describe("the backlog of an endpoint", () => {
     expect(await counts()).toEqual({ pending: COUNT + 1, sending: 1 });
   });
 
-  test("is cancelled completely if it is discarded, and none of it is sent, but newer events are sent", async () => {
+  test("becomes completely cancelled if it is discarded, and only newer events are sent", async () => {
     await waiting(COUNT);
     await pause();
     await resume("discard");

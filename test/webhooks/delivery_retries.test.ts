@@ -106,14 +106,17 @@ describe("results of attempts", () => {
       "blocked",
       "the host must be a name that is not this machine's own",
     ],
-  ])("an attempt to send to %s is recorded with the reason for its failure", async (_, url, state, outcome, detail) => {
-    const connection = await makeConnection(world.home.database, url);
-    await deny(connection);
-    await world.harness.run();
-    expect(await world.harness.deliveries(connection.connectionId)).toMatchObject([
-      { state, attempts: [{ outcome, status: null, detail, excerpt: null }] },
-    ]);
-  });
+  ])(
+    "an attempt to send to %s is recorded with the reason for its failure",
+    async (_, url, state, outcome, detail) => {
+      const connection = await makeConnection(world.home.database, url);
+      await deny(connection);
+      await world.harness.run();
+      expect(await world.harness.deliveries(connection.connectionId)).toMatchObject([
+        { state, attempts: [{ outcome, status: null, detail, excerpt: null }] },
+      ]);
+    },
+  );
 });
 
 describe("a receiver that keeps failing", () => {

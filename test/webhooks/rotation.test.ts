@@ -101,7 +101,7 @@ describe("a webhook secret that is being replaced", () => {
     expect(signedBy(request as Received, { old, next })).toMatchObject({ standard: ["next"], signatures: 1 });
   });
 
-  test("is replaced by the newer of two next secrets if both are created before the promotion", async () => {
+  test("has the newer of two next secrets as its successor if both are created before the promotion", async () => {
     const [first, second] = [await rotate(), await rotate()];
     const [during] = await deliver();
     expect(signedBy(during as Received, { first, second })).toMatchObject({ standard: ["second"] });
@@ -123,7 +123,7 @@ describe("a webhook secret that is being replaced", () => {
     });
   });
 
-  test("is replaced only if a next secret exists, and only once", async () => {
+  test("can be replaced only if a next secret exists, and only once", async () => {
     await expect(promote()).rejects.toMatchObject({ code: "no_secret_rotation" });
     await rotate();
     await promote();
@@ -224,7 +224,7 @@ test("replacing secrets under load loses no delivery and causes no rejection, wh
   const stray: string[] = [];
   const seen = new Set<string>();
   receiver.reply = (request) => {
-    // Switching between the two tries of one delivery could refuse both tries.
+    // Switches only before a delivery's first try. A switch between the two tries could refuse both tries.
     if (!seen.has(request.deliveryId)) known = wanted;
     seen.add(request.deliveryId);
     if (signedBy(request, { known }).specified === "known") return 204;

@@ -4,9 +4,9 @@ import type { Database } from "../../db/database.ts";
  * The kinds of errors that reconciliation can find in an account's ledger.
  *
  * - `balance`: the balance differs from all credits minus all charges, in micro-USD
- * - `books`: postings between other books than their kind requires
- * - `charge_without_decision`: more charges at one moment than charged decisions in the history
- * - `decision_without_charge`: more charged decisions at one moment than charges
+ * - `books`: postings whose books do not fit their kind
+ * - `charge_without_decision`: for one point in time, more charges than charged decisions in the history
+ * - `decision_without_charge`: for one point in time, more charged decisions than charges
  * - `grant_without_record`: postings of grants without a recorded grant of the same amount
  */
 export const differenceKinds = [
@@ -29,7 +29,7 @@ export type LedgerDifference = {
 export type LedgerCount = {
   account_id: string;
   postings: number;
-  /** Number of postings between other books than their kind requires. */
+  /** Number of postings whose books do not fit their kind. */
   strays: number;
   /** The sum of the postings in the book `credit`. */
   credit: number;
@@ -133,7 +133,7 @@ export async function countPage(
 }
 
 /**
- * History after the time `after`, up to and including `until`: Postgres text, also `-infinity` or `infinity`.
+ * History after the time `after`, up to and including `until`. Both times are text for Postgres.
  */
 type Slice = { account: string; after: string; until: string };
 

@@ -9,8 +9,8 @@ export type Mail = { id?: string; to: string; subject: string; text: string };
 /** Sends emails. */
 export type Mailer = {
   /**
-   * Resolves when the server accepted the message, and rejects otherwise. If the connection ended after
-   * sending of the text began, the result is unknown, and the error has `inDoubt: true`.
+   * Resolves once the server has accepted the message, and rejects otherwise. If the connection is lost
+   * while the text is being sent or later, the result is unknown, and the error has `inDoubt: true`.
    */
   send(mail: Mail): Promise<void>;
   close(): void;
@@ -41,8 +41,8 @@ export function describeMailError(error: unknown): { smtp_code: unknown; smtp_re
 type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
 
 /**
- * Sends one message on its own connection, within `totalMs`. Throws an error with `inDoubt: true` if sending
- * of the text began and the server did not refuse the message.
+ * Sends one message on its own connection, within `totalMs`. After a failure while the text is being sent or
+ * later, the error has `inDoubt: true`, unless the server refused the message.
  *
  * For a non-ASCII address, sends nothing to a server without SMTPUTF8, which may deliver to another address.
  * The library's own transport would send the message.
@@ -89,7 +89,7 @@ function step(run: (done: (error?: Error | null) => void) => void): Promise<void
   return new Promise((resolve, reject) => run((error) => (error ? reject(error) : resolve())));
 }
 
-/** Rejects when the connection fails, because not every step notices that, or after `totalMs`. */
+/** Rejects after `totalMs`, or when the connection fails, which not every step notices. */
 function failureOf(connection: SMTPConnection, totalMs: number, over: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     connection.on("error", reject);

@@ -71,7 +71,7 @@ async function run(
   }
 }
 
-/** The error for several addresses has no message of its own, so this joins their messages. */
+/** Returns an error's message. For several addresses, joins the messages of the errors for each address. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);

@@ -7,7 +7,7 @@ import { readLag } from "../kafka/lag.ts";
 import { groupOf, topics, wantedTopics } from "../kafka/settings.ts";
 import type { Reader } from "../published.ts";
 
-/** The topics, with 0 partitions for a missing one, and the groups. `error` if Kafka did not answer. */
+/** The topics and groups. A missing topic has 0 partitions. `error` is set if Kafka did not answer. */
 export type KafkaStatus = { topics: TopicStatus[]; groups: GroupStatus[] } | { error: string };
 
 /** A topic and its number of partitions. */

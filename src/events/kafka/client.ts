@@ -6,7 +6,7 @@ import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
 import { clientConfig } from "./settings.ts";
 
-/** The library retries after errors, so they need no immediate attention. */
+/** Our level for each level of the library. Errors are only warnings, because the library retries. */
 const LEVELS = { [logLevel.ERROR]: "warn", [logLevel.WARN]: "debug" } as const;
 
 /**
@@ -26,7 +26,7 @@ export function createKafkaClient(
     logCreator: () => (entry) => {
       const level = LEVELS[entry.level as keyof typeof LEVELS] ?? "debug";
       const { message, broker, groupId, retryCount, error } = entry.log;
-      // The text of a Kafka error code is safe to log. Other errors may be objects with arbitrary content.
+      // Logs only the text of a Kafka error code. Other errors may be objects with arbitrary content.
       const reason = message.startsWith("Response ") && typeof error === "string" ? error : undefined;
       log[level]({ kafka: entry.namespace, broker, groupId, retryCount, reason }, message);
     },
@@ -113,7 +113,7 @@ function tlsFault({ code = "", message }: Caused): string | undefined {
   return certificates[code] ?? alerts[alert];
 }
 
-/** The library's message says only that there were errors. */
+/** Returns an error with the reason for each topic, because the library's message contains no reasons. */
 function notMade(errors: readonly TopicError[], cause: unknown): Error {
   const reasons = errors.map(({ topic, type = "", message }) => `${topic}: ${topicFaults[type] ?? message}`);
   const isFault = errors.some(({ type = "" }) => type in topicFaults);

@@ -30,7 +30,7 @@ export type KafkaConsumer = { close(): Promise<void> };
 /** The shortest session timeout that brokers accept, in milliseconds. */
 const SHORTEST_SESSION_MS = 6_000;
 const HEARTBEATS = 10;
-/** The members of a group notice with their next heartbeat that a new member wants to join. */
+/** Heartbeats until a new member has joined. The other members notice it with their next heartbeat. */
 const BEATS_TO_JOIN = 2;
 /** The maximum number of events in one transaction. */
 const MOST = 500;

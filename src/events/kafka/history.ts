@@ -11,7 +11,7 @@ import { toRecord } from "./records.ts";
 type Deps = { database: Database; log: Logger; producer: KafkaProducer; topic: string; workerId: string };
 
 const BATCH = 500;
-/** Seconds from a row's time to the check of open transactions, because its own transaction begins later. */
+/** Seconds from a row's time to the check for open transactions. The row's transaction may begin later. */
 const DELAY_SECONDS = 5;
 /** After this many seconds, a row no longer waits for open transactions. */
 const OVERDUE_SECONDS = 60;

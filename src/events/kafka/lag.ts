@@ -44,8 +44,8 @@ const SUBJECT = "kafka_lag";
 type LagReport = Record<string, readonly Sample[]>;
 
 /**
- * Returns the state, which then also stores each reading in the database for the API, which has no access to
- * Kafka. Ignores a failed write, because it says nothing about Kafka.
+ * Returns a state that reads `lag` and also stores the result in the database, because the API has no access
+ * to Kafka. Reading succeeds even if the result cannot be stored.
  */
 export function storingReports(lag: LagState, database: Database): LagState {
   return {
@@ -66,7 +66,7 @@ const RETRY = { initialRetryTime: 100, retries: 2, maxRetryTime: 1_000 };
 /** `close` closes the connection to Kafka. */
 type LagState = MeasuredState & { close(): Promise<void> };
 
-/** Creates the state for the groups that read the topic. Connects at the first reading. */
+/** Creates a state with the lag of each group that reads the topic. Connects when it is first read. */
 export function lagState(client: Kafka, topic: string, groups: readonly string[]): LagState {
   let connected: Promise<Admin> | undefined;
 

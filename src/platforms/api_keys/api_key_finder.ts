@@ -10,7 +10,7 @@ const REMEMBERED_SECONDS = 5;
 /** A key in use is read again this long before its cache entry expires, so no call waits for that read. */
 const RENEWED_BEFORE_SECONDS = 2;
 const REMEMBERED_KEYS = 10_000;
-/** Calls join a running lookup for so many seconds, so a hanging lookup does not delay all of them. */
+/** Calls join a running lookup for this many seconds, so that a hanging lookup does not delay all calls. */
 const JOINED_SECONDS = 0.25;
 
 type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller };
@@ -165,7 +165,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
     );
   return (
     row && {
-      // The driver returns a slice of its socket buffer, which would keep the whole buffer in memory.
+      // Copies the hash. The driver's slice of its socket buffer would keep the whole buffer in memory.
       hash: new Uint8Array(row.key_hash),
       retiresAt: row.retires_at,
       caller: {

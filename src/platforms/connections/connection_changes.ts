@@ -80,8 +80,8 @@ export async function removeConnection(
 }
 
 /**
- * The certificates follow last, because decisions on them wait from then until the commit. Returns the
- * prefixes of the ended keys.
+ * Ends everything of a connection. Ends the certificates last, because decisions on them wait from then
+ * until the commit. Returns the prefixes of the ended keys.
  */
 async function endConnection(
   tx: Transaction,

@@ -39,7 +39,7 @@ export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<voi
   await deps.db.transaction((tx) => takeLeftBehind(tx, newcomer));
 }
 
-/** Only one object at a time can have a given name, so no other object declares the platform. */
+/** Takes over the platform of a deleted object with this name, which only one object at a time can have. */
 async function takeLeftBehind(
   tx: Transaction,
   { binding: { account_id }, externalId, clusterId, object, surfaceType, check }: Newcomer,
@@ -80,7 +80,7 @@ async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: str
   });
 }
 
-/** An object of the same name, namespace and cluster as before needs no confirmation by the owner. */
+/** Returns whether the object needs no confirmation: its name, namespace and cluster are as before. */
 function isLeftBehind(platform: PlatformRow, { clusterId, object }: Newcomer): boolean {
   return (
     platform.external_id?.startsWith(`${clusterId}.`) === true &&
@@ -104,9 +104,9 @@ const keyOf = ({ binding: { account_id, cluster_id }, object }: Declared) => ({
 const KEY = ["account_id", "cluster_id", "namespace", "name"];
 
 /**
- * The ceiling may only shrink, even if the object is deleted and recreated, and no matter who narrowed it.
- * The record is deleted together with the acceptance of the namespace. Throws `invalid_scopes`,
- * `ceiling_widened`.
+ * Records an object's ceiling, which may only shrink, even if the object is deleted and recreated, and no
+ * matter who narrowed it. The record is deleted together with the acceptance of the namespace. Throws
+ * `invalid_scopes`, `ceiling_widened`.
  */
 async function noteCeiling(db: Database, declared: Declared, scopes: readonly string[]): Promise<void> {
   const ceiling = checkScopes(scopes);

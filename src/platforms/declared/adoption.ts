@@ -69,8 +69,8 @@ export async function noteTakenOver(tx: Transaction, former: string | null, now:
 }
 
 /**
- * Throws `external_conflict` for an object whose platform or agent was taken over: it must not register
- * another.
+ * Throws `external_conflict` for an object whose platform or agent was taken over. Such an object must not
+ * register a new one.
  */
 export async function requireNotReleased(db: Database | Transaction, externalId: string): Promise<void> {
   const released = await db("released_objects").where({ external_id: externalId }).first("external_id");

@@ -26,8 +26,8 @@ type DeclaredAgent = {
  *
  * Throws `not_found` if the agent's platform is not registered, and `namespace_not_bound` for a new agent or
  * a new name if the account no longer accepts the namespace. Throws `external_conflict` if the object was
- * registered for another platform, another agent or with another type, or is in another namespace than its
- * platform. Throws also `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
+ * registered for a different platform, agent or type, or is not in its platform's namespace. Also throws
+ * `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);

@@ -48,8 +48,8 @@ export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
  *
  * Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances} throw, and
  * `namespace_not_bound`, `ceiling_exceeded`, `adoption_not_confirmed`. Throws `external_conflict` if the
- * platform was removed, or if the object was registered for another account, surface, namespace, name or
- * platform.
+ * platform was removed, or if the object was registered for a different account, surface, namespace, name
+ * or platform.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
   const { clusterId, object, acceptedPrincipals = [] } = declared;
@@ -206,7 +206,7 @@ export async function undeliveredCredentials(
 
 /**
  * Records that the operator has stored the credentials with this key. After that, nobody can retrieve them.
- * Throws `not_found`, or `external_conflict` if another key is current.
+ * Throws `not_found`, or `external_conflict` if a different key is current.
  */
 export async function acknowledgeCredentials(
   db: Database,

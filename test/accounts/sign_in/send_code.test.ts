@@ -193,7 +193,7 @@ describe("the limit of sign-in codes", () => {
       "203.0.113.7, 203.0.113.8",
     ],
     ["the /64 of an IPv6 client", "2001:db8:1:1::1", "2001:db8:1:1:ffff:ffff:ffff:ffff", "2001:db8:1:2::1"],
-  ])("counts by %s", async (_, ...chains) => {
+  ])("counts calls by %s", async (_, ...chains) => {
     const api = await start({ config: { SEND_CODE_PER_IP: 1, TRUSTED_PROXIES: ["127.0.0.0/8"] } });
     const statuses: number[] = [];
     for (const [n, chain] of chains.entries()) {

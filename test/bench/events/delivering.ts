@@ -118,7 +118,7 @@ export async function measureMemory(
   }
 }
 
-/** The database may have used Kafka before. */
+/** Selects the embedded carrier first, because the database may have used Kafka before. */
 async function startEmbeddedWorker({ db, url }: BenchDatabase) {
   await db("event_way").update({ way: "embedded" });
   return startBenchWorker(url);

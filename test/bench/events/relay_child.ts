@@ -32,7 +32,7 @@ export async function startRelayProcess(settings: RelaySettings) {
   await message();
   return {
     pid: child.pid ?? 0,
-    /** `ended` resolves when the process has handled that many events. */
+    /** `ended` resolves when the process has handled the given number of events. */
     begin(begin: Begin): { ended: Promise<Ended> } {
       const ended = message<Ended>();
       child.send(begin);

@@ -1,7 +1,7 @@
 import { percentiles } from "../timing.ts";
 import type { Figure } from "./figures.ts";
 
-/** Separate percentiles for each part of a series of wait times show how much they vary. */
+/** Parts of a series of wait times. Separate percentiles for each part show how much the times vary. */
 const PARTS = 4;
 
 /** Figures that are recorded in each round, in the order in which they were first added. */

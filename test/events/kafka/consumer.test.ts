@@ -59,7 +59,7 @@ function fakeReader(change: object = {}, transaction: () => Promise<unknown> = d
   return { start, clock, fatal, done, asked, shown, tell };
 }
 
-test("a dead process's partitions become free after twice its lease, but not before 6 s", async () => {
+test("the partitions of a dead process become free after twice the process's lease, but not before 6 s", async () => {
   const { start, asked } = fakeReader();
   for (const leaseSeconds of [2, 3, 4, 15]) await (await start(leaseSeconds)).close();
   expect(asked.map(({ sessionTimeout }) => sessionTimeout)).toEqual([6_000, 6_000, 8_000, 30_000]);

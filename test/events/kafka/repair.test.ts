@@ -36,7 +36,7 @@ function makeRepair(seconds = 0) {
     consumer,
     offsets,
     again,
-    /* Otherwise an event published in the same millisecond as the sample would belong to the next sample. */
+    /* Waits first, because an event from the sample's own millisecond would belong to the next sample. */
     async repair() {
       await sleep(2);
       return repair(consumer);

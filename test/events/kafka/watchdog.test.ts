@@ -41,7 +41,7 @@ test("any activity of the reader restarts the watchdog's two minutes", async () 
   expect(told).toEqual([]);
 });
 
-test("the watchdog returns for how long the reader has been silent", async () => {
+test("the watchdog reports how long the reader has been silent", async () => {
   const { after, watchdog } = setUp();
   await after(7.5);
   expect(watchdog.silentSeconds()).toBe(7.5);

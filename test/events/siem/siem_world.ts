@@ -24,7 +24,7 @@ export type SiemWorld = {
   api: TestApi;
   brokers: string;
   auditTopic: string;
-  /** Contains the CA certificate of the brokers, and may contain files of the test. */
+  /** A folder with the brokers' CA certificate. The test may add files. */
   folder: string;
   authorityFile: string;
   /** The sign-in settings for Kafka, in the form of Java programs. */

@@ -177,7 +177,7 @@ describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
     expect(errorCode(await rotate(86_401))).toBe("invalid_request");
   });
 
-  test("returns a key that was rotated in the console to the operator too", async () => {
+  test("also gives the operator a key that was rotated in the console", async () => {
     const { person, id, answer, credentials } = await declared();
     await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
       api_key_prefix: credentials.api_key!.slice(0, 12),
@@ -203,7 +203,7 @@ describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
 });
 
 describe("DELETE /internal/v1/platforms/{external_id}", () => {
-  test("removes the platform, and returns the same for a repeated call and for an unknown object", async () => {
+  test("removes the platform, and returns the same answer for a repeated call and for an unknown object", async () => {
     const { id, answer, credentials } = await declared();
     for (const each of [id, id, newUid()]) {
       const removed = await api.operator("DELETE", path(each));
