@@ -138,7 +138,7 @@ describe("a namespace that acts for an account", () => {
     expect(ended.body).toMatchObject({ status: "withdrawn" });
   });
 
-  test("cannot give its platforms to agents or delegations of another namespace", async () => {
+  test("cannot give its platforms to agents or delegations of a different namespace", async () => {
     await accept("c1/shop");
     const platform = newId();
     await declare("shop", { id: platform });

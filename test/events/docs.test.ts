@@ -35,7 +35,7 @@ test("docs/events.md lists every kind of event with its fields", () => {
   expect(rows).toEqual([...kinds, ...accountKinds]);
 });
 
-test("the example receiver in docs/events.md accepts genuine and fresh webhooks, and answers 401 to others", async () => {
+test("the example receiver in docs/events.md accepts genuine and fresh webhooks, and answers 401 to all other requests", async () => {
   const secret = createWebhookSecret();
   const port = await freePort();
   const code =

@@ -102,7 +102,7 @@ describe("GET /v1/auth/session", () => {
 });
 
 describe("the list of operations", () => {
-  test("has all operations for service administrators below /installation, and no others there", () => {
+  test("has all operations for service administrators below /installation, and no other operations there", () => {
     const below = declaredRoutes.filter(({ path }) => path.startsWith("/v1/service/installation/"));
     const theirs = declaredRoutes.filter(({ roles }) => roles === "service_administrator");
     expect(below.map(({ id }) => id)).toEqual(theirs.map(({ id }) => id));

@@ -147,7 +147,7 @@ test("domains are looked up at most 20 times in 15 minutes for an organization",
 });
 
 describe("two organizations with the same domain", () => {
-  test("have separate records, and the first organization keeps the domain while its record exists", async () => {
+  test("have separate records, and the first organization keeps the domain while that organization's record exists", async () => {
     const { owner, domain, record } = await verified();
     const other = await organization();
     const added = await add(other, domain);
@@ -176,7 +176,7 @@ describe("two organizations with the same domain", () => {
 });
 
 describe("a verified domain", () => {
-  test("still has its daily lookup after its owner's own lookup failed", async () => {
+  test("still has its daily lookup after a lookup by an owner failed", async () => {
     const { owner, domain, record } = await verified();
     await later(DAY, owner);
     dns.records.delete(record.name);
@@ -252,7 +252,7 @@ describe("a platform", () => {
     expect(errorCode(await seen(platformId))).toBe("not_found");
   });
 
-  test("becomes suspended when its domain loses its verification, is removed or moves to another organization", async () => {
+  test("becomes suspended when its domain loses its verification, is removed or moves to a different organization", async () => {
     const { owner, domain } = await verified();
     const platform = await registerPlatform(owner, {}, PLATFORMS);
     const state = async () =>

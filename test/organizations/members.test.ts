@@ -101,7 +101,7 @@ describe("a member", () => {
     expect((await acting.get(MEMBERS)).status).toBe(404);
   });
 
-  test("has no rights in another organization, and cannot be changed from another organization", async () => {
+  test("has no rights in a different organization, and cannot be changed from a different organization", async () => {
     const { member } = await withMember("owner");
     const { owner } = await organization();
     const path = `${MEMBERS}/${member.accountId}`;

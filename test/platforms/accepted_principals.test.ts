@@ -115,7 +115,7 @@ describe("a user who does not belong to the shop's account", () => {
 });
 
 describe("agents of one account", () => {
-  test("may act at each of its platforms", async () => {
+  test("may act at each of that account's platforms", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [one, other] = [
       await world.application(["data:read"], person),

@@ -51,7 +51,7 @@ describe("the routes for the keys of a connection", () => {
     expect(JSON.stringify(await read())).not.toContain(key.slice(13, 40));
   });
 
-  test("end the former keys before they expire, and no other key", async () => {
+  test("end the former keys before their expiry, but not the current key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const second = await rotated(person, platform, 7_200);

@@ -270,7 +270,7 @@ describe("registering an organization's platforms", () => {
   });
 });
 
-test("checkCallbackUrl applies the outbox's address rules, and refuses characters that URL parsers drop", () => {
+test("checkCallbackUrl applies the rules for webhook addresses, and refuses characters that URL parsers drop", () => {
   const policy = createAddressPolicy({ development: false, allowedCidrs: [] });
   expect(() => checkCallbackUrl("https://example.com/a?b=c", policy)).not.toThrow();
   for (const url of [

@@ -56,7 +56,7 @@ test("the API process that ends former keys refuses those keys before the change
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
-test("the API process that changes a connection's settings uses them before the change notification arrives", async () => {
+test("the API process that changes settings of a connection uses the new values before the change notification arrives", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await remember(platform);

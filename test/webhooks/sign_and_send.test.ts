@@ -277,7 +277,7 @@ describe("the sender, with TLS,", () => {
     expect(await send({ ...request(0), url })).toMatchObject({ status: 204 });
   });
 
-  test("refuses a certificate for another name", async () => {
+  test("refuses a certificate for a different name", async () => {
     const { cert, url } = await listenTls(["other.example.test"]);
     const send = createSender({ policy, resolve: toLoopback, limits, ca: [cert] });
     expect(await send({ ...request(0), url })).toEqual({

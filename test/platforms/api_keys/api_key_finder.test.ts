@@ -17,7 +17,7 @@ test("the key finder returns the connection and account of a key", async () => {
   });
 });
 
-test("the key finder returns undefined for an unknown key, and for a known prefix with another secret", async () => {
+test("the key finder returns undefined for an unknown key, and for a known prefix with a different secret", async () => {
   const { apiKey, connectionId } = await newPlatform();
   const stranger = newApiKey();
   expect(await createFinder().find(stranger.apiKey)).toBeUndefined();

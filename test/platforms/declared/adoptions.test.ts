@@ -70,7 +70,7 @@ describe("the adoption of a platform", () => {
     expect((await listed()).status).toBe(200);
   });
 
-  test("fails with the same message for another account's platform and for one that does not exist", async () => {
+  test("fails with the same message for a different account's platform and for a platform that does not exist", async () => {
     const [mine, theirs] = [await registered(), await registered()];
     await theirs.confirm();
     const unknown = randomUUID();
