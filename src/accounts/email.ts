@@ -21,7 +21,7 @@ const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Greek}/u, /\p{Script=Cyrillic}/u,
  * Whoever can read mail to the canonical form owns the account, however the address was written.
  *
  * Returns `undefined` for a string that is not an address, and for an address that could be mistaken for
- * another one. Such an address contains invisible or compatibility characters, or before `@` letters of more
+ * a different one. The latter contains invisible or compatibility characters, or before `@` letters of more
  * than one of Latin, Greek, Cyrillic and Armenian. Quoted local parts, IP addresses in brackets and hosts
  * without a dot do not count as addresses.
  */

@@ -94,7 +94,7 @@ export type LifecycleEvent = { [T in EventType]: EventOf<T> }[EventType];
  * account's owner gets an email. `balances.next_event_seq` numbers them.
  */
 export const accountEventKinds = {
-  /** After the charge, the balance is low, or too small for another decision (`exhausted`). */
+  /** After the charge, the balance is low, or too small for a further decision (`exhausted`). */
   "credits.low": z.strictObject({
     account_id: z.uuid(),
     level: z.enum(["low", "exhausted"]).describe("exhausted: too little for one more decision"),

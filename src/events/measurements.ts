@@ -20,16 +20,16 @@ export type Measurements = {
   read(): Promise<void>;
 };
 
-/** Seconds between readings. */
+/** Seconds between measurements. */
 export const MEASURE_SECONDS = 15;
-/** A reading fails after this many seconds. */
+/** A measurement fails after this many seconds. */
 const READ_SECONDS = 10;
-/** Seconds after which a reading is no longer exposed, even if later readings fail. */
+/** Seconds after which a value is no longer exposed, even if later measurements fail. */
 const FRESH_SECONDS = 60;
 
 /**
- * Creates the measurements of a process. Gauges have no value if the last reading of their state failed or is
- * older than a minute. `deputize_measurement_up` shows which states have values.
+ * Creates the measurements of a process. Gauges have no value if the last measurement of their state failed
+ * or is older than a minute. `deputize_measurement_up` shows which states have values.
  */
 export function createMeasurements({
   registry,

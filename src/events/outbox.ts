@@ -111,7 +111,7 @@ async function takeSequence(tx: Transaction, connectionId: string, count: number
 /**
  * Puts published events into the outbox again, in the given order, as new rows. A relay that is publishing a
  * previous row therefore does not delete the new one. Returns the ids of the events that are now in the
- * outbox. An event is missing there if another event has its sequence number.
+ * outbox. An event is missing there if a different event has the same sequence number.
  */
 export async function putBack(tx: Transaction, events: readonly BusEvent[]): Promise<Set<string>> {
   const rows = new Map(events.map((event) => [event.eventId, toRow(event)]));

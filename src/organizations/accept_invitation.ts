@@ -28,7 +28,7 @@ export async function findInvitation(
 
 /**
  * Makes a person a member by their invitation's token, which can be used once. Throws `invalid_invitation`
- * for every token that is not valid for this person: unknown, used, withdrawn, expired, or for another
+ * for every token that is not valid for this person: unknown, used, withdrawn, expired, or for a different
  * address.
  */
 export async function acceptInvitation(

@@ -9,7 +9,7 @@ export { VaultRefused, VaultUnavailable } from "./transport.ts";
 /** Purposes of keys that the service creates: the root identity of an account, or an agent. */
 export type KeyPurpose = "account_root" | "agent";
 
-/** A key and its tenant (account). For another tenant's key, the vault answers as if it did not exist. */
+/** A key and its tenant (account). The vault answers for a different tenant's key as if it did not exist. */
 export type KeyReference = { tenant: string; keyId: string };
 
 /**

@@ -14,7 +14,7 @@ export type AddressPolicy = {
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
 
-/** Outside development, the allow-list can open only these ranges. */
+/** Outside development, the allow-list can allow only these ranges. */
 const PRIVATE_RANGES = ["private", "carrierGradeNat", "uniqueLocal"];
 const GLOBAL_IPV6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("2000::"), 3];
 /** A public address at which a large cloud provider serves its metadata and agent service. */
@@ -22,7 +22,7 @@ const CLOUD_AGENT = "168.63.129.16";
 
 /**
  * Creates the rules that prevent requests into our own network: only public unicast addresses are allowed.
- * Addresses that embed another address are forbidden too (mapped, NAT64, 6to4, Teredo). `allowedCidrs` opens
+ * Addresses with an embedded address are forbidden too (mapped, NAT64, 6to4, Teredo). `allowedCidrs` allows
  * any range in development, and only private ranges otherwise. Throws on a malformed range.
  */
 export function createAddressPolicy(settings: {

@@ -32,7 +32,7 @@ export type DispatcherDeps = {
   limit?: number;
   claimSeconds?: number;
   measure?: (verdict: AttemptResult, seconds: number) => void;
-  /** Called after each finished delivery, when there is capacity for another one. */
+  /** Called after each finished delivery, when there is capacity for a new delivery. */
   finished?: () => void;
 };
 
@@ -152,9 +152,9 @@ function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [str
 }
 
 /**
- * Returns the other secrets for a receiver that refused `used`. Reads them again, because `used` may have
- * been replaced meanwhile. If reading fails, uses the secrets of the claim. Returns `undefined` if there is
- * no other secret.
+ * Returns the secrets other than `used`, which the receiver refused. Reads them again, because `used` may
+ * have been replaced meanwhile. If reading fails, uses the secrets of the claim. Returns `undefined` if there
+ * is no other secret.
  */
 async function otherSecrets(
   { database, secretBox, clock }: DispatcherDeps,

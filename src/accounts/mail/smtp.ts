@@ -44,7 +44,7 @@ type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
  * Sends one message on its own connection, within `totalMs`. After a failure while the text is being sent or
  * later, the error has `inDoubt: true`, unless the server refused the message.
  *
- * For a non-ASCII address, sends nothing to a server without SMTPUTF8, which may deliver to another address.
+ * For a non-ASCII address, sends nothing to a server without SMTPUTF8, which may deliver to a wrong address.
  * The library's own transport would send the message.
  */
 export async function handOver(server: SmtpServer, message: MimeNode, totalMs: number): Promise<void> {

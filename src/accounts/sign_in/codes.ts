@@ -73,8 +73,8 @@ export type AddressHistory = {
  * Decides what the next email to an address contains: six digits while no limit is reached, otherwise a link,
  * and no email while a recent link is waiting.
  *
- * A code's tries are reserved when its email is sent. So one client's wrong codes never use up another
- * client's tries, and the limits hold whatever is tried.
+ * A code's tries are reserved when its email is sent. So one client's wrong codes never use up a
+ * different client's tries, and the limits hold whatever is tried.
  */
 export function nextMail(
   history: AddressHistory,
