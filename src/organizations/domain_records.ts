@@ -29,7 +29,7 @@ const MAX_DOMAINS = 20;
 
 type Challenge = { name: string; value: string };
 
-/** Returns the TXT record that verifies a domain. Its name and value contain the service word. */
+/** Returns the TXT record that verifies a domain. Its name and value contain the service name. */
 export function challengeOf(word: string, { domain, token }: OrganizationDomainRow): Challenge {
   return { name: `_${word}-challenge.${domain}`, value: `${word}-verification=${token}` };
 }

@@ -40,7 +40,7 @@ export function createTxtLookup(servers: readonly string[], wholeMs = WHOLE_MS):
   };
 }
 
-/** Dependencies for verifying domains. `word` is the service word. */
+/** Dependencies for verifying domains. `word` is the configured service name. */
 export type VerifyDomainDeps = { db: Database; clock: Clock; lookupTxt: TxtLookup; word: string };
 
 /**

@@ -72,8 +72,8 @@ export async function certify(
 }
 
 /**
- * Returns a chain from {@link ROOT} to {@link AGENT}, leaf first, with one certificate for each change. Every
- * certificate except the leaf may delegate.
+ * Returns a chain from {@link ROOT} to {@link AGENT}, the agent's certificate first, with one certificate for
+ * each change. Every certificate except the agent's may delegate.
  */
 export async function chain(...changes: Partial<DelegationFields>[]): Promise<DelegationCert[]> {
   const keys = [AGENT, ...changes.slice(1).map((_, index) => testKey(10 + index)), ROOT];

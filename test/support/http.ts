@@ -29,7 +29,7 @@ export type HttpClient = {
   ): Promise<{ account_id: string; human_id: string }>;
 };
 
-/** Creates a client with separate cookies. `word` is the path word of the service. */
+/** Creates a client with separate cookies. `word` is the name of the service in paths. */
 export function createClient(baseUrl: string, word = "service"): HttpClient {
   const cookies = new Map<string, { value: string; path: string }>();
 

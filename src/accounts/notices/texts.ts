@@ -2,7 +2,7 @@ import type { AccountEvent, AccountEventOf } from "../../events/kinds.ts";
 import { formatUsd } from "../ledger/amounts.ts";
 import type { Mail } from "../mail/smtp.ts";
 
-/** Data of the installation in notices: its base URL, its service word, and the contact for more credit. */
+/** Data of the installation in notices: its base URL, its service name, and the contact for more credit. */
 export type Place = { baseUrl: string; word: string; contact?: string | undefined };
 
 /** Returns the email about an event: what happened, its consequences, and what to do. Contains no secret. */
