@@ -43,7 +43,7 @@ describe("an operator's token", () => {
       (error: { code: string }) => error.code,
     );
 
-  test("identifies the operator of only one cluster in the settings, which accepts the token", async () => {
+  test("identifies an operator only for the cluster in the settings that accepts the token", async () => {
     expect(await code("one", "one")).toBe("one");
     expect(await code("one", "two")).toBe("operator_unauthorized");
     expect(await code("two", "one")).toBe("operator_unauthorized");
@@ -54,7 +54,7 @@ describe("an operator's token", () => {
     expect(await api.db("operator_token_cluster")).toEqual([]);
   });
 
-  test("identifies one cluster outside the settings, and no second one, if it is the shared token", async () => {
+  test("identifies only one cluster outside the settings, and only if it is the shared token", async () => {
     expect(await code("one", "three")).toBe("operator_unauthorized");
     expect(await code("", "three")).toBe("operator_unauthorized");
     expect(asked).toEqual([]);

@@ -94,7 +94,7 @@ describe("the rotation of a webhook secret", () => {
     expect(await currentSecret(id)).toBe(first.body.webhook_signing_secret);
   });
 
-  test("encrypts each secret for its database column, and reveals no secret in the platform's details and logs", async () => {
+  test("encrypts each secret for its database column, and reveals no secret in the platform's details or in logs", async () => {
     const { person, platform, id } = await registered();
     const next = String((await rotate(person, id)).body.webhook_signing_secret);
     const row = await rowOf(id);

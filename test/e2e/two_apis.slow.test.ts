@@ -79,7 +79,7 @@ test("an API process gives signature checks a lower priority than answers to cal
   expect(new Set(pool.map(({ niceness }) => niceness))).toEqual(new Set([10]));
 });
 
-test(`two API processes under load deny every proof after its revocation is confirmed, in ${ROUNDS} rounds`, {
+test(`two API processes under load deny every proof once the revocation of its certificate is confirmed, in ${ROUNDS} rounds`, {
   timeout: 3_600_000,
 }, async () => {
   const raced = new Map<string, number>();

@@ -89,7 +89,7 @@ test("the API part shows the version, the newest migration, and whether the API 
   }
 });
 
-test("the vault part shows when a certificate ends, and whether the vault is ready, sealed or unreachable", async () => {
+test("the vault part shows when the client certificate expires, and whether the vault is ready, sealed or unreachable", async () => {
   expect(await seen("vault", "vault_state")).toEqual(["ready", "well"]);
   expect(Date.parse(String((await figureOf("vault", "vault_certificate_end")).value))).toBeGreaterThan(
     api.clock.now().getTime(),

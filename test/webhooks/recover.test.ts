@@ -39,7 +39,7 @@ async function workOff(): Promise<void> {
 }
 
 describe("a recovery", () => {
-  test("resends each delivery once that is in the requested range and has a requested state", async () => {
+  test("resends once each delivery that is in the requested range and has a requested state", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     const put = (state: "failed" | "rejected" | "delivered", seconds: number) =>
