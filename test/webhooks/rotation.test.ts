@@ -62,7 +62,7 @@ async function deliver(): Promise<Received[]> {
 }
 
 describe("a webhook secret that is being replaced", () => {
-  test("signs alone before its rotation, then together with the next secret, and after the promotion until its grace period ends", async () => {
+  test("signs alone before the rotation, then with the next secret, and after the promotion until the grace period ends", async () => {
     const old = connection.secret;
     const signatures = async (secrets: Record<string, string>) =>
       (await deliver()).map((request) => signedBy(request, secrets));

@@ -24,7 +24,7 @@ function fakeReader() {
 
 const place = (partition: number) => ({ topic: "t", partition });
 
-test("one request commits the offsets of all partitions, each of them one after the last handled record", async () => {
+test("one request commits for every partition the offset after the partition's last handled record", async () => {
   const { reader, committed } = fakeReader();
   const offsets = commitOffsets(reader, SILENT, "webhooks");
   offsets.handled(place(0), "6");

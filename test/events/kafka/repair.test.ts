@@ -88,7 +88,7 @@ test("the repair never publishes events that the reader may still read, however 
   expect(again).toEqual([]);
 });
 
-test("the repair publishes an event that is newer than its sample of offsets only after the next sample", async () => {
+test("the repair publishes an event that is newer than the latest sample of offsets only after the next sample", async () => {
   const { offsets, again, repair } = makeRepair();
   await repair();
   await note("later");
