@@ -72,7 +72,7 @@ describe("approving a request", () => {
     ]);
   });
 
-  test("adds the approval to the request's state", async () => {
+  test("records the approval in the request's state", async () => {
     const { person, requestId } = await requested(api);
     const { body } = await approve(person, requestId, ["data:read"]);
     const shown = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
@@ -192,7 +192,7 @@ describe("approving a request", () => {
       { min_alt_m: -3.5, max_alt_m: 0 },
     ],
   ])(
-    "signs a box requested with %j in the canonical form that every verifier expects",
+    "signs a geo_bbox constraint with the requested altitudes %j in the canonical form that every verifier expects",
     async (given, signed) => {
       const corners = { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1 };
       const { person, requestId } = await requested(api, { constraints: [{ ...corners, ...given }] });
@@ -202,7 +202,7 @@ describe("approving a request", () => {
     },
   );
 
-  test("refuses a box with only one altitude, because no altitude between this bound and 0 would satisfy it", async () => {
+  test("refuses a geo_bbox constraint with min_alt_m 5 and no max_alt_m, because a missing altitude means 0", async () => {
     const constraints = [{ type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1, min_alt_m: 5 }];
     const { person, requestId } = await requested(api);
     const answer = await approve(person, requestId, ["data:read"], { constraints });
@@ -226,7 +226,7 @@ describe("the expiry of a certificate", () => {
   const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
   const nowSeconds = () => unixSeconds(api.clock.now());
 
-  test("counts from the approval if it was requested as a number of seconds", async () => {
+  test("comes the requested number of seconds after the approval", async () => {
     const { person, requestId } = await requested(api, { expires_in: hour });
     api.clock.advance(60);
     const { body } = await approve(person, requestId, ["data:read"]);
@@ -254,7 +254,7 @@ describe("the expiry of a certificate", () => {
     expect((await approve(person, requestId, ["data:read"])).body.expires_at).toBe(iso(end));
   });
 
-  test("may be set by the approver to an equal or earlier time, but not later", async () => {
+  test("may be set by the approver to the requested time or an earlier time, but not to a later time", async () => {
     for (const [asked, granted, expected] of [
       [{ expires_in: hour }, { expires_in: hour }, hour],
       [{ expires_in: hour }, { expires_in: 1 }, 1],

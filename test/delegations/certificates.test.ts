@@ -15,7 +15,7 @@ async function countWaiting(): Promise<number> {
 }
 
 describe("revoking a certificate", () => {
-  test("answers revoked each time, keeps the first reason and sends one event", async () => {
+  test("returns the status revoked each time, keeps the first reason, and sends one event", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const answers = [
       await revoke(person, certId, { reason: "done" }),
@@ -103,8 +103,8 @@ describe("revoking a certificate", () => {
   });
 });
 
-describe("another account's certificate", () => {
-  test("gets not_found in every call, and stays approved", async () => {
+describe("a call for a different account's certificate", () => {
+  test("fails with not_found, and leaves the certificate approved", async () => {
     const { person, certId } = await delegated(api);
     const stranger = await api.person();
     for (const id of [certId, `cert-${crypto.randomUUID()}`, "nonsense", "cert-%00"]) {
@@ -157,7 +157,7 @@ describe("reading certificates", () => {
     expect(listed.body).toEqual({ items: [body], next_cursor: null });
   });
 
-  test("returns pages of certificates, newest first, also within one second, and filters them", async () => {
+  test("returns filtered pages of certificates, newest first, even if they were approved in the same second", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const ids = [certId];
     for (let n = 0; n < 4; n += 1) {

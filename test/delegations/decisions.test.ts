@@ -8,8 +8,8 @@ const api = runningApi();
 const statusOf = async (requestId: string) =>
   (await api.db("delegation_requests").where({ request_id: requestId }).first())!.status;
 
-describe("racing decisions on one request", () => {
-  test.each([2, 16])("create one certificate if %i approvals race", async (count) => {
+describe("a request on which decisions race", () => {
+  test.each([2, 16])("results in one certificate if %i approvals race", async (count) => {
     for (let round = 0; round < 3; round += 1) {
       const { person, platform, requestId } = await requested(api);
       const answers = await Promise.all(
@@ -27,7 +27,7 @@ describe("racing decisions on one request", () => {
     }
   });
 
-  test("create one certificate even if the vault signed for every approval", async () => {
+  test("results in one certificate even if the vault signed for every approval", async () => {
     const { person, requestId } = await requested(api);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     let signed = 0;
@@ -47,7 +47,7 @@ describe("racing decisions on one request", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toHaveLength(1);
   });
 
-  test("refuse an approval if the request expires while the vault signs", async () => {
+  test("cannot be approved if it expires while the vault signs", async () => {
     const { person, requestId } = await requested(api);
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
     const sign = api.vault.signDelegation;
@@ -66,7 +66,7 @@ describe("racing decisions on one request", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
   });
 
-  test("accept one of several approvals and denials", async () => {
+  test("accepts only one of several approvals and denials", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { person, platform, requestId } = await requested(api);
       const deny = () => person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, {});
@@ -83,7 +83,7 @@ describe("racing decisions on one request", () => {
     }
   });
 
-  test("apply a reduced ceiling to a certificate that is approved at the same time", async () => {
+  test("results in a certificate with the reduced ceiling if the ceiling is reduced during the approval", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { person, platform, requestId } = await requested(api);
       await Promise.all([
@@ -138,7 +138,7 @@ describe("denying a request", () => {
     expect((await deny("r".repeat(500))).status).toBe(200);
   });
 
-  test("succeeds in the last millisecond of a request, but not once it has expired", async () => {
+  test("succeeds in the last millisecond before the request expires, but not afterwards", async () => {
     const { person, requestId } = await requested(api);
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
     const other = await requested(api);
@@ -156,8 +156,8 @@ describe("denying a request", () => {
   });
 });
 
-describe("another account's request", () => {
-  test("gets not_found in every call, and stays pending", async () => {
+describe("a call to decide on a request", () => {
+  test("fails with not_found at a different account, and leaves the request pending", async () => {
     const { requestId } = await requested(api);
     const stranger = await api.person();
     for (const id of [requestId, `req-${crypto.randomUUID()}`, "nonsense"]) {
@@ -170,7 +170,7 @@ describe("another account's request", () => {
     expect(await statusOf(requestId)).toBe("pending");
   });
 
-  test("cannot be decided without the CSRF header", async () => {
+  test("fails without the CSRF header, and leaves the request pending", async () => {
     const { person, requestId } = await requested(api);
     const answer = await person.client.post(
       `/v1/service/delegations/requests/${requestId}/approve`,

@@ -89,7 +89,7 @@ test("revocation lists contain all revoked certificates up to the maximum, are s
   expect(list.revoked_certs).toEqual((await revokedOf(accountId)).filter((id) => id !== ended));
 });
 
-test("a cached revocation list is replaced if the stored list was altered or another certificate was revoked", async () => {
+test("a cached revocation list is replaced if the stored list was altered or an additional certificate was revoked", async () => {
   const { person, certId } = await delegated(api);
   await addRevoked(api.db, certId, 2);
   const first = await read(person.humanId);

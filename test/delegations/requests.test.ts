@@ -196,7 +196,7 @@ describe("requesting a delegation", () => {
     expect((await ask({ expires_at: at(second + 1) })).status).toBe(201);
   });
 
-  test("accepts the last second before the wire format's value for no expiry, but not this value", async () => {
+  test("accepts an expiry one second before the wire format's value for no expiry, but not that value itself", async () => {
     const { ask } = await ready();
     const at = (seconds: number) => new Date(seconds * 1000).toISOString();
     expect(errorCode(await ask({ expires_at: at(NO_EXPIRY_SENTINEL) }))).toBe("invalid_expiry");
@@ -206,7 +206,7 @@ describe("requesting a delegation", () => {
     expect(errorCode(await ask({ expires_in: 2_147_483_648 }))).toBe("invalid_request");
   });
 
-  test("answers not_found for another account's connection or agent, and for unknown ones", async () => {
+  test("answers not_found for connections and agents that are unknown or belong to a different account", async () => {
     const { person } = await ready();
     const theirs = await ready();
     const mine = await ready();
@@ -246,7 +246,7 @@ describe("a pending request", () => {
     );
   });
 
-  test("expires in lists too, and the filter for expired requests finds it", async () => {
+  test("appears as expired in lists too, and matches the filter for expired requests", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);
@@ -256,7 +256,7 @@ describe("a pending request", () => {
     expect((await list("expired")).body.items).toMatchObject([{ request_id: id, status: "expired" }]);
   });
 
-  test("expires in answers without waiting for a decision that has locked the request", async () => {
+  test("appears as expired in answers, which do not wait for a decision that has locked the request", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);
@@ -297,7 +297,7 @@ describe("listing requests", () => {
     }
   });
 
-  test("returns no request of another account", async () => {
+  test("returns no request of a different account", async () => {
     const { requestId } = await delegated(api);
     const { client } = await api.person();
     for (const id of [requestId, `req-${crypto.randomUUID()}`, "nonsense"]) {

@@ -66,7 +66,7 @@ describe("a root identity's revocation list", () => {
     expect((await listOf(person.humanId)).revoked_certs).toEqual([certId, kept].sort());
   });
 
-  test("gets a new signature and a later time only after a revocation, even within one second", async () => {
+  test("gets a new signature and a later time only after an additional revocation, even within the same second", async () => {
     const given = await delegated(api);
     const { humanId } = given.person;
     const before = signatures();
@@ -87,7 +87,7 @@ describe("a root identity's revocation list", () => {
     expect(signatures() - before).toBe(4);
   });
 
-  test("gets one signature for many concurrent calls on two replicas", async () => {
+  test("gets only one signature for many concurrent calls on two replicas", async () => {
     const { person, certId } = await delegated(api);
     await revoke(person, certId);
     const before = signatures();

@@ -25,7 +25,7 @@ test("an application reads its connection's requests and certificates", async ()
   expect((await get(platform.apiKey, `/v1/service/delegations/requests/${requestId}`)).status).toBe(200);
 });
 
-test("an application sees nothing of another connection, even in its own account", async () => {
+test("an application sees nothing of a different connection, even if both connections belong to the same account", async () => {
   const { shop, bank } = await twoPlatforms();
   for (const list of ["/v1/service/delegations", "/v1/service/delegations/requests"]) {
     expect((await get(bank.apiKey, list)).body.items).toEqual([]);

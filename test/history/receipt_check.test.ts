@@ -58,7 +58,7 @@ describe("POST …/receipts/check", () => {
     for (const each of odd) expect((await check(each)).body.genuine).toBe(false);
   });
 
-  test("does not confirm a decision made elsewhere, which has no stored hash", async () => {
+  test("does not confirm a decision at a different account's platform, for which no hash is stored", async () => {
     const { app, receipt, check } = await decided();
     await world.api
       .db("audit_events")

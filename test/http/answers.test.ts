@@ -34,7 +34,7 @@ describe("every response", () => {
     expect(headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test("makes browsers stay on https only if the service itself uses https", async () => {
+  test("tells browsers to require https if the service uses https, and otherwise does not", async () => {
     const secure = await startApi({ shares: world.api, config: { BASE_URL: "https://api.example.com" } });
     expect((await secure.client().get("/v1/none")).headers.get("strict-transport-security")).toBe(
       "max-age=31536000",
@@ -67,12 +67,12 @@ describe("every response", () => {
     }
   });
 
-  test("contains the same UTF-8 bytes as the caller's request id", async () => {
+  test("contains the caller's request id with the same UTF-8 bytes", async () => {
     const id = Buffer.from("größer 猫").toString("latin1");
     expect((await post("/v1/service/echo", { "x-request-id": id })).headers.get("x-request-id")).toBe(id);
   });
 
-  test("joins request ids from two headers", async () => {
+  test("contains the request ids of two request headers as one list", async () => {
     expect(await raw("X-Request-Id: one\r\nX-Request-Id: two\r\n")).toMatch(
       /^HTTP\/1\.1 200 [\s\S]*\r\nx-request-id: one, two\r\n/,
     );
@@ -161,7 +161,7 @@ describe("routing", () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("answers random paths and never fails with an internal error", async () => {
+  test("answers every random path, and never fails with an internal error", async () => {
     const segment = fc.oneof(
       fc.constantFrom(
         "v1",

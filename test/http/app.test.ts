@@ -68,7 +68,7 @@ describe("query parameters", () => {
     expect(await get(`/v1/service/echo?${query}`)).toMatchObject(refused(message));
   });
 
-  test("pass the same validation on routes with path parameters", async () => {
+  test("undergo the same validation on routes with path parameters", async () => {
     const path = "/v1/service/things/019a0000-0000-7000-8000-000000000000";
     expect((await get(`${path}?verbose=true`)).body).toMatchObject({ query: { verbose: "true" } });
     expect(await get(`${path}?verbose=7`)).toMatchObject(refused(/^query\.verbose: /));
@@ -76,14 +76,14 @@ describe("query parameters", () => {
 });
 
 describe("a path parameter", () => {
-  test("must be formed like an id, otherwise it causes not_found", async () => {
+  test("causes not_found if it does not have the form of an id", async () => {
     const answer = await get("/v1/service/things/7");
     expect(answer).toMatchObject({ status: 404, body: { error: { code: "not_found" } } });
   });
 });
 
-describe("a response", () => {
-  test("has the route's status or the handler's, and the handler's headers", async () => {
+describe("a call", () => {
+  test("returns the route's status or the handler's status, and the handler's headers", async () => {
     expect((await api.client().post("/v1/service/created")).status).toBe(201);
     const either = await api.client().post("/v1/service/either");
     expect(either.status).toBe(201);
@@ -91,12 +91,12 @@ describe("a response", () => {
     expect(either.headers.get("etag")).toBe('"1"');
   });
 
-  test("contains the client's address if the call came through a trusted proxy", async () => {
+  test("gives the handler the client's address if the call came through a trusted proxy", async () => {
     const { body } = await get("/v1/service/echo", { "x-forwarded-for": "6.6.6.6, 203.0.113.7" });
     expect(body).toMatchObject({ ip: "203.0.113.7" });
   });
 
-  test("does not appear in the log if the call succeeded", async () => {
+  test("causes no log line if it succeeds or its path is unknown", async () => {
     const before = api.lines.length;
     await get("/v1/service/echo");
     await get("/v1/none");

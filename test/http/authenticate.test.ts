@@ -57,7 +57,7 @@ describe("an API key", () => {
     expect(response.status).toBe(401);
   });
 
-  test("must be valid before the body is read or validated", async () => {
+  test("causes a 401 before the body is read or validated if the key is invalid", async () => {
     const answer = await api.client().post("/v1/service/keyed", "{not json", { headers: {} });
     expect(answer.status).toBe(401);
   });
@@ -157,7 +157,7 @@ describe("a session", () => {
     expect(await forged.post("/v1/service/changed")).toMatchObject(error(403, "csrf_failed"));
   });
 
-  test("cannot be used with another session's CSRF token", async () => {
+  test("cannot be used with the CSRF token of a different session", async () => {
     const other = api.client();
     await other.onboard("eve@example.com");
     const mixed = api.client();
@@ -194,7 +194,7 @@ describe("an operator's call", () => {
 
   const claim = (clusterId: string) => claimLeadership(api, { clusterId });
 
-  test("needs the operator's token, its cluster and its leader's epoch", async () => {
+  test("must contain the operator's token, the cluster's id and the leader's epoch", async () => {
     const epoch = await claim("cluster-1");
     expect(await call(headers(String(epoch)))).toMatchObject({
       status: 200,

@@ -140,7 +140,7 @@ describe("a JSON body", () => {
     expect(await send("json", body)).toEqual({ status: 200, body: { text: "\\u0000" } });
   });
 
-  test("never appears in an error about it", async () => {
+  test("never appears in an error about the body", async () => {
     const secret = "hunter2-hunter2";
     for (const body of [
       `{"text":"${secret}`,
@@ -200,7 +200,7 @@ describe("a content type", () => {
     "application/json; charset=utf-8",
     "Application/JSON;charset=UTF-8",
     'application/json; charset="utf-8"',
-  ])("%s is accepted", async (type) => {
+  ])("causes no refusal if it is %s", async (type) => {
     expect((await send("json", '{"text":"a"}', { "content-type": type })).status).toBe(200);
   });
 
@@ -213,7 +213,7 @@ describe("a content type", () => {
     "text/json",
     // A web page may send this content type to another site without a preflight request.
     "text/plain; application/json",
-  ])("%s is refused", async (type) => {
+  ])("causes a refusal if it is %s", async (type) => {
     for (const path of ["json", "raw"]) {
       const answer = await send(path, '{"text":"a"}', { "content-type": type });
       expect(answer).toMatchObject(refused("content-type: must be application/json"));
@@ -234,14 +234,14 @@ describe("a content type", () => {
   });
 });
 
-describe("a raw body", () => {
-  test("reaches the handler unchanged, even if it is malformed", async () => {
+describe("a route with a raw body", () => {
+  test("passes the body to the handler unchanged, even if it is malformed", async () => {
     const bytes = Buffer.concat([Buffer.from('{"a":1,"a":2}'), Buffer.of(0, 0xff, 0xfe)]);
     const answer = await send("raw", bytes);
     expect(answer.body.body).toEqual({ bytes: bytes.toString("base64") });
   });
 
-  test("reaches the handler as empty bytes if the request has no body", async () => {
+  test("passes empty bytes to the handler if the request has no body", async () => {
     expect((await send("raw", undefined, {})).body.body).toEqual({ bytes: "" });
   });
 });
@@ -252,7 +252,7 @@ test("a route that takes no body ignores a body", async () => {
   expect(answer.body).not.toHaveProperty("body");
 });
 
-test("an aborted body affects only its own connection", async () => {
+test("an aborted request body affects only the connection on which it was sent", async () => {
   const socket = connect(api.port, "127.0.0.1");
   socket.on("error", () => {});
   socket.write(
@@ -264,7 +264,7 @@ test("an aborted body affects only its own connection", async () => {
   expect(api.lines.filter((line) => line.includes('"level":50'))).toEqual([]);
 });
 
-test("an aborted body no longer counts against its client's limit", async () => {
+test("an aborted request body no longer counts against the client's limit", async () => {
   const bodyLimits = createBodyLimits({ perClient: 1 });
   await expect(bodyLimits.wait("a", () => Promise.reject(new Error("broke off")))).rejects.toThrow(
     "broke off",

@@ -43,7 +43,7 @@ describe.skipIf(program === undefined)(
       [390, "light"],
       [390, "dark"],
     ] as const)(
-      "at %i pixels, %s: shows every operation without warnings, other hosts or horizontal scrolling",
+      "shows every operation at %i pixels, %s, without warnings, requests to other hosts, or horizontal scrolling",
       async (width, scheme) => {
         const { page, complaints, asked } = await open(width, scheme);
         for (const { operationId, path, summary } of contract.operations) {

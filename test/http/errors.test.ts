@@ -108,7 +108,7 @@ describe("an error response", () => {
       { account_id: "019a0000-0000-7000-8000-00000000000b", email: "SECRET-4@example.com" },
       "23514",
     ],
-  ])("from a database statement with %s is logged without that value", async (_, row, code) => {
+  ])("caused by a database statement with %s appears in the log without the value", async (_, row, code) => {
     const columns = { onboarding_step: "profile" as const, created_at: new Date() };
     world.fail = async () => {
       const taken = { account_id: "019a0000-0000-7000-8000-00000000000a", email: "taken@example.com" };
@@ -142,7 +142,7 @@ describe("an error response", () => {
     [3, "3"],
     [undefined, "5"],
   ])(
-    "has the code vault_unavailable if the vault limits the rate, with Retry-After (%s)",
+    "has the code vault_unavailable, with Retry-After, if the vault's rate limit is reached (%s)",
     async (seconds, header) => {
       world.fail = async () => {
         throw new VaultRefused("rate_limited", "Too many calls", 429, seconds);
@@ -190,7 +190,7 @@ describe("an error response", () => {
     },
   );
 
-  test("gets the code internal if the route does not declare its code, like every undeclared answer", async () => {
+  test("has the code internal if the route does not declare the thrown code, as for every undeclared answer", async () => {
     world.fail = refusal("platform_limit");
     expect((await post(FAIL)).status).toBe(500);
     expect(world.api.lines.at(-1)).toContain("fail does not declare the error code platform_limit");

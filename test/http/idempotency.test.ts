@@ -60,7 +60,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(2);
   });
 
-  test("with another body causes a conflict and creates nothing", async () => {
+  test("with a different body causes a conflict and creates nothing", async () => {
     await calls.create("k-1");
     expect(await calls.create("k-1", { name: "other" })).toMatchObject(conflict);
     expect(calls.made).toBe(1);
@@ -77,13 +77,13 @@ describe("an idempotency key", () => {
     expect(await calls.create("k-1", undefined, calls.ada, `${PATH}/2/parts`)).toMatchObject(conflict);
   });
 
-  test("with another query causes a conflict", async () => {
+  test("with a different query causes a conflict", async () => {
     expect((await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
     expect(await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=2`)).toMatchObject(conflict);
     expect((await calls.create("k-1", undefined, calls.ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
   });
 
-  test("sent with an API key applies to the API key's account", async () => {
+  test("in a call with an API key applies to the API key's account", async () => {
     await calls.create("k-1", undefined, calls.api.client(), "/v1/service/keyed");
     const again = await calls.create("k-1", undefined, calls.other.client(), "/v1/service/keyed");
     expect(again).toMatchObject({ status: 201, body: { id: 1 } });
@@ -123,7 +123,7 @@ describe("an idempotency key", () => {
   });
 
   test.each(["public", "session", "api_key", "account", "operator"])(
-    "causes an error in a call with the access %s that does not accept the key",
+    "causes an error in a call with the access %s if the operation does not accept such keys",
     async (access) => {
       const credentials = {
         authorization: `Bearer ${OPERATOR_TOKEN}`,
@@ -191,7 +191,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-1", { name: "other" })).body).toMatchObject({ id: 2 });
   });
 
-  test("can be used again after a refused call, even with another body", async () => {
+  test("can be used again after a refused call, even with a different body", async () => {
     calls.before = refusal("platform_limit");
     expect(await calls.create("k-1")).toMatchObject({
       status: 409,
@@ -204,7 +204,7 @@ describe("an idempotency key", () => {
   test.each([
     ["refusal", "is free", 0],
     ["answer", "contains the answer", 1],
-  ])("changes its state before the response is sent: after the %s, it %s", async (end, _, kept) => {
+  ])("changes its state before the response is sent: after the %s, the key %s", async (end, _, kept) => {
     const { promise: held, resolve: go } = Promise.withResolvers<void>();
     calls.before = async () => {
       await held;
@@ -245,7 +245,7 @@ describe("an idempotency key", () => {
     ["a space inside", "a b"],
     ["empty", ""],
     ["not ASCII", "\u00e9"],
-  ])("causes an error with an invalid key: %s", async (_, key) => {
+  ])("causes an error if it is invalid: %s", async (_, key) => {
     expect(await calls.create(key)).toMatchObject({
       status: 400,
       body: { error: { code: "invalid_request" } },
@@ -253,7 +253,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(0);
   });
 
-  test("keeps an encrypted answer, which cannot be decrypted under another idempotency key", async () => {
+  test("has an encrypted answer, which cannot be decrypted under a different idempotency key", async () => {
     await calls.create("k-1");
     await calls.create("k-2", { name: "m" });
     const { rows } = await calls.api.db.raw(
@@ -267,7 +267,7 @@ describe("an idempotency key", () => {
     expect((await calls.create("k-2", { name: "m" })).status).toBe(500);
   });
 
-  test("disappears at an age of 24 hours, and not before", async () => {
+  test("stays stored for 24 hours, and not longer", async () => {
     const idempotency = createIdempotency({ ...calls.api, log: calls.api.log });
     await calls.create("k-1");
     await calls.api

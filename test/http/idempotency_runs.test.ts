@@ -47,7 +47,7 @@ describe("an idempotency key whose first call is running or was aborted", () => 
     expect(replayed).toEqual([null, ...Array.from({ length: 8 }, () => "true")]);
   });
 
-  test("returns its secret to no waiting call of another sign-in", async () => {
+  test("does not return the first answer's secret to waiting calls of a different sign-in", async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     calls.before = () => held;
     const elsewhere = calls.api.client();
@@ -63,7 +63,7 @@ describe("an idempotency key whose first call is running or was aborted", () => 
     expect(calls.made).toBe(1);
   });
 
-  test("with another body causes a conflict while the first call still runs", async () => {
+  test("with a different body causes a conflict while the first call still runs", async () => {
     let release = (_: unknown): void => {};
     calls.before = () => new Promise((resolve) => (release = resolve));
     const first = calls.create("k-1");
@@ -86,7 +86,7 @@ describe("an idempotency key whose first call is running or was aborted", () => 
     expect(await second).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
-  test("does not let a waiting call run if its person has signed out in the meantime", async () => {
+  test("does not let a waiting call run if the caller has signed out in the meantime", async () => {
     const gone = calls.api.client();
     await gone.onboard(`gone${Date.now()}@example.com`);
     let refuse = (_: unknown): void => {};
@@ -125,7 +125,7 @@ describe("an idempotency key whose first call is running or was aborted", () => 
     expect(await calls.create("k-1")).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
-  test("becomes free for the same body only, a minute after its process died", async () => {
+  test("can be used again, with the same body only, a minute after the first call's process died", async () => {
     const start = calls.api.clock.now();
     await calls.create("k-1");
     const died = async (milliseconds: number) =>
@@ -143,7 +143,7 @@ describe("an idempotency key whose first call is running or was aborted", () => 
     expect((await waiting).body).toMatchObject({ id: 3 });
   });
 
-  test("belongs to the second run after a takeover, and the result of the first run changes nothing", async () => {
+  test("keeps the answer of a second run that took the key over, whatever the result of the first run is", async () => {
     for (const end of ["answer", "refusal"] as const) {
       const key = `k-${end}`;
       const { promise: held, resolve: release } = Promise.withResolvers<void>();

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { startApi } from "../support/api.ts";
 
-test("a site that starts late still has time to send an error page", async () => {
+test("a page that starts an operation late still has time to show an error if the operation hangs", async () => {
   const api = await startApi({
     deadlineMs: 2_000,
     site: ({ settle }) => ({

@@ -140,7 +140,7 @@ describe("a client can read the refusal of a 5 MB body", () => {
     expect(answer).toMatchObject({ status: 401, text: expect.stringContaining("invalid_api_key") });
   });
 
-  test("and the connection serves the next call", async () => {
+  test("and can send the next call on the same connection", async () => {
     const socket = connect(api.port, "127.0.0.1");
     let answers = "";
     socket.on("data", (chunk) => {
@@ -156,7 +156,7 @@ describe("a client can read the refusal of a 5 MB body", () => {
   });
 });
 
-describe("a client that never stops sending", () => {
+describe("a client that does not finish its request body", () => {
   test.each(["close", "keep-alive"])(
     "gets a response, and is disconnected after 64 MiB (%s)",
     async (connection) => {
@@ -179,7 +179,7 @@ describe("a client that never stops sending", () => {
     },
   );
 
-  test("loses its connection when nothing arrives for five seconds", async () => {
+  test("loses the connection when nothing arrives for five seconds", async () => {
     const started = performance.now();
     let isBegun = false;
     const { answer } = await sendEndlessly(api, "close", async (socket) => {

@@ -4,31 +4,31 @@ import { startApi, type TestApi } from "../support/api.ts";
 import { createClient } from "../support/http.ts";
 import { echoRoute } from "./support/sample_routes.ts";
 
-describe("names with the service word", () => {
+describe("createNames", () => {
   const names = createNames("service", ["ratify", "ratify", "service"]);
 
-  test("serve a path once under the service word and once under each alias", () => {
+  test("returns a path once with the service name and once with each alias", () => {
     expect(names.paths("/v1/service/verify")).toEqual(["/v1/service/verify", "/v1/ratify/verify"]);
     expect(names.paths("/v1/service")).toEqual(["/v1/service", "/v1/ratify"]);
   });
 
-  test("leave a path without the service word unchanged", () => {
+  test("leaves a path without the service name unchanged", () => {
     expect(names.paths("/v1/auth/service-account")).toEqual(["/v1/auth/service-account"]);
     expect(names.paths("/v1/myservice/x")).toEqual(["/v1/myservice/x"]);
   });
 
-  test("accept a header under the service word and each alias", () => {
+  test("returns a header's name with the service name and with each alias", () => {
     expect(names.headers("x-service-api-key")).toEqual(["x-service-api-key", "x-ratify-api-key"]);
     expect(names.headers("x-request-id")).toEqual(["x-request-id"]);
   });
 
-  test("use only the service word in cookie names", () => {
+  test("uses only the service name in cookie names", () => {
     expect(names.cookie("csrf")).toBe("service_csrf");
     expect(createNames("acme", ["service"]).cookie("csrf")).toBe("acme_csrf");
   });
 });
 
-describe("a service with its own service word and an alias", () => {
+describe("a service with a configured service name and an alias", () => {
   const caller = {
     accountId: "a",
     connectionId: "c",
@@ -50,7 +50,7 @@ describe("a service with its own service word and an alias", () => {
   });
   afterAll(() => api.stop());
 
-  test.each(["acme", "ratify"])("answers to the word %s in paths and headers", async (word) => {
+  test.each(["acme", "ratify"])("accepts the name %s in paths and headers", async (word) => {
     for (const path of ["echo", "things/7"]) {
       for (const header of ["x-acme-api-key", "x-ratify-api-key"]) {
         const answer = await api
@@ -72,7 +72,7 @@ describe("a service with its own service word and an alias", () => {
     }
   });
 
-  test("does not answer to the default word, which is not one of its own", async () => {
+  test("does not accept the default service name, which is not configured", async () => {
     const headers = { "x-acme-api-key": "known" };
     expect((await api.client().post("/v1/service/echo", undefined, { headers })).status).toBe(404);
     const answer = await api
@@ -81,7 +81,7 @@ describe("a service with its own service word and an alias", () => {
     expect(answer).toMatchObject({ status: 401, body: { error: { code: "invalid_api_key" } } });
   });
 
-  test("names its cookies by its service word, and accepts the CSRF header under each name", async () => {
+  test("uses the service name in its cookies, and accepts the CSRF header with the service name and with the alias", async () => {
     const client = createClient(api.url, "acme");
     await client.signIn("ada@example.com");
     const token = client.cookie("acme_csrf") ?? "";

@@ -14,7 +14,7 @@ const refused = (message: string) => ({
   body: { error: { code: "invalid_callback_url", message } },
 });
 
-describe("a callback URL with another protocol, or one that parsers interpret differently", () => {
+describe("a callback URL with another protocol's port, or with a backslash", () => {
   test.each(hostile)("cannot be registered with a platform: %s", async (callbackUrl, message) => {
     const person = await api.person();
     const answer = await person.client.post("/v1/service/platforms/personal", {

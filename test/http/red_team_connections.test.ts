@@ -55,7 +55,7 @@ describe("one client address that opens connections in a loop", () => {
     expect(JSON.parse(answer.split("\r\n\r\n")[1] ?? "")).toMatchObject({ error: { code: "rate_limited" } });
   });
 
-  test("gets no request served on a refused connection", async () => {
+  test("has no request processed on a refused connection", async () => {
     const { port } = await serve({ perClient: 0 });
     for (let n = 0; n < 20; n += 1) {
       expect(await (await raw(port, { send: GET })).closed).toMatch(/^(HTTP\/1\.1 429 |$)/);
@@ -88,7 +88,7 @@ describe("one client address that opens connections in a loop", () => {
     await vi.waitFor(async () => (await raw(port, { send: GET })).until(/200 OK/), 5_000);
   });
 
-  test("gains no connections from a whole IPv6 /64", async () => {
+  test("gets no additional connections by using a whole IPv6 /64", async () => {
     const addresses = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:3"];
     const { port } = await serve({ perClient: 2, clientOf: () => addresses.shift() });
     for (const each of await hold(port, 2, { send: GET })) await each.until(/200 OK/);
@@ -151,7 +151,7 @@ describe("a slow or idle connection", () => {
     expect(await client.closed).toMatch(/^HTTP\/1\.1 400 .*"the request did not arrive in time"/s);
   });
 
-  test("gets a response before it is closed, so no call waits long for its body", async () => {
+  test("closes only after a response, so that a call never waits long for its body", async () => {
     const api = await sampleApi({ bodies: { perClient: 9, bodyMs: 200 } });
     const client = await raw(api.port, { send: begun("/v1/service/raw", LARGE) });
     drip(client);
@@ -229,7 +229,7 @@ describe("one client address that sends bodies without an end", () => {
     expect(await other.until(/\}/)).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("gains no bodies from a whole IPv6 /64", async () => {
+  test("may not send more bodies by using a whole IPv6 /64", async () => {
     const api = await sampleApi({ bodies: { perClient: 2 }, config: { TRUSTED_PROXIES: ["127.0.0.1"] } });
     let last = 0;
     const next = () => {
@@ -296,7 +296,7 @@ describe("bodies that continue after the response", () => {
     expect(held.filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("from many clients are read sixty-four at a time, and the next connection is closed", async () => {
+  test("arrive from at most sixty-four requests of many clients at a time, and the next connection is closed", async () => {
     const { port } = await serve({});
     const held: RawClient[] = [];
     for (const n of [1, 2, 3, 4]) {
@@ -312,7 +312,7 @@ describe("bodies that continue after the response", () => {
     expect([...held.slice(1), next].filter(({ socket }) => socket.destroyed)).toEqual([]);
   });
 
-  test("arrive completely if the host is invalid, so that the client can read the response", async () => {
+  test("arrive completely if the request's host is invalid, so that the client can read the response", async () => {
     const { port } = await serve({});
     for (let round = 0; round < 10; round += 1) {
       const client = await raw(port);

@@ -30,7 +30,7 @@ async function rotated() {
 }
 
 describe("a kept answer with a secret", () => {
-  test("stays available to its own session, even after a refresh", async () => {
+  test("stays available to the session that received it, even after the session is refreshed", async () => {
     const { person, platform, answer } = await rotated();
     expect((await person.client.post("/v1/auth/refresh")).status).toBe(200);
     const again = await rotate(person.client, platform);
@@ -56,7 +56,7 @@ describe("a kept answer with a secret", () => {
     expect(keys).toHaveLength(2);
   });
 
-  test("disappears from the database after ten minutes, and a repetition gets the same error", async () => {
+  test("disappears from the database after ten minutes, and a repetition then gets the same error as before", async () => {
     const { person, platform } = await rotated();
     const answers = () =>
       api.db("idempotency_keys").where({ account_id: person.accountId }).pluck("answer_sealed");
@@ -69,14 +69,14 @@ describe("a kept answer with a secret", () => {
     expect(await rotate(person.client, platform)).toMatchObject(notKept);
   });
 
-  test("causes a conflict if the repetition has another body", async () => {
+  test("causes a conflict if the repetition has a different body", async () => {
     const { person, platform } = await rotated();
     const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
     const other = await person.client.post(path, { grace_seconds: 1 }, keyed);
     expect(errorCode(other)).toBe("idempotency_conflict");
   });
 
-  test("has this limit for every call that accepts an idempotency key and returns a secret", () => {
+  test("has the limit of ten minutes in every call that accepts an idempotency key and returns a secret", () => {
     const secret = /"(api_key|signing_secret|webhook_signing_secret)":/;
     const shows = declaredRoutes.filter(
       ({ idempotent, answer }) =>

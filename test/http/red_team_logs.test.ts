@@ -23,7 +23,7 @@ describe("many calls without a free database connection", () => {
     world.api.clock.advance(120);
   });
 
-  test("cause at most sixty log lines a minute, and then a line with the number omitted", async () => {
+  test("cause at most sixty log lines a minute, and then one line with the number of omitted lines", async () => {
     world.fail = named("KnexTimeoutError");
     await failTimes(100);
     expect(faults()).toHaveLength(60);

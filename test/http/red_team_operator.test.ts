@@ -84,7 +84,7 @@ describe("a stolen operator token", () => {
 test.each([
   ["begins", 0, 2],
   ["ends", 30, 32],
-])("a token whose hash %s like the operator's is refused", async (_, from, to) => {
+])("a token whose hash %s like the hash of the operator's token is refused", async (_, from, to) => {
   const partOf = (token: string) => hash("sha256", token, "buffer").subarray(from, to).toString("hex");
   const right = partOf(OPERATOR_TOKEN);
   let alike = 0;

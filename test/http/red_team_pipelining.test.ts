@@ -58,7 +58,7 @@ describe("a connection that sends requests without waiting for responses", () =>
     expect(held).toHaveLength(1);
   });
 
-  test("has nothing more read above its limit, whatever it sends", async () => {
+  test("has nothing more read above its limit, whatever the client sends", async () => {
     const { port, held } = await holdBack(3);
     const body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     const client = await raw(port, { send: body.repeat(100) });

@@ -41,7 +41,7 @@ function countsOf(texts: readonly string[]): Record<string, number> {
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
 
 describe("one API key that presents proofs in a loop", () => {
-  test("gets 429 at its rate limit, and may continue as the rate recovers", async () => {
+  test("gets 429 at its rate limit, and may continue as time passes", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
     const refused = await app.present();
@@ -55,14 +55,14 @@ describe("one API key that presents proofs in a loop", () => {
     expect(errorOf(await app.present())).toBe("429 rate_limited");
   });
 
-  test("gets the remaining rate with each answer", async () => {
+  test("receives the number of remaining calls with each answer", async () => {
     const app = await application();
     const { headers } = await app.present();
     expect(headers.get("ratelimit-policy")).toBe('"present";q=6;w=60');
     expect(headers.get("ratelimit")).toBe('"present";r=5;t=10');
   });
 
-  test("does not affect other keys of the same account until the account has used four times its rate", async () => {
+  test("does not affect other keys of the same account until the account reaches four times the key's rate limit", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
     const stranger = await application();
@@ -71,14 +71,14 @@ describe("one API key that presents proofs in a loop", () => {
     expect((await stranger.present()).status).toBe(200);
   });
 
-  test("does not use its account's rate for refused calls", async () => {
+  test("does not use up the account's rate limit with refused calls", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await application(undefined, person), await application(undefined, person)];
     expect((await repeat(30, app.present)).slice(6)).toEqual(of("429 rate_limited", 24));
     expect((await other.present()).status).toBe(200);
   });
 
-  test("gains nothing from a new key for its connection", async () => {
+  test("gains nothing from a new key for the same connection", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
     const path = `/v1/service/connections/${app.platform.connectionId}`;
@@ -89,7 +89,7 @@ describe("one API key that presents proofs in a loop", () => {
     expect(errorOf(again)).toBe("429 rate_limited");
   });
 
-  test("leaves no rows once the challenge has expired, except for decisions", async () => {
+  test("leaves no database rows except decisions once the challenges have expired", async () => {
     const app = await application();
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
     await app.present();
@@ -106,7 +106,7 @@ describe("one API key that presents proofs in a loop", () => {
     expect(await types()).toEqual(["proof.verified"]);
   });
 
-  test("leaves no rows that a lock or a dying process could keep forever", async () => {
+  test("leaves no database rows that a lock or a dying process could keep forever", async () => {
     const app = await application();
     await app.present();
     await app.present();
@@ -157,7 +157,7 @@ describe("one API key that creates agents in a loop", () => {
     expect((await make(app)()).status).toBe(201);
   });
 
-  test("uses none of its rate for an agent that was not created", async () => {
+  test("does not use up its rate limit when the creation of an agent fails", async () => {
     const app = await application([]);
     world.api.vault.failure = new Error("away");
     expect(await repeat(5, make(app))).toEqual(of("500 internal", 5));
@@ -167,7 +167,7 @@ describe("one API key that creates agents in a loop", () => {
     expect(await repeat(3, make(app))).toEqual(["201", "201", "429 rate_limited"]);
   });
 
-  test("reaches a limit over all connections of its account, and that refusal does not count for the connection", async () => {
+  test("reaches a limit for all connections of the account, and that refusal does not count toward the connection's limit", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application([], person)));
     for (const app of apps.slice(0, 4)) await repeat(2, make(app));
@@ -214,7 +214,7 @@ describe("one API key that verifies forged proofs", () => {
     expect(answers.map(({ body }) => body.decision)).toEqual(of("allow", 3));
   });
 
-  test("affects only itself: other applications still get decisions", async () => {
+  test("does not affect other applications, which still get decisions", async () => {
     const [app, other] = [await application(), await application()];
     expect((await repeat(21, await forger(other))).at(-1)).toBe("429 rate_limited");
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -229,7 +229,7 @@ describe("one API key that verifies forged proofs", () => {
     expect((await app.verify(good)).body.decision).toBe("allow");
   });
 
-  test("reaches a lower limit, for that agent only, if its proofs name a known agent", async () => {
+  test("has a lower limit for each known agent that the proofs name, and does not affect other agents", async () => {
     const app = await application();
     const forge = await forger(app);
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -263,7 +263,7 @@ describe("one API key that verifies forged proofs", () => {
     return (await app.present({ challenge: body.challenge })).body.proof_bundle as Bundle;
   }
 
-  test("reaches a limit over all connections of its account, without affecting other accounts", async () => {
+  test("reaches a limit for all connections of the account together, without affecting other accounts", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
     for (const app of apps.slice(0, 4)) {
@@ -273,7 +273,7 @@ describe("one API key that verifies forged proofs", () => {
     expect(errorOf(await (await forger(await application()))())).toBe("400 invalid_proof");
   });
 
-  test("makes an agent known only to the application that allowed it", async () => {
+  test("makes an agent known only at the application that allowed this agent", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await application(undefined, person), await application(undefined, person)];
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
@@ -281,14 +281,14 @@ describe("one API key that verifies forged proofs", () => {
     expect(await repeat(3, forge)).toEqual(of("400 invalid_proof", 3));
   });
 
-  test("does not make an agent known that was only denied", async () => {
+  test("does not make an agent known if the agent's proofs were only denied", async () => {
     const app = await application();
     const denied = await app.verify(await app.proof(), { required_scope: "data:share" });
     expect(denied.body.decision).toBe("deny");
     expect(await repeat(3, await forger(app))).toEqual(of("400 invalid_proof", 3));
   });
 
-  test("uses its rate for spent challenges too, but never for decisions", async () => {
+  test("uses up its rate limit with spent challenges too, but never with decisions", async () => {
     const app = await application();
     const proof = await app.proof();
     for (const each of [proof, await app.proof(), await app.proof(), await app.proof()]) {

@@ -31,7 +31,7 @@ describe("one API key that repeats a decided operation in a loop without being c
     expect(await answersOf(2, again)).toEqual(["replayed true", "429 rate_limited"]);
   });
 
-  test("reaches its rate limit even if it names another operation each time", async () => {
+  test("reaches its rate limit even if it names a different operation each time", async () => {
     const app = await world.application();
     const { operation } = await decidedOperation(app);
     const other = operationOf(app, { resource_id: "order-8", invocation_id: operation.invocation_id ?? "" });
@@ -60,7 +60,7 @@ describe("one API key that repeats a decided operation in a loop without being c
     });
   });
 
-  test("reaches a limit over all connections of its account, without affecting other accounts", async () => {
+  test("reaches a limit for all connections of the account together, without affecting other accounts", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(of("", 5).map(() => world.application(undefined, person)));
     const stopped = async (app: Application) => {

@@ -65,12 +65,12 @@ describe("an attacker without an account, from changing networks, for a day", ()
     }
   }, 120_000);
 
-  test("gets only 30 of 1,440 guesses compared with a code", async () => {
+  test("makes 1,440 guesses, of which only 30 are compared with a code", async () => {
     expect(await comparedGuesses()).toBeLessThanOrEqual(30);
     expect(await comparedGuesses()).toBeGreaterThan(0);
   });
 
-  test("makes the victim's mailbox receive a 128-bit link instead of six digits", async () => {
+  test("causes the victim to receive a link with a 128-bit secret instead of six digits", async () => {
     const newest = (await mailsTo(email)).find(({ subject }) => subject.startsWith("Your sign-in"));
     expect(newest?.subject).toBe("Your sign-in link");
     expect(newest?.text).toMatch(/^[0-9a-f]{32}$/m);

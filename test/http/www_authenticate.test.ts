@@ -27,7 +27,7 @@ describe("a 401 response", () => {
     ["operator", {}, "operator_unauthorized", 'Bearer realm="acme"'],
     ["operator", { authorization: "Bearer none" }, "operator_unauthorized", 'Bearer realm="acme"'],
   ])(
-    "names the accepted credentials for %s, in no scheme that makes a browser ask for a password",
+    "names the accepted credentials for %s, without a scheme that makes a browser ask for a password",
     async (access, headers, code, challenges) => {
       const client = access === "operator" ? api.operatorClient() : api.client();
       const answer = await client.get(`/v1/acme/${access}`, { headers: headers as Record<string, string> });
@@ -37,7 +37,7 @@ describe("a 401 response", () => {
     },
   );
 
-  test("to a refresh asks for the refresh cookie", async () => {
+  test("to a call that refreshes a session asks for the refresh cookie", async () => {
     const answer = await api.client().post("/v1/auth/refresh");
     expect(answer.status).toBe(401);
     expect(answer.headers.get("www-authenticate")).toBe('Cookie realm="acme", cookie-name="acme_refresh"');

@@ -40,7 +40,7 @@ describe("a decision about another account's authority", () => {
     ]);
   });
 
-  test("denies before reading the certificates' state, so the denial reveals nothing about this state", async () => {
+  test("denies without reading the certificates' state, so that the denial reveals nothing about this state", async () => {
     await world.db("certificates").where({ cert_id: stranger.certId }).update({ status: "revoked" });
     const expected = { decision: "deny", reason: "principal_not_accepted" };
     expect(await decideOne(shown())).toMatchObject(expected);
@@ -60,7 +60,7 @@ describe("a decision about another account's authority", () => {
     });
   });
 
-  test("allows only at the connection that accepted the root, and only for that root", async () => {
+  test("allows only at the connection that accepted the root, and only for the accepted root", async () => {
     await accept();
     const other = await insertRecords(world.db, 10 * price);
     const elsewhere = { accountId: other.accountId, connectionId: other.connectionId };
@@ -69,7 +69,7 @@ describe("a decision about another account's authority", () => {
     expect(await decideOne(shown(third))).toMatchObject({ reason: "principal_not_accepted" });
   });
 
-  test("does not apply an acceptance to another root in the same batch", async () => {
+  test("does not apply an acceptance to a different root in the same batch", async () => {
     await accept();
     const other = await insertRecords(world.db, 10 * price);
     const third = { rootAccountId: other.accountId, humanId: other.humanId };
@@ -106,7 +106,7 @@ describe("a decision about another account's authority", () => {
     expect(await decideOne(shown())).toMatchObject(GRANTS_READ);
   });
 
-  test("depends only on its own item, not on the rest of the batch", async () => {
+  test("does not depend on the other items in the batch", async () => {
     await accept();
     const outcomes = await Promise.all(
       [shown(), itemFor(shop), shown({ requiredScope: "data:share" }), itemFor(stranger)].map(decideOne),
@@ -141,7 +141,7 @@ describe("withdrawing an acceptance", () => {
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
   });
 
-  test("makes a concurrent decision wait for the commit, and that decision is then a denial", async () => {
+  test("makes a concurrent decision wait for the commit, and turns this decision into a denial", async () => {
     await accept();
     const ending = await world.hold("delete from accepted_principals where connection_id = $1", [
       shop.connectionId,
@@ -153,7 +153,7 @@ describe("withdrawing an acceptance", () => {
   });
 });
 
-describe("the history of an account whose authority was used at another account", () => {
+describe("the history of an account whose authority was used at a different account", () => {
   test.each([
     ["allowed", true],
     ["denied", false],
@@ -205,7 +205,7 @@ describe("the history of an account whose authority was used at another account"
     );
   });
 
-  test("contains the account's own decisions once, and no decision about a root that belongs to no account", async () => {
+  test("contains each of the account's own decisions once, and no decision about a root that belongs to no account", async () => {
     await decideOne(itemFor(stranger));
     expect(await historyOf(stranger)).toHaveLength(1);
     const untrusted = { rootAccountId: null, decision: "deny", reason: "untrusted_root" } as const;

@@ -52,7 +52,7 @@ describe("an operation", () => {
     expect((await decide(app, used, operation)).body).toEqual({ ...first.body, replayed: true });
   });
 
-  test("gets a denial again with the same wording, even if it would now be allowed", async () => {
+  test("gets the same denial again, with the same wording, even if the operation would now be allowed", async () => {
     const app = await world.application(["data:read"]);
     const operation = operationOf(app);
     const denied = await decide(app, (await app.present({ operation })).body.proof_bundle, operation);
@@ -72,7 +72,7 @@ describe("an operation", () => {
     expect((await spent()).length).toBe(before);
   });
 
-  test("gets no decision for a forged proof, nor for another stale proof", async () => {
+  test("gets no decision for a forged proof, nor for a stale proof other than the one that led to the decision", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const [used, unused] = [await prove(app, operation), await prove(app, operation)];
@@ -103,7 +103,7 @@ describe("an operation", () => {
     },
   );
 
-  test("gets 409 if a call has the same id with another action, whatever proof the call contains", async () => {
+  test("gets 409 if a call has the same id with a different action, whatever proof the call contains", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const used = await prove(app, operation);
@@ -120,7 +120,7 @@ describe("an operation", () => {
     expect(spent).toHaveLength(1);
   });
 
-  test("does not affect another application's operation with the same id", async () => {
+  test("does not affect a different application's operation with the same id", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const operation = operationOf(app, { invocation_id: "same" });
     const theirs = operationOf(other, { invocation_id: "same" });
@@ -128,7 +128,7 @@ describe("an operation", () => {
     expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
   });
 
-  test("does not affect decision, outcome or receipt of the same id at another connection of the account", async () => {
+  test("does not affect the decision, outcome or receipt of an operation with the same id at a different connection", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await world.application([SCOPE], person), await world.application([SCOPE], person)];
     const operation = operationOf(app, { invocation_id: "same" });
@@ -202,7 +202,7 @@ describe("an operation", () => {
     });
   });
 
-  test("gets its own decision even if another account asked first, and a separate decision for that account once its root is accepted", async () => {
+  test("gets its decision although a proof with a root that is not accepted was denied under the same id", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const rightful = operationOf(shop);
     const theirs = { ...rightful, agent_id: stranger.agentId };
@@ -249,7 +249,7 @@ describe("an operation", () => {
     }
   }, 60_000);
 
-  test("gets the decision of another process that decides at the same time, without a second charge", async () => {
+  test("gets the decision of a second process that decides at the same time, without a second charge", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const first = await decide(app, await prove(app, operation), operation);

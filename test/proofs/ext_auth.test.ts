@@ -143,7 +143,7 @@ describe("/v1/service/ext-auth", () => {
   });
 
   test.each(["two\r\nlines: 1", "naïve", "with space", `cert-${"a".repeat(300)}`])(
-    "denies without the certificate's id if an untrusted issuer chose the id %j",
+    "omits the certificate's id from a denial if an untrusted issuer chose the id %j",
     async (cert_id) => {
       const app = await world.application();
       const { body } = await app.post("/v1/service/challenge");

@@ -164,7 +164,7 @@ describe("POST /v1/service/challenge", () => {
   });
 
   test.each(["/v1/service/challenge", "/v1/service/verify"])(
-    "%s without a key gets 401 invalid_api_key",
+    "answers 401 invalid_api_key without a valid key: %s",
     async (path) => {
       const client = world.api.client();
       expect(errorOf(await client.post(path, {}))).toBe("401 invalid_api_key");
@@ -175,14 +175,14 @@ describe("POST /v1/service/challenge", () => {
 });
 
 describe("POST /v1/service/verify under limits", () => {
-  test("answers 400 invalid_challenge to another connection's challenge, and the proof stays valid at that connection", async () => {
+  test("answers 400 invalid_challenge at a wrong connection, and the proof stays valid at the connection that got the challenge", async () => {
     const [one, other] = [await application(), await application()];
     const proof = await one.proof();
     expect(errorOf(await other.verify(proof))).toBe("400 invalid_challenge");
     expect((await one.verify(proof)).body.decision).toBe("allow");
   });
 
-  test("answers 400 session_context_mismatch to a proof bound to a session that the call omits, and does not spend it", async () => {
+  test("answers 400 session_context_mismatch if the call omits the session to which the proof is bound, and spends nothing", async () => {
     const app = await application();
     const { body } = await app.present({ session_context: Buffer.alloc(32, 7).toString("base64") });
     expect(errorOf(await app.verify(body.proof_bundle))).toBe("400 session_context_mismatch");

@@ -13,7 +13,7 @@ describe("a row that another transaction has locked", () => {
   const holdCertificate = ({ certId }: Records) =>
     hold("select from certificates where cert_id = $1 for update", [certId]);
 
-  test("delays only its own account, whose item is decided once the row is free", async () => {
+  test("delays only the account that owns the row, and the account's item is decided once the row is free", async () => {
     const [blocked, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -41,7 +41,7 @@ describe("a row that another transaction has locked", () => {
     expect(await waiting).toMatchObject({ decision: "allow" });
   });
 
-  test("leaves the item that needs it undecided, unspent and uncharged if it is not free in time", async () => {
+  test("leaves an item that needs the row undecided, unspent and uncharged if the row is not free in time", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const quick = openPool("quick", { lockMs: 20 });
     const patient = openPool("patient", { max: 2, lockMs: 100 });
@@ -53,7 +53,7 @@ describe("a row that another transaction has locked", () => {
     expect(await balanceOf(records)).toBe(10 * price);
   });
 
-  test("keeps the account's next decisions, and other decisions about its certificate, out of the batches", async () => {
+  test("keeps the next decisions of the account, and other decisions about the locked certificate, out of the batches", async () => {
     const [blocked, other, third] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -141,7 +141,7 @@ describe("a revocation", () => {
     expect(await decideOne(itemFor(records))).toMatchObject({ reason: "delegation_revoked" });
   });
 
-  test("makes a concurrent decision wait for the commit, and the decision then sees the revocation", async () => {
+  test("makes a concurrent decision wait for the commit, and then applies to this decision", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const revoking = await hold("update certificates set status = 'revoked' where cert_id = $1", [
       records.certId,
@@ -153,7 +153,7 @@ describe("a revocation", () => {
   });
 });
 
-describe("a decision while another transaction changes the credit", () => {
+describe("a decision while a second transaction changes the credit", () => {
   const setBalance = (records: Records, balance: number) =>
     hold("update balances set balance_micro_usd = $2 where account_id = $1", [records.accountId, balance]);
 

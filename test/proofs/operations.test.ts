@@ -6,8 +6,8 @@ import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./b
 
 const world = proofApi();
 
-describe("verify with an operation-bound proof", () => {
-  test("allows the operation, and names it in the receipt", async () => {
+describe("the API with operation-bound proofs", () => {
+  test("allows the operation that a proof is bound to, and names the operation in the receipt", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const { body } = await decide(app, await prove(app, operation), operation);
@@ -45,7 +45,7 @@ describe("verify with an operation-bound proof", () => {
     expect(errorOf(answer)).toBe("400 session_context_mismatch");
   });
 
-  test("refuses another scope, a missing operation, and an operation with an unbound proof", async () => {
+  test("refuses a different scope, a missing operation, and an operation with an unbound proof", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const proof = await prove(app, operation);
@@ -58,7 +58,7 @@ describe("verify with an operation-bound proof", () => {
     }
   });
 
-  test("refuses an operation that names another agent, even if the proof's agent signed exactly this operation", async () => {
+  test("refuses an operation that names a different agent, even if the proof's agent signed exactly this operation", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const operation = { ...operationOf(app), agent_id: other.agentId };
     const context = contextOf(operation as unknown as Operation, SCOPE);
@@ -69,12 +69,17 @@ describe("verify with an operation-bound proof", () => {
     expect(answer.text).toContain("operation.agent_id: names another agent");
   });
 
-  test.each(["verifier_id", "workspace_id"])("answers 403 verifier_mismatch to another %s", async (name) => {
-    const [app, other] = [await world.application(), await world.application()];
-    const id = name === "verifier_id" ? other.platform.connectionId : other.person.accountId;
-    const operation = { ...operationOf(app), [name]: id };
-    expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("403 verifier_mismatch");
-  });
+  test.each(["verifier_id", "workspace_id"])(
+    "answers 403 verifier_mismatch if the operation names a different %s",
+    async (name) => {
+      const [app, other] = [await world.application(), await world.application()];
+      const id = name === "verifier_id" ? other.platform.connectionId : other.person.accountId;
+      const operation = { ...operationOf(app), [name]: id };
+      expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe(
+        "403 verifier_mismatch",
+      );
+    },
+  );
 
   test("requires the verifier name that the connection registered", async () => {
     const app = await world.application();
@@ -94,7 +99,7 @@ describe("verify with an operation-bound proof", () => {
     expect(body).toMatchObject({ verifier_id: name, registry_answers: false });
   });
 
-  test("gets no proof from present for an operation of another agent or scope, or together with a session context", async () => {
+  test("builds no proof for an operation with a different agent or scope, or for both an operation and a session context", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const present = (fields: object) => app.present({ operation, required_scope: SCOPE, ...fields });

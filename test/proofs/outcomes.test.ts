@@ -23,7 +23,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     return { app, operation, receiptId, report, receipt, decided: body };
   }
 
-  test("records one outcome, repeats the answer even for a report with a new time, and answers 409 to another outcome", async () => {
+  test("records one outcome, repeats the answer even for a report with a new time, and answers 409 to a different outcome", async () => {
     const { operation, receiptId, report } = await decidedOperation();
     const first = await report({ detail: "done" });
     expect([first.status, first.body]).toEqual([
@@ -46,7 +46,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     }
   });
 
-  test("repeats the answer for one Idempotency-Key, even with a new time, and answers 409 to another outcome", async () => {
+  test("repeats the answer for one Idempotency-Key, even with a new time, and answers 409 to a different outcome", async () => {
     const { report } = await decidedOperation();
     const headers = { "idempotency-key": "report-1" };
     const first = await report({}, headers);
@@ -112,7 +112,7 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     expect((await report({ detail: "x".repeat(500) })).status).toBe(200);
   });
 
-  test("answers 404 if the operation is unknown or belongs to another application, and 409 to another receipt", async () => {
+  test("answers 404 if the operation is unknown or belongs to a different application, and 409 to a different receipt", async () => {
     const [mine, other] = [await decidedOperation(), await decidedOperation()];
     expect(errorOf(await mine.report({}, {}, "unknown"))).toBe("404 not_found");
     expect(errorOf(await mine.report({}, {}, other.operation.invocation_id))).toBe("404 not_found");

@@ -57,7 +57,7 @@ async function rows(ages: readonly number[]) {
 }
 
 describe("a decided operation that is deleted because of its age", () => {
-  test("gets its decision again until the deletion, and after that its proof is refused as expired", async () => {
+  test("gets its decision again until the deletion, and the same proof is then refused as expired", async () => {
     const { app, operation, proof, body } = await decided();
     const balance = await balanceOf(app);
     world.api.clock.advance(keptDays * DAY);

@@ -133,7 +133,7 @@ describe("GET /v1/service/delegations/{cert_id}/chain", () => {
     );
   });
 
-  test("reports the invalid signature half of a changed certificate, and keys that differ from the registered keys", async () => {
+  test("reports which of a changed certificate's two signatures is invalid, and reports keys that are not registered", async () => {
     const { person, certId, agentId } = await delegated(api);
     const row = await api.db("certificates").where({ cert_id: certId }).first("cert_json");
     const original = row?.cert_json ?? "";
@@ -163,7 +163,7 @@ describe("GET /v1/service/delegations/{cert_id}/chain", () => {
     });
   });
 
-  test("reports a revoked certificate as listed until a day after it expires", async () => {
+  test("reports a revoked certificate as part of the revocation list until a day after the certificate expires", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const { certId } = await certificate(person, platform, { name: "short", seconds: 60 });

@@ -108,7 +108,7 @@ describe("a decision in a cluster", () => {
     });
   });
 
-  test("creates one certificate, however many calls there are", async () => {
+  test("creates one certificate, however many calls report the decision", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => decide()));
     expect(new Set(answers.map(({ body }) => body.cert_id)).size).toBe(1);
     expect((await decide()).body.cert_id).toBe(answers[0]?.body.cert_id);
@@ -122,7 +122,7 @@ describe("a decision in a cluster", () => {
     });
   });
 
-  test("leaves the request pending while there is no decision", async () => {
+  test("leaves the request pending until the decision appears in the Delegation's status", async () => {
     delete live.status;
     expect(await decide()).toMatchObject({ status: 200, body: { status: "pending" } });
   });
@@ -148,7 +148,7 @@ describe("a decision in a cluster", () => {
       return errorCode(answer);
     }
 
-    test("from a user who is not linked to the account, or is linked only in another cluster", async () => {
+    test("from a user who is not linked to the account, or is linked only in a different cluster", async () => {
       change({ approver: { username: "bob@example.test" } });
       expect(await refused()).toBe("approver_not_linked");
       const elsewhere = { cluster: "c2", username: "bob@example.test" };
@@ -156,7 +156,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("approver_not_linked");
     });
 
-    test("from a user who is linked to another account", async () => {
+    test("from a user who is linked to a different account", async () => {
       const stranger = await api.person();
       const bob = { cluster: "c1", username: "bob@example.test" };
       await stranger.client.post("/v1/service/cluster-approvers", bob);
@@ -271,12 +271,12 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("external_conflict");
     });
 
-    test("for a generation that does not exist yet", async () => {
+    test("for a generation of the object that does not exist yet", async () => {
       change({ observedGeneration: 2 });
       expect(await refused()).toBe("external_conflict");
     });
 
-    test("for an object with another uid, an object with another name, or no object", async () => {
+    test("for an object with a different uid or a different name, or without an object", async () => {
       live.metadata.uid = randomUUID();
       expect(await refused()).toBe("not_found");
       expect(errorCode(await decide({ namespace: "default", name: "none" }))).toBe("not_found");
@@ -297,7 +297,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("unavailable");
     });
 
-    test("from the operator of another cluster", async () => {
+    test("if the operator of a different cluster reports it", async () => {
       expect(errorCode(await decide(OBJECT, { cluster: "c2" }))).toBe("not_found");
       expect((await stored())?.status).toBe("pending");
     });

@@ -92,7 +92,7 @@ describe("declaring a delegation", () => {
     });
   });
 
-  test("files one request if 8 calls race, and never a second request", async () => {
+  test("files one request if 8 calls race, and no additional request later", async () => {
     const { declare, connectionId } = await ready();
     const id = newUid();
     const answers = await Promise.all(Array.from({ length: 8 }, () => declare({}, id)));
@@ -256,7 +256,7 @@ describe("reading the state of declared objects", () => {
     expect((await readState([])).status).toBe(200);
   });
 
-  test("returns nothing to another cluster's operator", async () => {
+  test("returns nothing to the operator of a different cluster", async () => {
     const { declare, platform, agent } = await ready();
     const id = newUid();
     await declare({}, id);

@@ -226,7 +226,7 @@ test("the archive command does not record an archive that is damaged when it is 
   expect(await notes()).toEqual([]);
 });
 
-test("the archive command reports an unusable folder without a secret", async () => {
+test("the archive command reports an unusable folder, and the report contains no secret", async () => {
   const file = join(await world.folder(), "file");
   await writeFile(file, "");
   expect(await archive("2026-01", file)).toMatchObject({

@@ -74,7 +74,7 @@ test("a month is dropped exactly when the retention has passed since its end", a
   expect(await drop(due)).toEqual([]);
 });
 
-test("a month without an archive stays, and so do all later months", async () => {
+test("a month without an archive is kept, and so are all later months", async () => {
   await world.archive("2026-02");
   expect(await drop(new Date("2027-01-01T00:00:00.000Z"))).toEqual(
     kept(/^it is not archived: deputize history archive --month 2026-01 --to <folder>$/),
@@ -147,7 +147,7 @@ describe("a rate limit of a certificate", () => {
       });
   const sinceJanuary = (due.getTime() - february.getTime()) / 1_000;
 
-  test("keeps a month within the rate limit's window, but not a month before the window", async () => {
+  test("prevents dropping a month within the rate limit's window, but not a month before the window", async () => {
     await world.archive("2026-01");
     await rate(sinceJanuary + 1);
     expect(await drop()).toEqual(kept(/max_rate/));
@@ -159,7 +159,7 @@ describe("a rate limit of a certificate", () => {
     ["has expired", { expires_at: due }],
     ["was revoked", { status: "revoked" }],
     ["was issued later", { issued_at: february }],
-  ])("does not keep a month if the certificate %s", async (_, fields) => {
+  ])("does not prevent dropping a month if the certificate %s", async (_, fields) => {
     await world.archive("2026-01");
     await rate(1_000_000_000, fields);
     expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
@@ -178,7 +178,7 @@ test("dropping a month blocks nobody for long, and a month in use is dropped lat
   expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
 });
 
-test("a month stays while a view depends on it, and the log names the reason", async () => {
+test("a month is kept while a database view depends on it, and the log states the reason", async () => {
   await world.archive("2026-01");
   await world.pool.query("create view of_january as select * from audit_events_2026_01");
   expect(await drop()).toEqual(kept(/^it could not be dropped: .*other objects depend on it/));

@@ -76,7 +76,7 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  test("uses the service word in paths, headers and cookies", () => {
+  test("uses the configured service name in paths, headers and cookies", () => {
     expect(Object.keys(document.paths)).toContain("/v1/acme/things/{thing_id}/parts");
     expect(Object.keys(document.paths)).toContain("/v1/auth/refresh");
     expect(document.components.securitySchemes).toMatchObject({
@@ -111,7 +111,7 @@ describe("the OpenAPI document", () => {
     ]);
   });
 
-  test("says whether a body is required", () => {
+  test("states whether a body is required", () => {
     expect(named("create_part").requestBody?.required).toBe(true);
     expect(named("keyed").requestBody?.required).toBe(false);
     expect(named("get_session").requestBody).toBeUndefined();
@@ -158,7 +158,7 @@ describe("the OpenAPI document", () => {
     await api.stop();
   });
 
-  test("contains only patterns that need no flag", () => {
+  test("contains only regular expressions that need no flag", () => {
     const patterns = [...JSON.stringify(contract.document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(
       ([, text = ""]) => JSON.parse(text) as string,
     );

@@ -43,7 +43,7 @@ describe("the health port", () => {
     ["not ready", async () => false, 503],
     ["broken", () => Promise.reject(new Error("no database")), 503],
     ["hanging", () => new Promise<boolean>(() => {}), 503],
-  ])("reports when the process is %s", async (_, ready, status) => {
+  ])("returns the right status for a process that is %s", async (_, ready, status) => {
     const metrics = createMetrics();
     showReadiness(metrics, "worker", ready);
     const url = await start(ready, metrics);

@@ -107,7 +107,7 @@ describe("the server", () => {
     expect(called).toBe(0);
   });
 
-  test("refuses a request under the request's own id if that id can be returned", async () => {
+  test("returns a refused request's own X-Request-Id if that id can be returned", async () => {
     const { port } = await start((_, response) => response.end("ok"));
     const refusedUnder = async (id: string) =>
       /\r\nx-request-id: ([^\r]*)\r\n/.exec(

@@ -12,8 +12,8 @@ const takeScene = shareScenes(api);
 const codes = Object.keys(errorCodes) as ErrorCode[];
 const isError = contract.document.components as { schemas: { Error: Record<string, unknown> } };
 
-describe("an error code", () => {
-  test.each(codes)("%s is returned by a call, in the common form of errors", async (code) => {
+describe("error codes", () => {
+  test.each(codes)("a call returns %s in the common form of errors", async (code) => {
     const scene = await takeScene({ isSpent: spending.has(code) });
     const answer = await scenarios[code](api, scene);
     const [status] = errorCodes[code];
@@ -26,10 +26,7 @@ describe("an error code", () => {
     expect(answer.headers.get("allow") !== null).toBe(status === 405);
   });
 
-  test.each(codes.filter((code) => code !== "method_not_allowed"))(
-    "%s is declared by an operation",
-    (code) => {
-      expect(declaredRoutes.some((route) => routeErrors(route).includes(code))).toBe(true);
-    },
-  );
+  test.each(codes.filter((code) => code !== "method_not_allowed"))("an operation declares %s", (code) => {
+    expect(declaredRoutes.some((route) => routeErrors(route).includes(code))).toBe(true);
+  });
 });

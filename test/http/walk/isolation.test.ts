@@ -129,15 +129,15 @@ async function attempt({ operation, id, attacker, expected }: Attempt, credentia
   return { draft, answer };
 }
 
-describe("objects of another account", () => {
-  test("have exceptions only at existing id positions", () => {
+describe("isolation between accounts", () => {
+  test("the list of exceptions names only existing positions of ids", () => {
     const known = places.map(([place]) => place as string);
     expect(Object.keys(otherwise).filter((place) => !known.includes(place))).toEqual([]);
     expect(places.length).toBeGreaterThan(50);
   });
 
   test.each(places)(
-    "%s: ids of another account or connection get the same response as unknown ids",
+    "the ids of a different account or connection get the same response as unknown ids in %s",
     async (key, operation, id) => {
       const expected = otherwise[key]?.answers ?? "404";
       for (const { attacker, choice } of attemptsAt(operation, id)) {
@@ -152,7 +152,7 @@ describe("objects of another account", () => {
     },
   );
 
-  test.each(places)("%s: the caller's own id is accepted", async (key, operation, id) => {
+  test.each(places)("the caller's own id is accepted in %s", async (key, operation, id) => {
     const { answers: expected = "404", own: expectedOfOwn } = otherwise[key] ?? {};
     const own = await takeScene({ isSpent: spends(operation) });
     const draft = await wellFounded(operation, own, id.place);

@@ -30,15 +30,18 @@ describe("the OpenAPI document", () => {
     expect(Object.keys(ordinaryCalls).sort()).toEqual(all.map(([id]) => id).sort());
   });
 
-  test.each(all)("%s can return each of its own responses, as documented", async (id, operation) => {
-    const answers = (await ordinaryCalls[id]?.(api, await takeScene({ isSpent: spends(operation) }))) ?? [];
-    for (const answer of answers) {
-      expect([answer.status, contract.violations(operation, answer)]).toEqual([answer.status, []]);
-    }
-    expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual(ownStatuses(operation));
-  });
+  test.each(all)(
+    "lists exactly the responses, apart from errors, that %s can return",
+    async (id, operation) => {
+      const answers = (await ordinaryCalls[id]?.(api, await takeScene({ isSpent: spends(operation) }))) ?? [];
+      for (const answer of answers) {
+        expect([answer.status, contract.violations(operation, answer)]).toEqual([answer.status, []]);
+      }
+      expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual(ownStatuses(operation));
+    },
+  );
 
-  test.each(all)("the examples of %s match its schemas", (_, operation) => {
+  test.each(all)("has examples of %s that match the operation's schemas", (_, operation) => {
     const contents = [operation.requestBody, ...Object.values(operation.responses)].map(
       (part) => part?.content?.["application/json"],
     );
@@ -53,14 +56,17 @@ describe("the OpenAPI document", () => {
     }
   });
 
-  test.each(all)("the example request of %s is well-formed with existing ids", async (_, operation) => {
-    const scene = await takeScene({ isSpent: spends(operation) });
-    const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
-    expect(contract.violations(operation, answer)).toEqual([]);
-    expect(errorOf(answer)).not.toBe("400 invalid_request");
-  });
+  test.each(all)(
+    "has an example request of %s that is well-formed with existing ids",
+    async (_, operation) => {
+      const scene = await takeScene({ isSpent: spends(operation) });
+      const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
+      expect(contract.violations(operation, answer)).toEqual([]);
+      expect(errorOf(answer)).not.toBe("400 invalid_request");
+    },
+  );
 
-  test("the check reports a response that does not match the document", () => {
+  test("has a check that reports every response that does not match", () => {
     const operation = contract.operation("get_session");
     const headers = new Headers({ "content-type": "application/json; charset=utf-8" });
     const odd = { status: 200, headers, text: "{}" };

@@ -48,9 +48,9 @@ const isHook = ({ operationId }: Operation) => operationId.startsWith("ext_auth_
 const isOfItems = ({ operationId }: Operation, { status, text }: SeenAnswer) =>
   operationId === "access_evaluations" && status === 200 && text.includes('"decision":false');
 
-describe("a call without credentials", () => {
+describe("operations that require credentials", () => {
   test.each(where((operation) => isGuarded(operation) && !isHook(operation)))(
-    "%s returns 401",
+    "%s returns 401 without credentials",
     async (_, operation) => {
       const draft = draftOf(operation, scene);
       expect(errorOf(await call(draft, []))).toMatch(/^401 (auth_required|invalid_api_key)$/);
@@ -88,7 +88,7 @@ describe("a call without credentials", () => {
   );
 });
 
-describe("a call with an invalid body", () => {
+describe("operations and invalid bodies", () => {
   test.each(where((operation) => operation.requestBody !== undefined))(
     "%s returns 400 for every invalid body",
     async (_, operation) => {
@@ -167,7 +167,7 @@ describe("a call with an invalid body", () => {
   );
 });
 
-describe("a call with invalid parameters", () => {
+describe("operations and invalid parameters", () => {
   test.each(where((operation) => declares(operation, "not_found")))(
     "%s returns 404 for a malformed id and for an unknown id",
     async (_, operation) => {
@@ -243,10 +243,10 @@ describe("a call with invalid parameters", () => {
   );
 });
 
-describe("a path or method without an operation", () => {
+describe("a call to a path or method without an operation", () => {
   const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
-  test("returns 405 with the allowed methods for a known path, and 404 for an unknown path", async () => {
+  test("gets 405 with the allowed methods for a known path, and 404 for an unknown path", async () => {
     for (const path of new Set(contract.operations.map((operation) => operation.path))) {
       const known = contract.operations.filter((operation) => operation.path === path);
       const [first] = known as [Operation];
@@ -265,7 +265,7 @@ describe("a path or method without an operation", () => {
 });
 
 describe("a call with a random body", () => {
-  test("gets no refusal that repeats any of its values", async () => {
+  test("gets no refusal that repeats a value from the body", async () => {
     const leaf = fc.constantFrom(MARKER, Number(MARKED_NUMBER), -Number(MARKED_NUMBER), true, null);
     const { value } = fc.letrec<{ value: unknown }>((tie) => ({
       value: fc.oneof(

@@ -30,7 +30,7 @@ describe("concurrent batches with several accounts", () => {
 });
 
 describe("the batcher", () => {
-  test("answers each caller with its own item's outcome", async () => {
+  test("answers each caller with the outcome of the caller's item", async () => {
     const records = await insertRecords(world.db, 1_000 * price);
     const decide = createBatcher(world.pool, {
       maxItems: 16,

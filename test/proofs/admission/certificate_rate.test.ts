@@ -41,11 +41,11 @@ describe("a max_rate constraint", () => {
   });
 });
 
-describe("a max_rate constraint in another account's certificate", () => {
+describe("the check of a max_rate constraint", () => {
   const certificateOf = ({ certificate }: ProofWorld) => [certificate.cert_id];
   const lock = "select from certificates where cert_id = $1 for update";
 
-  test("causes neither counting nor waiting if the verifier does not accept that account", async () => {
+  test("neither counts nor waits if the verifier does not accept the issuer's account", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     const held = await service.hold(lock, certificateOf(stranger));
     expect(await shownTo(shop, stranger)).toBe("deny principal_not_accepted");
@@ -56,7 +56,7 @@ describe("a max_rate constraint in another account's certificate", () => {
     expect(await countOf("ledger_postings", shop)).toBe(2);
   });
 
-  test("causes no wait if another rule also denies the proof", async () => {
+  test("does not wait if a different rule also denies the proof", async () => {
     const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
     const shop = await account();
     const stranger = await account({ constraints: [amount, ...rate(1, 3600)] });
@@ -67,7 +67,7 @@ describe("a max_rate constraint in another account's certificate", () => {
     await held.commit();
   });
 
-  test("denies if the account was accepted only after the lookup, because nothing was counted", async () => {
+  test("denies if the issuer's account is accepted only after the lookup, because no uses were counted", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     const isAccepted = async () => {
       await accept(shop, stranger);
@@ -80,14 +80,14 @@ describe("a max_rate constraint in another account's certificate", () => {
     expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
   });
 
-  test("causes counting if the account is accepted until a later time", async () => {
+  test("counts uses if the acceptance of the issuer's account expires later", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     await accept(shop, stranger, { accepted_until: addSeconds(now, 1) });
     expect(await shownTo(shop, stranger)).toBe("allow authorized");
     expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
   });
 
-  test("needs no acceptance lookup for the account's own certificates and for certificates without a rate limit", async () => {
+  test("looks up no acceptance for the verifier's own certificates or for certificates without a rate limit", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const isAccepted = () => Promise.reject(new Error("looked up"));
     expect(await shownTo(rated, rated, { ...service.deps, isAccepted })).toBe("allow authorized");
@@ -95,7 +95,7 @@ describe("a max_rate constraint in another account's certificate", () => {
     expect(await shownTo(shop, unrated, { ...service.deps, isAccepted })).toBe("deny principal_not_accepted");
   });
 
-  test("leaves half of the queue to calls from the certificate's own account", async () => {
+  test("lets calls from accounts other than the issuer's use at most half of the queue", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
@@ -119,7 +119,7 @@ describe("a max_rate constraint in another account's certificate", () => {
   });
 });
 
-describe("counting for a max_rate constraint", () => {
+describe("counting uses for a max_rate constraint", () => {
   test("includes only allowed uses, not denials", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     expect(await decisionOf(await rated.prove({ now }), { as: rated, scope: "files:read" })).toBe(
@@ -157,7 +157,7 @@ describe("counting for a max_rate constraint", () => {
     expect(await second).toBe("deny constraint_denied");
   });
 
-  test("delays no other certificate, however many calls wait for a busy certificate", async () => {
+  test("does not delay calls with other certificates, however many calls wait for a busy certificate", async () => {
     const [busy, idle] = [
       await account({ constraints: rate(100, 3600) }),
       await account({ constraints: rate(100, 3600) }),
@@ -174,13 +174,13 @@ describe("counting for a max_rate constraint", () => {
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["allow authorized"]));
   });
 
-  test("uses 1970 as the start of a window that would begin earlier", async () => {
+  test("starts in 1970 if the rate limit's window would begin earlier", async () => {
     const rated = await account({ constraints: rate(1, Number.MAX_SAFE_INTEGER) });
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
   });
 
-  test("refuses the 65th waiting call, and accepts another call once one has finished", async () => {
+  test("refuses the 65th waiting call, and accepts an additional call once a waiting call has finished", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const counting = {
       certificates: [{ accountId, certId: certificate.cert_id }],
@@ -228,7 +228,7 @@ describe("counting for a max_rate constraint", () => {
     await next.end();
   });
 
-  test("changes nothing if a turn ends without a decision", async () => {
+  test("changes nothing if a call ends its use of the certificate without a decision", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const certificates = [{ accountId: rated.accountId, certId: rated.certificate.cert_id }];
     const turn = await service.deps.takeTurn({ certificates, byOwner: true, now });
@@ -236,7 +236,7 @@ describe("counting for a max_rate constraint", () => {
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
   });
 
-  test("does not start for a proof that another rule denies first", async () => {
+  test("does not start for a proof that an earlier rule denies", async () => {
     const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
     const rated = await account({ constraints: [amount, ...rate(5, 3600)] });
     const takeTurn = () => Promise.reject(new Error("counted"));

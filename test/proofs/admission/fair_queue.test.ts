@@ -61,7 +61,7 @@ describe("the fair queue", () => {
     expect(begun.join(" ")).toBe("a a b c a b a");
   });
 
-  test("gives an account all slots while no other account calls, and only its share while others call", async () => {
+  test("gives an account all slots while no other account calls, and only a share while other accounts call", async () => {
     const { queue, begun, start, endNext } = steeredQueue({ places: 4, share: just(2) });
     start("a", "a", "a", "a", "a");
     await sleep(0);
@@ -86,7 +86,7 @@ describe("the fair queue", () => {
     expect(queue.running).toBe(0);
   });
 
-  test("frees the slot of a call that steps aside, but only once", async () => {
+  test("frees a call's slot when stepAside is called, but only once", async () => {
     const { queue, begun, asides, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "b", "c");
     await sleep(0);
@@ -100,7 +100,7 @@ describe("the fair queue", () => {
     expect(begun).toEqual(["a", "b", "c"]);
   });
 
-  test("gives an account its usual share after one of its calls stepped aside and finished", async () => {
+  test("gives an account the usual share after one of the account's calls has freed its slot early and finished", async () => {
     const { queue, begun, asides, start, endNext } = steeredQueue({ places: 4, share: just(1) });
     start("a");
     await sleep(0);
@@ -130,7 +130,7 @@ describe("the fair queue with several accounts", () => {
     [3, 3],
     [9, 4],
   ])(
-    "while another account has %i calls, gives an account %i slots, between the minimum and the maximum",
+    "while a second account has %i calls, gives the first account %i slots, between the minimum and the maximum",
     async (others, own) => {
       const { begun, start } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
       start(..."b".repeat(others), ..."a".repeat(9));
@@ -139,7 +139,7 @@ describe("the fair queue with several accounts", () => {
     },
   );
 
-  test("gives two busy accounts the maximum number of slots, and a third account as many as its few calls need", async () => {
+  test("gives two busy accounts the maximum number of slots, and gives a third account with few calls as many as it needs", async () => {
     const { begun, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
     start(..."a".repeat(20), ..."b".repeat(9), ..."ccc");
     await sleep(0);
@@ -152,7 +152,7 @@ describe("the fair queue with several accounts", () => {
     ["just now", 0, 2],
     ["a fifth of a second ago", 201, 4],
     ["two seconds ago", 2_001, 9],
-  ])("if another account called %s (%i ms), gives an account %i slots", async (_, ms, own) => {
+  ])("if a second account called %s (%i ms), gives the first account %i slots", async (_, ms, own) => {
     const { queue, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
     start("b");
     await endNext();
@@ -172,7 +172,7 @@ describe("the fair queue, for a call that gets no slot,", () => {
     expect([begun, refusals, queue.waiting]).toEqual([["a"], ["late", "late"], 0]);
   });
 
-  test("refuses only few calls at a time, so that running calls continue", async () => {
+  test("refuses such calls only a few at a time, so that running calls continue", async () => {
     const { queue, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 30 });
     const refused = Promise.all(calls(...Array.from({ length: 30 }, () => "a")).slice(1));
     let [seen, most] = [0, 0];
@@ -273,7 +273,7 @@ describe("the fair queue, for a call that gets no slot,", () => {
   });
 });
 
-test("the fair queue loses no call and no slot while calls finish, fail and step aside", async () => {
+test("the fair queue loses no call and no slot while calls finish, fail and free their slots early", async () => {
   const places = 5;
   let [most, running] = [0, 0];
   const queue = createFairQueue({

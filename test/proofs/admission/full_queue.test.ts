@@ -81,7 +81,7 @@ describe("while the decision queue has no free slot", () => {
   });
 });
 
-test("a call frees its queue slot while it waits for a locked certificate", async () => {
+test("a call frees its slot in the decision queue while it waits for a locked certificate", async () => {
   const [held, other] = [await world.application(), await world.application()];
   const [proof, another] = [await held.proof(), await other.proof()];
   const lock = await world.api.db.transaction();

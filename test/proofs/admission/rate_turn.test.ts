@@ -54,7 +54,7 @@ test("createRateTurn takes one turn for all rate-limited certificates in a chain
   expect(isAccepted).not.toHaveBeenCalled();
 });
 
-test("createRateTurn looks up another account's root once, and the turn counts as a call from another account", async () => {
+test("createRateTurn looks up once whether a different account's root is accepted, and counts the call among those of other accounts", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "another" });
   await rateTurn.countAllows("cert-0", 3600);
   await rateTurn.countAllows("cert-2", 3600);
@@ -63,7 +63,7 @@ test("createRateTurn looks up another account's root once, and the turn counts a
   expect(takeTurn.mock.calls).toMatchObject([[{ byOwner: false }]]);
 });
 
-test("createRateTurn never counts uses for a root that was not accepted when it was looked up", async () => {
+test("createRateTurn never counts uses for a root that was not accepted at the time of the lookup", async () => {
   let isAccepted = false;
   const accepting = async () => {
     const before = isAccepted;
@@ -104,7 +104,7 @@ test("createRateTurn decides in the transaction that counted, or immediately if 
   ]);
 });
 
-test("createRateTurn frees the call's queue slot before it waits, and keeps the slot if it need not wait", async () => {
+test("createRateTurn frees the call's queue slot before the call waits, and keeps the slot if the call need not wait", async () => {
   const { rateTurn, stepAside, takeTurn } = await turnOf();
   expect(stepAside).not.toHaveBeenCalled();
   await rateTurn.countAllows("cert-0", 3600);

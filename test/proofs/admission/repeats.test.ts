@@ -42,7 +42,7 @@ describe("a decision on an invocation id", () => {
     expect(await balanceOf(records)).toBe(7 * price);
   });
 
-  test("does not apply to the same id at another connection of the account, in one batch or later", async () => {
+  test("does not apply to the same id at a different connection of the account, in the same batch or later", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const others = [1, 2].map(() => ({ ...records, connectionId: randomUUID() }));
     const [second, third] = others as [Records, Records];
@@ -122,7 +122,7 @@ describe("a decision on an invocation id", () => {
     expect(await balanceOf(shop)).toBe(6 * price);
   });
 
-  test("occurs once if two accepted roots request it concurrently", async () => {
+  test("occurs only once if proofs of two accepted roots request it concurrently", async () => {
     const [shop, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -147,7 +147,7 @@ describe("a decision on an invocation id", () => {
     expect(await balanceOf(shop)).toBe(9 * price);
   });
 
-  test("keeps the wording of the pure rules as the reason if they decided, otherwise the reason from stored state", async () => {
+  test("has the pure rules' wording as its reason if these rules decided, and otherwise a reason from stored state", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const refused = { decision: "deny", reason: "not_delegated", errorReason: "scope_denied: x" } as const;
     await decideOne(boundItem(records, "allowed"));
@@ -161,7 +161,7 @@ describe("a decision on an invocation id", () => {
   });
 
   test.each(["NULL", "null", "\\", '"', "{a,b}", "a b", "é", "e\u0301", "漢".repeat(256)])(
-    "stores this id unchanged: %s",
+    "keeps the id unchanged: %s",
     async (id) => {
       const records = await insertRecords(world.db, 10 * price);
       const ids = ["a", id, "z"];

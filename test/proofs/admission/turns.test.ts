@@ -13,8 +13,8 @@ function countingOf({ accountId, certificate }: ProofWorld) {
   return { certificates: [{ accountId, certId: certificate.cert_id }], byOwner: true, now };
 }
 
-describe("a turn with a certificate", () => {
-  test("ends when its database connection is lost, and the next call starts on another connection", async () => {
+describe("exclusive access to a rate-limited certificate", () => {
+  test("ends when the database connection is lost, and the next call starts on a new connection", async () => {
     const rated = await ratedAccount();
     const takeTurn = createTurns(service.openPool("lost", { max: 1 }));
     const turn = await takeTurn(countingOf(rated));
@@ -40,7 +40,7 @@ describe("a turn with a certificate", () => {
     await (await waiting).end();
   });
 
-  test("returns its database connection if the certificate is locked for too long, and the next call starts", async () => {
+  test("returns the database connection if the certificate is locked for too long, and the next call starts", async () => {
     const rated = await ratedAccount();
     const takeTurn = createTurns(service.openPool("held", { max: 1, lockMs: 50 }));
     const text = "select from certificates where cert_id = $1 for update";
@@ -50,7 +50,7 @@ describe("a turn with a certificate", () => {
     await (await takeTurn(countingOf(rated))).end();
   });
 
-  test("removes its database connection from the pool if the rollback fails", async () => {
+  test("removes the database connection from the pool if the rollback fails", async () => {
     const failure = new Error("not undone");
     const query = async (text: unknown) => {
       if (text === "rollback") throw failure;
@@ -62,7 +62,7 @@ describe("a turn with a certificate", () => {
     expect(release.mock.calls).toEqual([[failure]]);
   });
 
-  test("returns its database connection before the next turn takes one", async () => {
+  test("returns the database connection before the next call takes a connection", async () => {
     let taken = 0;
     let most = 0;
     const query = () => new Promise((resolve) => setImmediate(resolve));

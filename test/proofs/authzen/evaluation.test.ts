@@ -68,7 +68,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
   });
 
-  test("gets the newest certificate's reason if its proof is omitted and no certificate allows the action", async () => {
+  test("gets the newest certificate's reason if it is repeated without the proof and no certificate allows the action", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
@@ -126,7 +126,7 @@ describe("an AuthZEN question with a proof", () => {
     });
   });
 
-  test("gets invocation_conflict if its fresh proof is for another operation with the same invocation id", async () => {
+  test("gets invocation_conflict if the fresh proof is for a different operation with the same invocation id", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const action = { name: BOUND_SCOPE };
@@ -140,7 +140,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(await reasonOf(operationOf(app, other))).toBe("invocation_conflict");
   });
 
-  test("gets false and spends nothing if the question names another agent than the proof", async () => {
+  test("gets false and spends nothing if the question names a different agent than the proof", async () => {
     const app = await world.application();
     const proof_bundle = await app.proof();
     const other = question(app, {
@@ -163,7 +163,7 @@ describe("an AuthZEN question with a proof", () => {
 });
 
 describe("an AuthZEN question", () => {
-  test("gets false for unknown types and for another account's connection", async () => {
+  test("gets false for unknown types and for a connection of a different account", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const reason = async (changes: object) => (await ask(app, question(app, changes as never))).body;
     expect(await reason({ subject: { type: "user", id: app.agentId } })).toEqual({
@@ -206,7 +206,7 @@ describe("an AuthZEN question", () => {
     });
   });
 
-  test("gets 400 for another content type and 401 without a key, and the answer repeats its X-Request-ID", async () => {
+  test("gets 400 for a wrong content type and 401 without a key, and both answers contain the question's X-Request-ID", async () => {
     const app = await world.application();
     const wrong = await ask(app, JSON.stringify(question(app)), { "content-type": "text/plain" });
     expect(errorOf(wrong)).toBe("400 invalid_request");

@@ -97,7 +97,7 @@ describe("an AuthZEN question without a proof", () => {
     },
   );
 
-  test("gets true up to the last second of a certificate", async () => {
+  test("gets true until the last second in which the certificate is valid", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], { expires_in: 60 });
     world.api.clock.advance(60);
@@ -117,7 +117,7 @@ describe("an AuthZEN question without a proof", () => {
     expect(await answer()).toEqual(denied);
   });
 
-  test("gets false for an agent of another connection, even if the agent is allowed at that connection", async () => {
+  test("gets false for an agent of a different connection, even if the agent is allowed at the agent's own connection", async () => {
     const [app, other] = [await registryApplication(world), await registryApplication(world)];
     const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
     const foreign = question(app, { subject: { type: "agent", id: other.agentId } });
@@ -142,7 +142,7 @@ describe("an AuthZEN question without a proof", () => {
     });
   });
 
-  test("considers earlier uses of a certificate with a rate limit", async () => {
+  test("gets an answer that considers earlier uses of a certificate with a rate limit", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
     expect((await ask(app, question(app))).body.decision).toBe(true);

@@ -35,7 +35,7 @@ describe("one decision", () => {
     expect(outcome).toMatchObject({ receiptHash: hash });
   });
 
-  test("charges a denial of the pure rules and records it as rejected", async () => {
+  test("charges a denial by the pure rules, and records this denial as rejected", async () => {
     const records = await insertRecords(world.db, price);
     const outcome = await decideOne(itemFor(records, { decision: "deny", reason: "not_delegated" }));
     expect(outcome).toMatchObject({ decision: "deny", reason: "not_delegated" });
@@ -55,7 +55,7 @@ describe("one decision", () => {
     );
   });
 
-  test("reports a violation that comes before the check of the certificates' state", async () => {
+  test("reports the violation of a rule that comes before the check of the certificates' state", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const expired = itemFor(records, { decision: "deny", reason: "delegation_expired", certificates: [] });
@@ -74,7 +74,7 @@ describe("one decision", () => {
     expect(await countOf("audit_events", records)).toBe(1);
   });
 
-  test("ignores another account's certificate with the same id", async () => {
+  test("ignores a different account's certificate with the same id", async () => {
     const [records, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, price),
@@ -110,7 +110,7 @@ describe("one decision", () => {
     expect(await decideOne(denied)).toMatchObject({ decision: "deny", reason: "not_delegated" });
   });
 
-  test("denies with the reason for revocation if one certificate in the chain is revoked and another is unknown", async () => {
+  test("denies with the reason for revocation if one certificate in the chain is revoked and a second one is unknown", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const certificates = [`cert-${randomUUID()}`, records.certId].map((certId) => ({
@@ -178,7 +178,7 @@ describe("a challenge in the deciding statement", () => {
     expect(await balanceOf(records)).toBe(99 * price);
   });
 
-  test("may be used at two connections", async () => {
+  test("can be used once at each of two connections", async () => {
     const [one, two] = [await insertRecords(world.db, price), await insertRecords(world.db, price)];
     const challenge = randomBytes(32);
     const outcomes = await decideBatch(world.pool, [

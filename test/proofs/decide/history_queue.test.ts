@@ -32,7 +32,7 @@ test("a decision queues history rows for both accounts involved, with its trace"
   expect(await queued(prover)).toEqual([row]);
 });
 
-test("a decision on the verifier's own authority is queued once, and a refused proof is not queued", async () => {
+test("a decision on the verifier's own authority is queued once, and a refused proof results in no queued row", async () => {
   const records = await insertRecords(world.db, 1e9);
   const item = itemFor(records);
   await decideBatch(world.pool, [item]);

@@ -34,7 +34,7 @@ async function announced({ accountId }: Records): Promise<string[]> {
   });
 }
 
-test("credits.low is sent once when the balance reaches its mark, and not again below the mark", async () => {
+test("credits.low is sent once when the balance reaches the low-credit mark, and not again below the mark", async () => {
   const records = await account(10, 2);
   await decide(records, 7);
   expect(await announced(records)).toEqual([]);
@@ -79,7 +79,7 @@ test("credits.low is caused by denials, which are charged, but not by indetermin
   expect(await announced(records)).toEqual(["low 2"]);
 });
 
-test("credits.low has the shard of its account, the time of the decision and all fields of its schema", async () => {
+test("credits.low has the shard of the account, the time of the decision and all fields of the event's schema", async () => {
   const records = await account(2, 1);
   const decidedAt = new Date("2026-03-01T10:20:30.045Z");
   await decideBatch(world.pool, [itemFor(records, { decidedAt })]);
@@ -112,7 +112,7 @@ test("credits.low has the trace of the decision that caused it", async () => {
   expect(row?.headers).toEqual({ traceparent });
 });
 
-test("credits.low is not sent for a statement that is rolled back, and the next event gets its number", async () => {
+test("credits.low is not sent for a statement that is rolled back, and the next event gets the unused number", async () => {
   const records = await account(2, 1);
   const client = await world.pool.connect();
   await client.query("begin");
@@ -124,7 +124,7 @@ test("credits.low is not sent for a statement that is rolled back, and the next 
   expect(await announced(records)).toEqual(["low 1"]);
 });
 
-test("credits.low is sent once for each mark of each account under many concurrent statements", async () => {
+test("credits.low is sent once for each mark of each account, even if many statements run concurrently", async () => {
   const accounts = await Promise.all(Array.from({ length: 4 }, () => account(40, 8)));
   await Promise.all(
     Array.from({ length: 60 }, (_, n) => {

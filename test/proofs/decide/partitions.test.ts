@@ -66,7 +66,7 @@ test("maintainPartitions creates monthly postings partitions that start where th
   ]);
 });
 
-test("maintainPartitions may run again, and in several processes concurrently", async () => {
+test("maintainPartitions may run repeatedly, and in several processes concurrently", async () => {
   await Promise.all(Array.from({ length: 4 }, () => maintainPartitions(pool, now)));
   expect(await partitionsOf("spent_challenges")).toHaveLength(5);
 });

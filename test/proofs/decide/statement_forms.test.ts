@@ -89,7 +89,7 @@ async function effectOf(text: string, items: readonly DecisionItem[]): Promise<u
   }
 }
 
-describe("a batch without operations and without another account's root", () => {
+describe("a batch without operations and without roots of other accounts", () => {
   test("has the same result with the short statement as with the whole statement", async () => {
     const accounts = await Promise.all([100, 3, 1].map((credit) => insertRecords(world.db, credit * price)));
     for (const records of accounts) await insertStates(records);

@@ -179,7 +179,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       }
     });
 
-    test("answers 403 to a denied request, and to requests with no proof, a forged proof or another service's proof", async () => {
+    test("answers 403 to a denied request, and to requests with no proof, a forged proof or a proof for a different service", async () => {
       expect(await statusOf({ path: "/refunds/7", method: "POST", proof: await proofRef() })).toBe(403);
       expect(await statusOf({})).toBe(403);
       expect(await statusOf({ proof: "abc" })).toBe(403);
@@ -214,7 +214,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       expect(all.flat().filter((text) => text.includes(OF_THE_CLIENT))).toEqual([]);
     });
 
-    test("hides its API key from the application, and ignores a Connection header that would remove headers", async () => {
+    test("hides the API key from the application, and ignores a Connection header that would remove headers", async () => {
       const connection: [string, string] = [
         "Connection",
         `close, ${SET_BY_GATEWAY.map((named) => `X-Service-${named}`).join(", ")}`,

@@ -21,7 +21,7 @@ test("a challenge contains the day on which it was issued, even if it expires on
   expect(readChallenge(issueChallenge(key, connectionId, now))?.day).toBe(key.day);
 });
 
-test("a challenge is recognized only with the key and the connection that it was issued with", () => {
+test("a challenge is recognized only with the key with which it was issued, at the connection to which it was issued", () => {
   const challenge = issueChallenge(key, connectionId, now);
   expect(isIssuedBy(key, challenge, connectionId)).toBe(true);
   expect(isIssuedBy(key, challenge, randomUUID())).toBe(false);
@@ -37,7 +37,7 @@ test("a challenge with any flipped bit is not recognized", () => {
   }
 });
 
-test("a challenge of another length or version is rejected", () => {
+test("a challenge of a different length or version is rejected", () => {
   const challenge = issueChallenge(key, connectionId, now);
   expect(readChallenge(challenge.subarray(0, 31))).toBeUndefined();
   expect(readChallenge(Buffer.concat([challenge, Buffer.of(0)]))).toBeUndefined();

@@ -107,7 +107,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(errorOf(await app.present({ challenge: body.challenge }))).toBe("400 invalid_challenge");
   });
 
-  test("answers 404 not_found for another connection's agent, and for another connection in the path", async () => {
+  test("answers 404 not_found for an agent of a different connection, and if the path names a different connection", async () => {
     const [one, other] = [await application(), await application()];
     const { body } = await one.post("/v1/service/challenge");
     const paths = [

@@ -149,7 +149,7 @@ describe("verify with a proof reference", () => {
     ]);
   });
 
-  test("also reads the reference from the header", async () => {
+  test("also reads the proof reference from the header", async () => {
     const app = await world.application();
     const { body } = await app.present();
     const answer = await world.api.client().post(
@@ -163,7 +163,7 @@ describe("verify with a proof reference", () => {
     expect(answer.body.decision).toBe("allow");
   });
 
-  test("denies a reference to a revoked certificate", async () => {
+  test("denies a proof whose reference names a revoked certificate", async () => {
     const app = await world.application();
     const { body } = await app.present();
     await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});

@@ -222,7 +222,7 @@ describe("POST …/agents/{agent_id}/try without a decision", () => {
 });
 
 describe("POST …/agents/{agent_id}/try refuses", () => {
-  test("another account's connections and agents, and unknown connections and agents", async () => {
+  test("connections and agents that are unknown or belong to a different account", async () => {
     const [app, stranger] = [await application(), await application()];
     const mixed = [
       stranger,
@@ -238,13 +238,13 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(await decisionsOf(world, stranger)).toBe(0);
   });
 
-  test("an agent of another platform of the same organization", async () => {
+  test("an agent of a different platform of the same organization", async () => {
     const owner = await world.api.person({ organization_name: "Engines" });
     const [one, other] = [await application(["data:read"], owner), await application(["data:read"], owner)];
     expect(errorOf(await attempt({ ...one, agentId: other.agentId }))).toBe("404 not_found");
   });
 
-  test("a certificate of another agent of the platform, or of another account", async () => {
+  test("a certificate of a different agent of the platform, or of a different account", async () => {
     const [app, stranger] = [await application(), await application()];
     const second = await createAgent(world.api.client(), app.platform);
     const request = await selfRequest(app.person, app.platform.connectionId, { agent_id: second });
@@ -255,7 +255,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(await decisionsOf(world, app)).toBe(0);
   });
 
-  test("a removed platform, and finds no certificate to present for a deleted agent", async () => {
+  test("a removed platform, and a deleted agent, which has no certificate to present", async () => {
     const app = await application();
     const agent = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}`;
     expect((await app.person.client.call("DELETE", agent)).status).toBe(200);
@@ -304,7 +304,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
 describe("a connection's rate limit for proofs", () => {
   const rated = proofApi({ config: { PRESENT_PER_MINUTE: 3 } });
 
-  test("counts the trials of people and the calls of `present` by the application together", async () => {
+  test("counts people's trials and the application's calls of `present` together", async () => {
     const [app, other] = [await rated.application(), await rated.application()];
     expect((await app.present()).status).toBe(200);
     expect([(await attempt(app)).status, (await attempt(app)).status]).toEqual([200, 200]);

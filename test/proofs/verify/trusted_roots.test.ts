@@ -34,7 +34,7 @@ test("a root that was found is read from the database once, however many concurr
   expect(asked).toBe(1);
 });
 
-test("a lookup does not find a root if the chain contains the root's id with another key", async () => {
+test("a lookup does not find a root if the chain contains the root's id with a different key", async () => {
   const { humanId } = await insertRecords(world.db, 0);
   expect(await findRoot(humanId, { ...ROOT_KEY, ml_dsa_65: "another" })).toBeUndefined();
 });

@@ -85,7 +85,7 @@ describe("verifyProof", () => {
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "denies a root that has the account's id but another %s key",
+    "denies a root that has the account's id but a different %s key",
     async (algorithm) => {
       const [owner, other] = [await account(), await account()];
       const { issuer_pub_key: own } = owner.certificate;
@@ -98,7 +98,7 @@ describe("verifyProof", () => {
     },
   );
 
-  test("charges the verifying connection for a proof of another account's agent", async () => {
+  test("charges the verifying connection for a proof of a different account's agent", async () => {
     const other = await account();
     const decide = async () => {
       const bundle = await other.prove({ now, challenge: await challengeAt(now) });
@@ -162,7 +162,7 @@ describe("verifyProof, for a challenge,", () => {
     expect(await codeOf(verify(await proof(second), { as: person }))).toBe("invalid_challenge");
   });
 
-  test("throws invalid_challenge if its key is unknown, before any signature work", async () => {
+  test("throws invalid_challenge if the challenge's key is unknown, before any signature work", async () => {
     const challenge = issueChallenge(
       { day: challengeDay(now), secret: randomBytes(32) },
       person.connectionId,
@@ -176,7 +176,7 @@ describe("verifyProof, for a challenge,", () => {
     ).toBe("invalid_challenge");
   });
 
-  test("throws invalid_challenge if the key of its day no longer exists", async () => {
+  test("throws invalid_challenge if the key of the challenge's day no longer exists", async () => {
     const old = addSeconds(now, -86_400);
     const challenge = issueChallenge(
       { day: challengeDay(old), secret: randomBytes(32) },
