@@ -114,7 +114,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
   };
 }
 
-/** The id of a declaring object begins with its cluster's id, which contains no dot. */
+/** Returns the declaring object, if there is one. Its cluster's id is the external id up to the first dot. */
 function showObject(record: RequestRecord | CertificateRecord) {
   const { external_id, object_namespace, object_name } = record;
   if (external_id === null) return null;

@@ -81,7 +81,7 @@ export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at
   return row.status === "pending" && now < row.expires_at;
 }
 
-/** Marks an account's due requests as expired. Skips locked rows, whose decision detects the expiry. */
+/** Marks an account's due requests as expired. Skips rows locked by a decision, which checks the expiry. */
 export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
   const due = db("delegation_requests")
     .select("request_id")

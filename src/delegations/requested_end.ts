@@ -2,7 +2,7 @@ import { unixSeconds } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
 
-/** The requested expiry: in Unix seconds, or in seconds after approval. Both `null`: until revoked. */
+/** The requested expiry: in Unix seconds, or in seconds after approval. There is none if both are `null`. */
 export type RequestedExpiry = { at: number | null; inSeconds: number | null };
 
 /** Reads the expiry from a call, unchecked. Throws `invalid_expiry` if the call contains both forms. */
@@ -20,7 +20,7 @@ export function readExpiry(fields: {
 
 /**
  * Returns the last second (Unix) in which a certificate approved at `now` is valid, or `null` if it does not
- * expire. Throws `invalid_expiry` if that second is not after `now`, or so late that it would mean "until
+ * expire. Throws `invalid_expiry` if that second is not after `now`, or is so late that it would mean "until
  * revoked".
  */
 export function endOf({ at, inSeconds }: RequestedExpiry, now: Date): number | null {

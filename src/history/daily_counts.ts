@@ -62,7 +62,7 @@ type CountDays = (accountId: string, days: readonly Date[]) => Promise<Map<strin
 
 type Row = { day: string; decision: "allow" | "deny" | "indeterminate"; number: number; charged: number };
 
-/** Seconds after the end of a day, when all of its rows have been written. */
+/** Seconds from the end of a day until all rows of that day have certainly been written. */
 const SETTLED_SECONDS = 300;
 /** The number of cached days: 90 for each of about 500 accounts, about 100 bytes a day. */
 const REMEMBERED = 50_000;

@@ -67,7 +67,7 @@ type ReceiptRow = {
   recorded_at: Date | null;
 };
 
-/** A receipt's id contains the decision's time, so the query reads one place in the account's history. */
+/** Finds a receipt by the time in its id, so the query reads only one place in the account's history. */
 async function findReceipt(
   db: Database,
   { accountId, connectionId }: AccountCaller,
@@ -154,7 +154,7 @@ function hashOf(receipt: Record<string, unknown>): Buffer {
   }
 }
 
-/** The receipt of a dropped month may be genuine, and only the archive can show it. */
+/** Throws for a receipt of a dropped month. Only the archive can show whether such a receipt is genuine. */
 async function refuseDropped(db: Database, { receipt_id: id }: Record<string, unknown>): Promise<void> {
   const decidedAt = typeof id === "string" && isUuid(id) ? timeOfId(id) : undefined;
   const begin = await readHistoryBegin(db);

@@ -48,14 +48,14 @@ const historyFilters = z.object({
 
 type HistoryFilters = z.infer<typeof historyFilters>;
 
-/** An index has the same order. */
+/** The order of the list. An index has the same order. */
 const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
 
 const COMPARED = ["agent_id", "cert_id", "decision", "decision_reason", "required_scope"] as const;
 
 /**
- * Every condition is on a column of one index, which begins with account and time. Postgres therefore
- * searches only the index, and reads only the rows to show.
+ * Selects the account's events that match the filters. All conditions are on columns of one index, which
+ * begins with account and time. So Postgres searches only this index, and reads only the rows to show.
  */
 function findHistory(db: Database, accountId: string, filters: HistoryFilters): Knex.QueryBuilder {
   const found = db("audit_events as e").where({ "e.account_id": accountId });
@@ -75,14 +75,14 @@ function findHistory(db: Database, accountId: string, filters: HistoryFilters): 
   return found;
 }
 
-/** An event's id contains the event's time. */
+/** Returns an event's position in the list. The event's id contains the event's time. */
 function placeOf(eventId: string): [Date, string] {
   const occurredAt = isUuid(eventId) ? timeOfId(eventId) : undefined;
   if (occurredAt === undefined) throw new ApiError("invalid_request", "before: is not the id of an event");
   return [occurredAt, eventId];
 }
 
-/** Conditions on the decision, because no index contains the kind of event. */
+/** Selects events of a kind by their decision, because no index contains the kind of event. */
 const decisionOf: Record<z.infer<typeof historyEventType>, (found: Knex.QueryBuilder) => void> = {
   "proof.presented": (found) => found.whereNull("e.decision"),
   "proof.verified": (found) => found.where("e.decision", "allow"),

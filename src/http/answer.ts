@@ -67,8 +67,8 @@ export function createAnswering({
       } else if (call.request.complete && reply.rest === undefined) {
         end(call, reply, () => writeReply(ctx, reply));
       } else {
-        // Koa ends the response as soon as the response is complete. This would close a connection whose
-        // request is still arriving. Koa also logs each client that disconnects while a file is sent.
+        // Sends the reply without Koa. Koa would end the response immediately, and close a connection
+        // whose request is still arriving. Koa would also log each client that disconnects during a file.
         ctx.respond = false;
         send(call, reply);
       }
@@ -84,7 +84,7 @@ function writeReply(
   ctx.set(headers);
   if (cookies !== undefined) ctx.set("set-cookie", cookies);
   ctx.body = bodyBeside(ctx.state.id.answered, body);
-  // Setting a body makes Koa choose a status, and a content type if none is set.
+  // Set the status after the body: Koa chooses a status, and a content type if none is set, with the body.
   ctx.status = status;
   if (headers["content-type"] === undefined) ctx.remove("content-type");
 }

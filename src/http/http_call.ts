@@ -60,8 +60,8 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
     this.response = response;
     this.id = id ?? requestIdOf(request.headers["x-request-id"]);
     this.#readers = readers;
-    // V8 assumes that a function literal in an assignment lives long. It would keep the function, and the
-    // call in its scope, until a full garbage collection.
+    // Create the functions before the assignment. V8 would keep a function literal in the assignment, and the
+    // call in the function's scope, in memory until a full garbage collection.
     const header = (name: string) => readHeader(request, readers.names.headers(name));
     const cookie = (name: CookieName) => readers.cookies.read(request.headers.cookie, name);
     this.header = header;

@@ -84,7 +84,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     full: tooManyWait,
     late: stillRunning,
   });
-  /** The call's result does not depend on whether the key was stored or released. */
+  /** Logs that a key could not be updated, without failing the call. */
   const forgotten = (error: unknown) =>
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {
@@ -205,7 +205,7 @@ function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Dat
   return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
 }
 
-/** Refusals, including the vault's, happen before anything is stored. */
+/** Checks whether an error is a refusal by the API or the vault. A refused call has stored nothing. */
 function didNothing(error: unknown): boolean {
   return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
 }

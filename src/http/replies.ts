@@ -66,8 +66,8 @@ export function sendReply(
 }
 
 /**
- * Holds at most two chunks in memory. If a chunk fails, closes the connection, so that the reader sees that
- * the response is incomplete.
+ * Sends the chunks, with at most two of them in memory. If a chunk fails, closes the connection, so that the
+ * reader sees that the response is incomplete.
  */
 function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<string>): void {
   if (response.req.method === "HEAD") {

@@ -96,10 +96,10 @@ type Outcome = {
 
 const RETRY_SECONDS = "1";
 
-/** Untrusted issuers choose the ids of their certificates. Only an id in this format may become a header. */
+/** The format of an id that may become a header. Untrusted issuers choose the ids of their certificates. */
 const HEADER_TEXT = /^[\x21-\x7e]{1,128}$/;
 
-/** Omits a certificate id that is not safe in a header. Every certificate id of this service is safe. */
+/** Returns the authority's ids. Omits a certificate's id that is unsafe in a header and so not from here. */
 function authorityOf(receipt: Receipt | undefined): Record<string, string> {
   if (receipt === undefined) return {};
   const { human_id, agent_id, cert_id, receipt_id } = receipt;

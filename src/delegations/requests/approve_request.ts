@@ -111,8 +111,8 @@ function timeOf(seconds: number): Date {
 export type SignDeps = { vault: Pick<VaultClient, "signDelegation"> };
 
 /**
- * The vault checks the grant against `ceiling` and against the agent key's ceiling. Throws
- * `invalid_constraints`, `VaultUnavailable`, `VaultRefused`.
+ * Has the vault sign the certificate for a grant. The vault first checks the grant against `ceiling` and
+ * against the agent key's ceiling. Throws `invalid_constraints`, `VaultUnavailable`, `VaultRefused`.
  */
 async function signGrant(
   { vault }: SignDeps,

@@ -57,8 +57,8 @@ function checkConstraint(constraint: Constraint, index: number): void {
 }
 
 /**
- * Returns why a constraint could hide content from the approver. Every string at any depth, and every member
- * name in `params`, must be one plain line. The result never contains the string itself.
+ * Returns why a constraint could hide content from the approver, or `undefined`. Every string at any depth,
+ * and every member name in `params`, must be one plain line. The result never contains the string itself.
  */
 function textViolation(constraint: Constraint): string | undefined {
   for (const [name, value] of Object.entries(constraint)) {
@@ -85,7 +85,7 @@ const MAX_PATH_CHARACTERS = 4096;
 /** Longest window in seconds for which this service counts uses: one year. */
 const MAX_RATE_WINDOW_SECONDS = 31_536_000;
 
-/** Returns why no verify call could ever meet a constraint. Extension constraints have no such limits. */
+/** Returns why no verify call could ever meet a constraint, or `undefined`. Ignores extension constraints. */
 function limitViolation(constraint: Constraint): string | undefined {
   return isKnownConstraint(constraint) ? knownViolation(constraint) : undefined;
 }

@@ -91,16 +91,16 @@ function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
   };
 }
 
-/** A constraint in both lists appears once. */
+/** Joins the two lists. A constraint that is in both lists appears once in the result. */
 function mergeConstraints(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
   const added = approver.filter((each) => !requested.some((known) => isDeepStrictEqual(known, each)));
   return [...requested, ...added];
 }
 
 /**
- * Throws `constraint_widened` for an added constraint that allows more than a requested constraint. Both
- * would apply, so the added constraint would have no effect, and the approver must have meant something else.
- * The first `requested` entries in `constraints` were requested.
+ * Throws `constraint_widened` for an added constraint that allows more than a requested constraint. The added
+ * constraint would have no effect beside the requested one, so the approver must have meant something else.
+ * The first `requested` entries in `constraints` were requested, and the others were added.
  */
 function checkTighter(constraints: readonly Constraint[], requested: number): void {
   for (const [place, added] of constraints.slice(requested).entries()) {
@@ -124,7 +124,7 @@ type Comparisons = {
 };
 type Of<T extends ConstraintType> = Extract<KnownConstraint, { type: T }>;
 
-/** For each type, checks whether the first constraint holds whenever the second one holds. */
+/** For each type, a function that checks whether `wide` holds whenever `narrow` holds. */
 const COMPARISONS: Comparisons = {
   max_amount: (wide, narrow) => wide.currency === narrow.currency && wide.max_amount >= narrow.max_amount,
   max_speed_mps: (wide, narrow) => wide.max_mps >= narrow.max_mps,

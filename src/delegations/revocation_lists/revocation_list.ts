@@ -33,7 +33,7 @@ export type RevocationListDeps = {
  */
 export type FindRevocationList = (humanId: string) => Promise<string | undefined>;
 
-/** Must be longer than a call to the vault can take. */
+/** Seconds after which a second process may renew the list, longer than a call to the vault can take. */
 const LOCK_SECONDS = 10;
 const MOST_TURNS = 120;
 const TURN_MS = 50;
@@ -89,7 +89,7 @@ function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   };
 }
 
-/** Waits briefly instead if another call or process is already renewing the list. */
+/** Signs and stores the next list. If another call or process is already doing this, only waits briefly. */
 async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
   const { db, clock } = deps;
   const [runId, now] = [newId(), clock.now()];

@@ -7,7 +7,7 @@ import {
 } from "../../protocol/statements/revocation_list.ts";
 import type { RevokedCertificate } from "../../vault/client.ts";
 
-/** Seconds for which a revoked certificate stays listed after it expires. By then it grants nothing. */
+/** Seconds for which a revoked certificate stays in the list after the certificate expires. */
 export const LISTED_AFTER_END_SECONDS = 24 * 60 * 60;
 
 /** A root identity and its signing key. */

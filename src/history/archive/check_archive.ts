@@ -98,7 +98,7 @@ async function readBytes(path: string, { name }: ArchivedFile): Promise<{ bytes:
   return { bytes, sha256: sha256.digest("hex") };
 }
 
-/** Only a newline ends a line, because a row's text may contain characters such as U+2028. */
+/** Splits the content at newlines only, because a row's text may contain characters such as U+2028. */
 async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of content) {
@@ -156,8 +156,8 @@ function parseRow(line: string): Row | undefined {
 }
 
 /**
- * Returns the number of receipts. If an account's authority was used at another account's platform, the first
- * account's history has the decision without a receipt.
+ * Checks the receipt of a decision, and returns the number of receipts: 1 or 0. An account's history contains
+ * no receipt for a decision that a different account's platform made about this account's authority.
  */
 function checkReceipt(row: Row, wrong: (what: string) => Error): number {
   if (typeof row.verifier_account_id === "string" && row.receipt === null) return 0;

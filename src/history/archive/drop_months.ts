@@ -14,7 +14,7 @@ type DropDeps = {
 
 /** Postings are never dropped, because they prove the balances. */
 const DROPPED = [monthly.audit_events, monthly.outcomes] as const;
-/** Dropping a partition waits for a lock on the whole table, and blocks later users meanwhile. */
+/** Milliseconds to wait for a lock on the whole table. Later users of the table are blocked meanwhile. */
 const LOCK_MS = 500;
 
 /**
@@ -65,7 +65,7 @@ async function dropMonth(client: PoolClient, month: Month, now: Date): Promise<s
   try {
     await client.query(`set local lock_timeout = ${LOCK_MS}`);
     const names = await partitionsOf(client, month);
-    // Because of the lock, an outcome reported now is either counted here or finds no decision afterwards.
+    // Reports of outcomes that arrive after this lock wait, and find no decision after the drop.
     if (names.length > 0) await client.query(`lock table ${names.join(", ")} in share mode`);
     const kept = (await stillNeeded(client, month, now)) ?? (await notArchived(client, month));
     if (kept === undefined) {
@@ -123,7 +123,7 @@ async function stillNeeded(client: PoolClient, month: Month, now: Date): Promise
   return REASONS.find(([name]) => rows[0]?.[name])?.[1];
 }
 
-/** Returns why the month's archives are insufficient: there is none, or the month has different rows now. */
+/** Returns why the month is not archived (no archive, or different rows now), or undefined if it is. */
 async function notArchived(client: PoolClient, month: Month): Promise<string | undefined> {
   const again = `deputize history archive --month ${month.name} --to <folder>`;
   const { rows: archives } = await client.query<{ row_counts: Record<string, number> }>(

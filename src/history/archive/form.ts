@@ -29,7 +29,7 @@ export const archivedTables: readonly ArchivedTable[] = [
       ...["required_scope", "receipt", "receipt_hash", "verifier_account_id", "verifier_platform_name"],
       "verifier_organization_name",
     ],
-    // Presented proofs expire within minutes.
+    // Excludes presented proofs, which expire within minutes.
     only: "decision is not null",
   },
   {

@@ -24,7 +24,7 @@ import {
 const FETCHED = 2_000;
 /** The compression level. It saves most of the space that higher levels save, in a third of their time. */
 const LEVEL = 4;
-/** Receipts name people's agents and what they did, so only the owner may read them. */
+/** File modes: only the owner may read the archive, because receipts state what people's agents did. */
 const [OWNER_FOLDER, OWNER_FILE] = [0o700, 0o600];
 const UNFINISHED = ".unfinished";
 

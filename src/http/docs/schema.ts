@@ -65,7 +65,7 @@ const limits: Record<string, (bound: number) => string> = {
   maxLength: (bound) => `at most ${bound} characters`,
 };
 
-/** Omits the limits that every integer has, and the rule that a string is not empty. */
+/** Returns phrases for a schema's limits. Omits limits of every integer, and that a string is not empty. */
 function limitsOf(schema: Schema): string[] {
   const words = Object.entries(limits).flatMap(([keyword, describeLimit]) => {
     const bound = schema[keyword];

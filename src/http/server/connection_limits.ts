@@ -75,7 +75,7 @@ export function createPendingResponses(most: number): PendingResponses {
       if (queue.length >= most) {
         connection.isEnded = true;
         socket.pause();
-        // Reading a request body resumes the socket, so pause it again.
+        // Pause the socket again whenever reading a request body resumes it.
         socket.on("resume", () => socket.pause());
         refuse();
         return;

@@ -136,7 +136,7 @@ export async function startServer(
     request.socket.destroySoon();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // A client that waits for a response would mistake this error for that response.
+    // Sends no error while a response is due, because the client would mistake the error for that response.
     const isAnswered = pending
       .open(socket as Socket)
       .some(({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete));

@@ -36,8 +36,9 @@
  *   their decisions are charged, and guards 3 and 4 bound the calls that are not charged.
  * - A call keeps its slot in the queue (guard 2) while it runs. It frees the slot through `stepAside` before
  *   it waits for something that other calls hold: a certificate (5) or a locked row (6).
- * - Guard 5 runs inside the rules, when a constraint first asks how often a certificate was used.
- *   A call that took a turn there decides in that turn's own transaction, and skips guards 6 and 7.
+ * - Guard 5 runs inside the rules, when a constraint first asks how often a certificate was used. It gives
+ *   the call exclusive access to the certificate. The call decides in the transaction that counted the uses,
+ *   and skips guards 6 and 7.
  * - Guard 6 wraps guard 7. A batch that finds a row locked gives up after 50 ms. The items that need the row
  *   then wait alone, so one account's lock does not delay the other accounts in the batch.
  *
@@ -54,7 +55,7 @@ import { createFairQueue, type FairQueue, type FairQueueBounds, type QueueRefusa
 import { createRefusals, type Refusals } from "./refused_proofs.ts";
 import { createRecordedFinder, createRepeats, type FindRecorded, type Repeats } from "./repeats.ts";
 
-/** 64 slots are one batch of decisions. More slots did not increase throughput. */
+/** Bounds of the decision queue. The 64 slots are one batch. More slots did not increase throughput. */
 const BOUNDS: FairQueueBounds = {
   places: 64,
   share: { least: 4, most: 8 },

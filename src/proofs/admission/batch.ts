@@ -76,7 +76,7 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
     });
 }
 
-/** Never rejects. If the database rejects the whole batch, sends each item once more on its own. */
+/** Decides a batch. If the database rejects it, sends each item once more on its own. Never rejects. */
 async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
   try {
     const outcomes = await decideBatch(

@@ -30,7 +30,7 @@ export type TakeTurn = (counting: Counting) => Promise<Turn>;
 
 /** Maximum number of calls that wait for one certificate, including the call that is being decided. */
 const MOST_CALLS = 64;
-/** Maximum number of waiting calls from other accounts. Without credit, such calls are free. */
+/** Maximum number of waiting calls from accounts other than the owner's. Such calls may be free. */
 const MOST_OF_OTHERS = 32;
 const RETRY_MS = 1_000;
 
@@ -177,7 +177,7 @@ export type CountingDeps = {
 
 /** A turn that starts when a rule first asks for a count. The proof is then decided within the turn. */
 type RateTurn = Turn & {
-  /** Returns true if no certificate is rated. Only the deciding statement then checks the acceptance. */
+  /** Looks up whether a different account's root is accepted. True without a look-up if nothing is rated. */
   isAccepted(): Promise<boolean>;
 };
 

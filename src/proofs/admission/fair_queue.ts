@@ -101,13 +101,13 @@ export function createFairQueue(
     return others === 0 ? most : Math.min(most, Math.max(least, others));
   }
 
-  /** Late calls are first in a queue. Their clients may have disconnected, so none of these calls starts. */
+  /** Returns the number of late calls, which are first in the queue. Their clients may have disconnected. */
   function lateIn(queue: readonly Waiting[], now: number): number {
     const first = queue.findIndex(({ since }) => now - since < bounds.waitMs);
     return first === -1 ? queue.length : first;
   }
 
-  /** An account that was served moves to the end of the map, where this loop reaches it again. */
+  /** Starts waiting calls. A served account moves to the end of the map, where the loop reaches it again. */
   function startWaiting(now = performance.now()): void {
     for (const [accountId, queue] of queues) {
       if (places.size >= bounds.places) return;

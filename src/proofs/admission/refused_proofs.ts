@@ -5,7 +5,7 @@ import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 
-/** Each agent that a connection allowed before has the connection's limit divided by this number. */
+/** An agent that the connection allowed before has the connection's limit divided by this number. */
 const KNOWN_SHARE = 10;
 /** Limit of forged signatures, as a multiple of the limit of refused proofs. A signature check is cheap. */
 const CHECK_SHARE = 4;

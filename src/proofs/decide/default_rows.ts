@@ -12,7 +12,7 @@ type MendDeps = {
   budgetMs?: number;
 };
 
-/** Must be shorter than the 2 s after which a waiting decision gives up. */
+/** Default of `budgetMs`. Must be shorter than the 2 s after which a waiting decision gives up. */
 const BUDGET_MS = 1_500;
 const LOCK_MS = 500;
 /** Age in seconds after which rows are closed. No new row gets a time that is older than this. */
@@ -118,7 +118,7 @@ async function takePlace(client: PoolClient, one: Monthly, month: Month, { close
     await client.query(`set local statement_timeout = ${left}`);
     return client.query(sql, bindings);
   };
-  // With the foreign key in place, Postgres would look up each deleted posting in the grants, one by one.
+  // Drop the foreign key first. With it, Postgres would look up deleted postings in the grants, one by one.
   if (isLedger) await inTime(`alter table credit_grants drop constraint ${GRANT_KEY}`);
   await inTime(
     `insert into ${moving} select * from ${table}_other where ${inMonth(one)} and not (${isClosed(one)})`,

@@ -93,9 +93,9 @@ function certIdOf(bytes: Uint8Array): string {
 /** Returns a reference's whole bundle, or `undefined` if one of its certificates was never issued here. */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
-/** Enough for about 1,600 certificates, including the parsed parts that other caches keep of them. */
+/** Maximum size of the cache in bytes: about 1,600 certificates, with their parsed parts in other caches. */
 const REMEMBERED_BYTES = 50_000_000;
-/** Copies of a certificate in memory: decoded strings, canonical JSON, and the bytes of that JSON. */
+/** Number of copies of a certificate in memory: decoded strings, canonical JSON, and the JSON's bytes. */
 const TEXTS = 3;
 
 /** Creates a resolver that caches certificates. It does not check whether a certificate is revoked. */
