@@ -55,10 +55,10 @@ const BODIES_PER_CLIENT = 100;
 
 /**
  * Returns the request listener of the API's public port, or of the operator's port. Operator operations exist
- * only on the operator's port, whatever token a caller sends. Each path exists for the service word and for
- * each of its aliases.
+ * only on the operator's port, whatever token a caller sends. Each path exists with the service's name and
+ * with each alias of this name.
  *
- * An unknown path returns `not_found`. A known path with another method returns `method_not_allowed`. Throws
+ * An unknown path returns `not_found`. A known path with a wrong method returns `method_not_allowed`. Throws
  * if two routes have the same id, or the same method and path.
  */
 export function createApp(deps: AppDeps): RequestListener {

@@ -130,7 +130,7 @@ function roleCheck(route: Route, { isServiceAdministrator }: Authenticators): Ch
   };
 }
 
-/** Throws `not_found` if the person is not a member of the account that the call names. */
+/** Returns the person as a caller. Throws `not_found` if the call names an account without this member. */
 function sessionCaller(
   route: Route,
   { own, other, sessionId, familyId, onboardingStep }: LiveSession,

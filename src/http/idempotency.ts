@@ -29,7 +29,7 @@ const EMPTIED = Buffer.alloc(0);
 /**
  * One call with an `Idempotency-Key`.
  * - `caller` is `person`, a member's account id, or a connection's id. An answer to one caller is never
- *   returned to another.
+ *   returned to a different caller.
  * - `bodyHash` covers everything that distinguishes this call from other calls with the same key.
  * - `secretFor` identifies the sign-in that may receive a secret again. Absent if the answer contains none.
  */
@@ -52,8 +52,8 @@ export type Idempotency = {
    * call runs wait for its answer. Stores only successful answers: a refusal changed nothing, so the call may
    * be repeated. Stored answers are encrypted, because they may contain secrets.
    *
-   * Throws `idempotency_conflict` if the key was used with another body within 24 hours, if the first call is
-   * still running after 10 seconds, or if eight calls already wait for the first call.
+   * Throws `idempotency_conflict` if the key was used with a different body within 24 hours, if the first
+   * call is still running after 10 seconds, or if eight calls already wait for the first call.
    *
    * An answer with a secret is kept for `SECRET_SECONDS` and only for the same sign-in. Any other repetition
    * within 24 hours throws `answer_not_kept` and changes nothing.

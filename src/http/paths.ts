@@ -97,7 +97,7 @@ const DIRECT = [
 /** The form of a parameter in a direct path. A call with any other text in that position goes through Koa. */
 const ID = /(?<=\/)(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/)/g;
 
-/** Returns a direct path's parameters and the function for its call, or `undefined` for another path. */
+/** Returns a direct path's parameters and the function for its call. Returns `undefined` for other paths. */
 export type FindDirect = (
   url: string,
 ) => { run(ctx: CallContext): Promise<Reply>; params: Record<string, string> } | undefined;

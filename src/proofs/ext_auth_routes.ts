@@ -26,7 +26,7 @@ const HEADERS = { headers: NOTES, optionalHeaders: AUTHORITY_NOTES };
 
 type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown>;
 
-/** Dependencies of the gateway hook. Its response header names contain `word`. */
+/** Dependencies of the gateway hook. `word` is the service's name in the hook's response headers. */
 export type ExtAuthDeps = {
   verify: VerifyDeps;
   queue: FairQueue;

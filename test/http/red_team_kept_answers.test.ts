@@ -14,7 +14,7 @@ function rotate(client: HttpClient, { connectionId }: TestPlatform) {
   return client.post(`/v1/service/connections/${connectionId}/rotate-key`, {}, keyed);
 }
 
-/** Returns another session of the same person. */
+/** Returns an additional session of the same person. */
 async function elsewhere({ email }: Person): Promise<HttpClient> {
   const client = api.client();
   await client.signIn(email);

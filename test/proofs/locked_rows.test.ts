@@ -172,8 +172,8 @@ describe("a decision while a second transaction changes the credit", () => {
 });
 
 describe("a batch that waits for a locked row has locked all rows with smaller keys, and no rows with greater keys", () => {
-  // The test inserts rows in descending key order and requests them in another order, so neither order can
-  // explain the order of the locks.
+  // The test inserts rows in descending key order and requests them in a third order, so neither of these
+  // orders can explain the order of the locks.
   const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);
   const [middle, greater] = [keys[4], keys.slice(0, 4)];
   let accounts: Records[];

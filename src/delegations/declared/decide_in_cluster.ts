@@ -206,7 +206,7 @@ const delegation = z.object({
 
 type LiveDelegation = z.infer<typeof delegation>;
 
-/** Throws `not_found` for an unknown Delegation, and `unavailable` if the cluster does not answer. */
+/** Reads a Delegation. Throws `not_found` if it is unknown, `unavailable` if the cluster does not answer. */
 async function readLiveDelegation(
   client: { custom: Pick<CustomObjectsApi, "getNamespacedCustomObject"> },
   { namespace, name }: ObjectPlace,

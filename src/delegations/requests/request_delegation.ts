@@ -83,7 +83,7 @@ function chooseScope(platform: LivePlatform, wanted: readonly string[] | undefin
   return scope;
 }
 
-/** Throws if the certificate for the whole request cannot be built. */
+/** Checks that a certificate for the whole request can be built. Throws otherwise. */
 function checkGrantable(
   owner: Owner,
   agent: AgentRow,

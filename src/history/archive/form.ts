@@ -98,7 +98,7 @@ export function manifestHash(text: string): Buffer {
   return hash("sha256", text, "buffer");
 }
 
-/** Parses the text of a manifest file. Returns undefined if it has another format. */
+/** Parses the text of a manifest file. Returns undefined if it has a different format. */
 export function parseManifest(text: string): Manifest | undefined {
   try {
     const parsed = manifest.safeParse(JSON.parse(text));

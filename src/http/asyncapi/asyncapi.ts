@@ -14,7 +14,7 @@ ignore those that this document does not name.`;
 
 /**
  * Returns the AsyncAPI 3.0 document of the Kafka topics and the webhooks. It contains no host name. The names
- * of webhook headers contain `word`.
+ * of webhook headers contain `word`, the service's name in headers.
  */
 export function asyncApiDocument({ word, version }: { word: string; version: string }): Json {
   const names = createNames(word);

@@ -7,7 +7,7 @@ import { operationOf } from "./operation.ts";
 import { errorSchema } from "./responses.ts";
 import type { Json } from "./schema.ts";
 
-/** Base URL, service word and version in the document. */
+/** The base URL and the version of the service, and its name in paths and headers (`word`). */
 export type DocumentInfo = { baseUrl: string; word: string; version: string };
 
 /** Descriptions of the document's tags, in display order. */
@@ -32,7 +32,7 @@ const tags: Record<string, string> = {
 
 /**
  * Returns the OpenAPI 3.1 document of the public operations, without the operator's operations. Paths,
- * headers and cookies contain the service word, not its aliases.
+ * headers and cookies contain the service's name, not the aliases of this name.
  */
 export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
   const names = createNames(word);

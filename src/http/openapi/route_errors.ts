@@ -27,7 +27,7 @@ export function routeErrors(route: Route): ErrorCode[] {
   return [...new Set([...codes, ...route.errors, ...ANY_CALL])];
 }
 
-/** Some routes declare their own response for an object that does not exist. */
+/** Checks whether a path names an object. Returns false if the route declares its own 404 response. */
 function namesSomething({ path, otherAnswers }: Route): boolean {
   return /\{\w+\}/.test(path) && otherAnswers?.[404] === undefined;
 }

@@ -154,8 +154,8 @@ export type IsAccepted = (asked: {
 }) => Promise<boolean>;
 
 /**
- * Creates the check that runs before a call waits for another account's certificate. Its result is not final:
- * the deciding statement reads the acceptance again.
+ * Creates the check that runs before a call waits for a different account's certificate. The check's result
+ * is not final: the deciding statement reads the acceptance again.
  */
 export function createAcceptanceFinder(db: Database): IsAccepted {
   return async ({ connectionId, humanId, scope, at }) => {

@@ -42,7 +42,7 @@ const PASS_SIZE = { least: 8, most: 64 };
 const PAUSE_MS = 2;
 /** Time within which all late calls should be refused, in milliseconds. */
 const SPREAD_MS = 100;
-/** An account may not use all slots for this time, or up to twice as long, after another account's call. */
+/** After a call of one account, no other account may use all slots for this time, or up to twice as long. */
 const CALLED_MS = 1_000;
 /** A call affects other accounts' shares for this time, or up to twice as long. Clients pause for less. */
 const BUSY_MS = 100;

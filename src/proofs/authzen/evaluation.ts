@@ -127,9 +127,8 @@ async function askRegistry(
 }
 
 /**
- * Reason in the answer `false` to a repeated call whose first decision was `allow`. A plain AuthZEN client
- * acts on `decision`, and each action is allowed only once. The service cannot tell whether the client acted
- * already.
+ * Reason in the answer `false` to a repeated call whose first decision was `allow`. A second `true` could
+ * make the client act twice, because a plain AuthZEN client acts on each `true`.
  */
 const REPLAYED = "replayed";
 

@@ -98,7 +98,7 @@ type ReasonOf<D extends Decision> = {
 }[Reason];
 /** A reason of a denial. */
 export type DenyReason = ReasonOf<"deny">;
-/** A reason of a decision that allows nothing. */
+/** A reason of a denial or of an indeterminate decision. */
 export type RefusingReason = ReasonOf<"deny" | "indeterminate">;
 
 const ALL_REASONS = Object.keys(REASONS) as Reason[];
@@ -122,7 +122,7 @@ export function identityStatusOf(reason: Reason): IdentityStatus {
   return meaningOf(reason)?.status ?? "invalid";
 }
 
-/** Returns `undefined` for an unknown reason. The database may contain reasons from another release. */
+/** Returns a reason's row in the table, or `undefined` for a reason that only a different release knows. */
 function meaningOf(reason: string): Meaning | undefined {
   return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
 }

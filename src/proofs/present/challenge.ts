@@ -140,7 +140,7 @@ export async function checkChallenge(
 
 /**
  * Checks whether a proof's agent signed a challenge that is still valid for this connection. A proof for
- * another service, or an old proof, shows nothing about the current sender.
+ * a different service, or an old proof, shows nothing about the current sender.
  */
 export async function isSignedHere(
   { keys, clock }: { keys: ChallengeKeys; clock: Clock },

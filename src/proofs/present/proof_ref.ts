@@ -52,7 +52,7 @@ export function encodeProofRef(bundle: ProofBundle): string {
 
 /** A strictly decoded proof reference, with the ids of its certificates. */
 export type ProofRef = {
-  /** Leaf first, root last. */
+  /** The agent's certificate comes first, and the root's certificate last. */
   certIds: string[];
   signed: Pick<ProofBundle, "challenge" | "challenge_at" | "challenge_sig" | "session_context">;
 };

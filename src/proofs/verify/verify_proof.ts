@@ -109,7 +109,7 @@ export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<D
   return decided;
 }
 
-/** Throws `invalid_proof` also if the proof belongs to another agent than the call names. */
+/** Returns the call's whole proof. Throws `invalid_proof`, also if the call names a different agent. */
 async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
   const proof = call.readProof();
   const bundle = "bundle" in proof ? proof.bundle : await resolveProofRef(proof.ref);
@@ -120,7 +120,7 @@ async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Pr
   return bundle;
 }
 
-/** `sessionContext`: 32 bytes in base64. Returns `undefined` if the operation already has a decision. */
+/** Verifies a proof and decides on it. Returns `undefined` if the operation already has a decision. */
 function decideProof(
   deps: VerifyDeps,
   call: VerifyCall,
@@ -202,7 +202,7 @@ const MOST_ATTEMPTS = 3;
 /**
  * Decides on an operation once. A genuine proof for a decided operation gets the same decision again. A
  * refused proof gets it only if the decision was made with that proof. Throws `invocation_conflict` if the
- * invocation id was used for another operation, whatever proof the call contains.
+ * invocation id was used for a different operation, whatever proof the call contains.
  */
 async function decideOnce(
   deps: VerifyDeps,

@@ -56,7 +56,7 @@ export class KeyedCalls {
     return client.post(path, body, { headers: key === undefined ? {} : { "idempotency-key": key } });
   }
 
-  /** Returns a client of the same person at the other replica. */
+  /** Returns a client of the same person at the second replica. */
   adaThere(): HttpClient {
     const client = this.other.client();
     for (const name of ["service_session", "service_csrf"]) {

@@ -75,7 +75,7 @@ async function callOnce(api: TestApi, scene: Scene, wish: Wish) {
   return { answer, told, headers: draft.headers };
 }
 
-/** A changed path may belong to another operation or to none. Then only the form of errors is checked. */
+/** A changed path may belong to a different operation or to none. Then only the form of errors is checked. */
 function faultsOf({ operation, params }: Wish, answer: Awaited<ReturnType<typeof send>>): string[] {
   const isElsewhere = params.length > 0;
   const faults = contract.violations(operation, answer);

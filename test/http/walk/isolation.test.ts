@@ -12,9 +12,9 @@ const takeScene = shareScenes(api);
 let watch: DatabaseWatch;
 /** The scene whose objects the attackers try to reach. */
 let victim: Scene;
-/** A scene of another account, whose callers attack the victim. */
+/** A scene of a different account, whose callers attack the victim. */
 let stranger: Scene;
-/** A scene with another connection of the victim's account. */
+/** A scene with a second connection of the victim's account. */
 let sibling: Scene;
 
 beforeAll(async () => {

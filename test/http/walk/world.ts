@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from "vitest";
 import { type ApiOptions, startApi, type TestApi } from "../../support/api.ts";
 
-/** Every person is a service administrator. Names that contain `missing` have no TXT records. */
+/** Starts an API. Every person is a service administrator. Names with `missing` have no TXT records. */
 export async function startWholeApi(options: ApiOptions = {}): Promise<TestApi> {
   return startApi({
     lookupTxt: async (name) => (name.includes("missing") ? "absent" : "found"),
@@ -11,7 +11,7 @@ export async function startWholeApi(options: ApiOptions = {}): Promise<TestApi> 
   });
 }
 
-/** Starts such an API before the first test of a file, and stops it after the last test. */
+/** Calls `startWholeApi` before the first test of a file, and stops the API after the last test. */
 export function wholeApi(options?: ApiOptions): TestApi {
   const api = {} as TestApi;
   beforeAll(async () => {
