@@ -48,9 +48,9 @@ export type KeptAnswer = { status: number; body: unknown; headers: Record<string
 /** Runs each call with an `Idempotency-Key` only once. */
 export type Idempotency = {
   /**
-   * Returns the answer of `run`, or that of the first call with this key. Calls that arrive while the first
-   * call runs wait for its answer. Stores only successful answers: a refusal changed nothing, so the call may
-   * be repeated. Stored answers are encrypted, because they may contain secrets.
+   * Returns the answer of `run`, or the stored answer of the first call with this key. Calls that arrive
+   * while the first call runs wait for its answer. Stores only successful answers: a refusal changed nothing,
+   * so the call may be repeated. Stored answers are encrypted, because they may contain secrets.
    *
    * Throws `idempotency_conflict` if the key was used with a different body within 24 hours, if the first
    * call is still running after 10 seconds, or if eight calls already wait for the first call.

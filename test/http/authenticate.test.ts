@@ -126,7 +126,7 @@ describe("a session", () => {
     ]);
   });
 
-  test("with incomplete onboarding may make only the calls that allow it", async () => {
+  test("with incomplete onboarding may make only the calls that do not require complete onboarding", async () => {
     const fresh = api.client();
     await fresh.signIn("fresh@example.com");
     expect(await fresh.get("/v1/service/seen")).toMatchObject(error(403, "onboarding_incomplete"));
@@ -224,7 +224,7 @@ describe("an operator's call", () => {
     expect(await call(sent as Record<string, string>)).toMatchObject(error(400, "invalid_request"));
   });
 
-  test("fails on every replica with any epoch except the newest leader's", async () => {
+  test("fails on every replica with any epoch except the epoch of the newest leader", async () => {
     const other = await startApi({
       shares: api,
       routes: [echoRoute({ id: "internal", access: "operator", path: "/internal/v1/echo" })],

@@ -179,7 +179,7 @@ describe("an idempotency key", () => {
     expect(calls.made).toBe(1);
   });
 
-  test("repeats the first answer for 24 hours, and then creates again", async () => {
+  test("repeats the first answer for 24 hours, and then lets a call create something again", async () => {
     const start = calls.api.clock.now();
     const age = async (milliseconds: number) =>
       calls.api.db("idempotency_keys").update({ created_at: new Date(start.getTime() - milliseconds) });

@@ -136,7 +136,7 @@ describe("a slow or idle connection", () => {
     expect(served).toBe(0);
   });
 
-  test("closes if its body keeps arriving one byte at a time", async () => {
+  test("closes if a request body keeps arriving one byte at a time", async () => {
     const server = await startServer(
       (request, response) => request.resume().on("end", () => response.end()),
       {
@@ -151,7 +151,7 @@ describe("a slow or idle connection", () => {
     expect(await client.closed).toMatch(/^HTTP\/1\.1 400 .*"the request did not arrive in time"/s);
   });
 
-  test("closes only after a response, so that a call never waits long for its body", async () => {
+  test("closes only after a response, so that no call waits long for a request body", async () => {
     const api = await sampleApi({ bodies: { perClient: 9, bodyMs: 200 } });
     const client = await raw(api.port, { send: begun("/v1/service/raw", LARGE) });
     drip(client);

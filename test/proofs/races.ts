@@ -58,8 +58,8 @@ const ALLOWED = "200 allow authorized";
 const REVOKED = "200 deny delegation_revoked";
 
 /**
- * Revokes a certificate while each of two APIs decides on a proof with it. After the revocation was answered,
- * each further decision must be a denial. Returns the results of the concurrent decisions.
+ * Revokes a certificate while each of two APIs decides on a proof with this certificate. Checks that each
+ * later decision is a denial. Returns the results of the concurrent decisions.
  *
  * In this race, a revocation hardly ever completes between a decision's read and its commit.
  * `locked_rows.test.ts` tests that case.
@@ -89,8 +89,8 @@ export async function raceRevocations(apis: Replicas, rounds: number): Promise<M
 }
 
 /**
- * Exactly `affordable` of `tries` proofs must be decided, charged and recorded. The other proofs must get 402
- * and leave no rows.
+ * Verifies `tries` proofs concurrently with credit for `affordable`. Checks that exactly `affordable` proofs
+ * are decided, charged and recorded, and that the other proofs get 402 and leave no rows.
  */
 export async function raceForCredit(
   apis: Replicas,

@@ -108,8 +108,8 @@ export function judge(
 type Verdict = Pick<DecisionItem, "decision" | "reason" | "errorReason" | "certificates">;
 
 /**
- * Returns the verdict on a genuine proof: a denial if the proof violates a rule. Denies a root that is
- * unknown or not accepted first, without reading any certificate's state. Throws `ApiError` for a forged,
+ * Returns the verdict on a genuine proof: a denial if the proof violates a rule. A root that is unknown
+ * or not accepted is denied first, without reading any certificate's state. Throws `ApiError` for a forged,
  * malformed or stale proof, which spends nothing.
  */
 function verdictOf({ root, verification, isAccepted }: Examined): Verdict {

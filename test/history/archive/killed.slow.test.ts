@@ -28,7 +28,7 @@ async function run(to: string, during?: (kill: () => void, ended: () => boolean)
   return { status: child.exitCode, out, err };
 }
 
-test("an archive run that is killed at any time leaves a complete archive or no archive, and the next run completes it", async () => {
+test("an archive run that is killed at any time leaves a complete archive or no archive, and the next run completes the archive", async () => {
   const { accountId } = await insertRecords(world.db, 0);
   await world.pool.query(
     `insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, decision,

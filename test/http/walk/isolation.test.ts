@@ -69,7 +69,7 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
   }
 }
 
-/** Does nothing for the victim's own root, which cannot be accepted. */
+/** Accepts a root at the scene's platform. Skips the scene's own root, which cannot be accepted. */
 async function acceptPrincipal({ person, platform }: Scene, humanId: string): Promise<void> {
   if (person.humanId === humanId) return;
   const path = `/v1/service/platforms/${platform.platformId}/accepted-principals/${humanId}`;
@@ -113,7 +113,7 @@ const choicesOf = ({ security }: Operation, scene: Scene) =>
 
 type Attempt = { operation: Operation; id: IdPlace; attacker: Scene; expected: string };
 
-/** The sibling has only an API key. */
+/** Returns an attacker and the credentials for each attempt. The sibling has only an API key. */
 const attemptsAt = (operation: Operation, { name }: IdPlace) =>
   [stranger, sibling]
     .filter((attacker) => attacker !== sibling || name !== "workspace_id")

@@ -70,7 +70,7 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", records)).toBe(3);
   });
 
-  test("refuses an item that waited too long for a statement, and never decides it", async () => {
+  test("refuses an item that waited too long for a statement, and never decides this item", async () => {
     const [slow, late] = [await insertRecords(world.db, price), await insertRecords(world.db, price)];
     const limits = { maxItems: 1, maxWaitMs: 1, maxStatements: 1, maxQueueMs: 50 };
     const decide = createBatcher(world.pool, limits);

@@ -207,8 +207,8 @@ describe("the fair queue, for a call that gets no slot,", () => {
     });
 
     /**
-     * The queue refuses all calls but the first. Returns the time until the last refusal, and the largest
-     * number of refusals within 2 ms.
+     * Starts calls of which the queue refuses all but the first. Returns the time until the last refusal, and
+     * the largest number of refusals within 2 ms.
      */
     async function refuseAll(accounts: readonly string[]) {
       const { queue, refusals, start } = steeredQueue({

@@ -123,7 +123,7 @@ describe("one decision", () => {
     });
   });
 
-  test("checks the last certificate in a chain like the first one: unknown, revoked or over the ceiling", async () => {
+  test("checks the last certificate in a chain like the first certificate: unknown, revoked or over the ceiling", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const second = `cert-${randomUUID()}`;
     const certificates = [records.certId, second].map((certId) => ({ accountId: records.accountId, certId }));

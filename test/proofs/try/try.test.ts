@@ -42,7 +42,7 @@ async function constrained(...constraints: Record<string, unknown>[]): Promise<A
 }
 
 describe("POST …/agents/{agent_id}/try", () => {
-  test("makes the three calls of an application, and its decision is recorded and charged like any other decision", async () => {
+  test("makes the three calls of an application, and records and charges the decision like any other decision", async () => {
     const app = await application();
     const before = await balanceOf(app);
     const answer = await attempt(app, { cert_id: app.certId });

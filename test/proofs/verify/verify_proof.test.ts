@@ -52,7 +52,7 @@ describe("verifyProof", () => {
     });
   });
 
-  test("allows in the certificate's last second, and denies as expired after that, even if it is revoked", async () => {
+  test("allows in the certificate's last second, and denies as expired after that, even if the certificate is revoked", async () => {
     const ended = await account({ expiresAt: addSeconds(now, 60) });
     const decide = async (seconds: number) => {
       const at = addSeconds(now, seconds);
@@ -144,7 +144,7 @@ describe("verifyProof", () => {
 });
 
 describe("verifyProof, for a challenge,", () => {
-  test("allows in the challenge's last second but not in the next", async () => {
+  test("allows in the challenge's last second, but not in the next second", async () => {
     const [first, second] = [await person.prove({ now }), await person.prove({ now })];
     const end = (unixSeconds(now) + 300) * 1000;
     service.clock.set(new Date(end));
