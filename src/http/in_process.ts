@@ -66,7 +66,7 @@ export type InProcess = (
 /** Headers of the exchange that identify the caller and their address. API keys are not included. */
 const CARRIED = ["cookie", "user-agent", "x-forwarded-for", "traceparent"] as const;
 
-/** Throws for an unknown operation. */
+/** Returns an operation by its id. Throws for an unknown operation. */
 type FindOperation = (operationId: string) => Operation;
 
 /** Creates a function that finds operations by their ids. */

@@ -65,7 +65,7 @@ async function dropMonth(client: PoolClient, month: Month, now: Date): Promise<s
   try {
     await client.query(`set local lock_timeout = ${LOCK_MS}`);
     const names = await partitionsOf(client, month);
-    // Reports of outcomes that arrive after this lock wait, and find no decision after the drop.
+    // A report of an outcome that arrives after this lock waits, and finds no decision after the drop.
     if (names.length > 0) await client.query(`lock table ${names.join(", ")} in share mode`);
     const kept = (await stillNeeded(client, month, now)) ?? (await notArchived(client, month));
     if (kept === undefined) {

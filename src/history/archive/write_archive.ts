@@ -136,7 +136,7 @@ async function* readLines(
   await tx.raw("close month_rows");
 }
 
-/** Throws if the folder contains a different archive of the month. */
+/** Checks whether the archive already exists. Throws if the folder has a different archive of the month. */
 async function isThere(folder: string, { files }: Manifest): Promise<boolean> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch((error) => {
     if (error.code === "ENOENT") return undefined;
