@@ -134,7 +134,7 @@ describe("the check of the house rules", () => {
     ]);
   });
 
-  test("reports the shortest cycle through files that several cycles share", () => {
+  test("reports only the shortest of several cycles that share a file", () => {
     const files = [
       importing("src/proofs/a.ts", "./b.ts"),
       importing("src/proofs/b.ts", "./c.ts"),
@@ -146,7 +146,7 @@ describe("the check of the house rules", () => {
     ]);
   });
 
-  test("reports two cycles that share no file, and the shorter cycle first", () => {
+  test("reports both of two cycles that share no file, the shorter cycle first", () => {
     const files = [
       importing("src/proofs/a.ts", "./b.ts"),
       importing("src/proofs/b.ts", "./c.ts"),
@@ -160,7 +160,7 @@ describe("the check of the house rules", () => {
     ]);
   });
 
-  test("reports the shortest cycle of folders, types included", () => {
+  test("reports the shortest cycle of folders, and also counts imports of types", () => {
     const files = [
       importing("src/proofs/a.ts", "../history/c.ts"),
       importing("src/history/c.ts", "../events/d.ts"),
@@ -198,7 +198,7 @@ describe("the check of the house rules", () => {
     'Date["now"]()',
     "globalThis.Date.now()",
     "[1].map(Date.now)",
-  ])("lets only a clock's file read the time with %s", (expression) => {
+  ])("lets only the files of clocks read the time with %s", (expression) => {
     const text = `export const now = () => ${expression};`;
     expect(found("src/proofs/verify.ts", text)).toEqual(["src/proofs/verify.ts reads the time"]);
     expect(found("keyvault/serve.ts", text)).toEqual(["keyvault/serve.ts reads the time"]);
@@ -221,7 +221,7 @@ describe("the check of the house rules", () => {
     'process["env"]',
     "globalThis.process.env.A",
     "({ ...process.env })",
-  ])("lets only a process's settings read the environment with %s", (expression) => {
+  ])("lets only the files of settings read the environment with %s", (expression) => {
     const text = `export const value = ${expression};`;
     expect(found("src/http/app.ts", text)).toEqual(["src/http/app.ts reads the environment"]);
     expect(found("keyvault/token/child.ts", text)).toEqual(["keyvault/token/child.ts reads the environment"]);
@@ -230,7 +230,7 @@ describe("the check of the house rules", () => {
     expect(found("src/dev/setup/packages.mjs", text)).toEqual([]);
   });
 
-  test("sees the environment imported by name", () => {
+  test("reports a file that imports the environment by name", () => {
     expect(found("src/http/app.ts", 'import { env } from "node:process";')).toEqual([
       "src/http/app.ts reads the environment",
     ]);
@@ -265,7 +265,7 @@ describe("the check of the house rules", () => {
     expect(found("src/http/rate_limit.ts", "")).toEqual([]);
   });
 
-  test("lists the files allowed at the top level", () => {
+  test("reports unexpected files and folders at the top level", () => {
     expect(
       strangersAtTop([
         ...["src", "README.md", ".ci", ".biome.json", "deputize-0.1.0.tgz", "bench-results"],

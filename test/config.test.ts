@@ -83,7 +83,7 @@ describe("BASE_URL", () => {
   });
 });
 
-test("every other setting with a URL must contain a host too", () => {
+test("every other URL setting must also contain a host", () => {
   const read = () => readApiConfig({ ...environment, BASE_URL: "https://a", VAULT_URL: "https:///x" });
   expect(read).toThrow(/VAULT_URL: must name its host/);
 });
@@ -175,7 +175,7 @@ describe("a file with a secret", () => {
     );
   });
 
-  test("has no effect if the setting itself is set, and counts as absent if it is empty", () => {
+  test("has no effect if the setting itself is set, and counts as absent if the file is empty", () => {
     const own = { DATABASE_URL: "postgres://own" };
     expect(roles.worker({ ...own, DATABASE_URL_FILE: missing }).DATABASE_URL).toBe("postgres://own");
     expect(roles.worker({ ...own, DATABASE_URL_FILE: "" }).DATABASE_URL).toBe("postgres://own");
@@ -197,7 +197,7 @@ describe("the event settings", () => {
     }
   };
 
-  test("default to embedded events; for Kafka they default to 12 partitions and three replicas", () => {
+  test("default to embedded events, and with Kafka to 12 partitions and three replicas", () => {
     expect(read(worker)).toBeUndefined();
     const usual = { prefix: "", partitions: 12, replication: 3 };
     expect(read(kafka)).toEqual({ brokers: ["one:9092", "127.0.0.1:9093"], ...usual });
@@ -214,7 +214,7 @@ describe("the event settings", () => {
     }
   });
 
-  test("reject TLS files without KAFKA_TLS, and a certificate or a key alone", async () => {
+  test("reject TLS files without KAFKA_TLS, a certificate without a key, and a key without a certificate", async () => {
     const { certificate, privateKey } = await createAuthority(validity);
     const tls = { ...kafka, KAFKA_TLS: "true" };
     expect(faults({ ...kafka, KAFKA_CA: certificate })).toBe("KAFKA_CA: needs KAFKA_TLS=true");

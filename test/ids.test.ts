@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { isUuid, newIdAt, timeOfId } from "../src/ids.ts";
 
-test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id contains its time in milliseconds: %d", (ms) => {
+test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id contains the time for which it was created, in milliseconds: %d", (ms) => {
   const ids = Array.from({ length: 100 }, () => newIdAt(new Date(ms)));
   expect(new Set(ids).size).toBe(100);
   expect([...ids].sort()).toEqual(ids);
@@ -11,6 +11,6 @@ test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id contains its time in mi
   }
 });
 
-test("timeOfId returns undefined for an id of another UUID version", () => {
+test("timeOfId returns undefined for an id of a different UUID version", () => {
   expect(timeOfId("0192f3a0-0000-4000-8000-000000000000")).toBeUndefined();
 });

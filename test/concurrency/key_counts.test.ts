@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createKeyCounts } from "../../src/concurrency/key_counts.ts";
 
-test("the counts of keys are independent and limited by the caller", () => {
+test("each key has its own count, up to the limit that the caller passes", () => {
   const counts = createKeyCounts();
   expect([counts.enter("a", 2), counts.enter("a", 2), counts.enter("a", 2), counts.enter("b", 2)]).toEqual([
     true,
@@ -15,7 +15,7 @@ test("the counts of keys are independent and limited by the caller", () => {
   expect(counts.enter("a", 2)).toBe(true);
 });
 
-test("a call of leave wakes all callers that wait for the key, and their number is limited", async () => {
+test("a call of leave wakes all callers that wait for the key, and only a limited number of callers can wait", async () => {
   const counts = createKeyCounts({ mostWaiting: 2 });
   expect(counts.nextEnd("a")).toBeUndefined();
   counts.enter("a");

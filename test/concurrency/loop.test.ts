@@ -14,7 +14,7 @@ test("a loop repeats without a pause while there is work", async () => {
   await loop.stop();
 });
 
-test("a wake ends the pause, and a wake during a step causes one more step", async () => {
+test("a call of wake ends the pause, or during a step causes one more step", async () => {
   let steps = 0;
   const loop = startLoop({
     name: "test",
@@ -57,7 +57,7 @@ test("a loop continues after errors, and logs only the first error and the recov
   expect(lines).toEqual(["not working, trying again", "working again"]);
 });
 
-test("a wake does not shorten the pause after an error", async () => {
+test("a call of wake does not shorten the pause after an error", async () => {
   let steps = 0;
   const loop = startLoop({
     name: "test",
@@ -75,7 +75,7 @@ test("a wake does not shorten the pause after an error", async () => {
   await loop.stop();
 });
 
-test("stop waits for the current step, or ends the pause", async () => {
+test("a call of stop waits for the current step, or ends the pause", async () => {
   let finished = false;
   const loop = startLoop({
     name: "test",

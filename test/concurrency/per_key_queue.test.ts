@@ -24,7 +24,7 @@ function steeredRuns() {
   return { begun, share, hasBegun: (count: number) => expect.poll(() => begun.length).toBe(count) };
 }
 
-test("calls during a run share the next run, which starts after them", async () => {
+test("calls during a run share the next run, which starts after the current run", async () => {
   const { begun, share, hasBegun } = steeredRuns();
   const first = share("a");
   await hasBegun(1);
@@ -52,7 +52,7 @@ test("different keys do not wait for each other", async () => {
   expect(await answers[0]).toBe("a");
 });
 
-test("a failed run fails for the callers that share it, but not for later callers", async () => {
+test("the failure of a run reaches the callers that share the run, but not later callers", async () => {
   const { begun, share, hasBegun } = steeredRuns();
   const first = share("a");
   await hasBegun(1);

@@ -15,7 +15,7 @@ function held() {
 }
 
 describe("single flight", () => {
-  test("returns the outcome of the first caller to concurrent callers of one key", async () => {
+  test("returns the outcome of the first caller's work to all concurrent callers of the same key", async () => {
     const flights = flightsOf();
     const { work, resolve } = held();
     const first = flights.run("a", work);
@@ -45,7 +45,7 @@ describe("single flight", () => {
     expect(done).toBe(1);
   });
 
-  test("limits how many callers wait, and for how long", async () => {
+  test("limits the number of waiting callers and the time for which they wait", async () => {
     const flights = flightsOf(200);
     const { work, resolve } = held();
     const first = flights.run("a", work);

@@ -62,7 +62,7 @@ describe("the conformance command", () => {
     expect(await run("another")).toMatchObject({ code: 2, printed: expect.stringContaining("Usage") });
   });
 
-  test("passes a folder that has only vectors, counts the vectors by kind, and ignores the README", async () => {
+  test("accepts a folder that has only vectors, counts the vectors by kind, and ignores the README", async () => {
     await copy(GOOD);
     await write("README.md", "what these vectors are");
     const { code, printed } = await run();
@@ -71,7 +71,7 @@ describe("the conformance command", () => {
     expect(printed).toContain("1 passed, 0 failed");
   });
 
-  test("passes a folder that has only malformed documents", async () => {
+  test("accepts a folder that has only malformed documents", async () => {
     await write("wire-negative/cases.json", JSON.stringify({ cases: [caseOf("{")] }));
     const { code, printed } = await run();
     expect(code).toBe(0);
@@ -109,7 +109,7 @@ describe("the conformance command", () => {
     ["wire-negative", "with no case", '{"cases":[]}', "broken.json", "no list of cases"],
     ["wire-negative", "with an entry that is not a case", '{"cases":[1]}', "broken.json[0]", "wrong_type"],
     ["wire-negative", "with a case without a document", '{"cases":[{}]}', "broken.json[0]", "no doc_b64"],
-  ])("names a failed file in %s %s, and runs the other files", async (part, _, content, name, reason) => {
+  ])("reports which file failed in %s %s, and runs the other files", async (part, _, content, name, reason) => {
     await copy(GOOD);
     await write(`${part}/broken.json`, content);
     const { code, printed } = await run();

@@ -33,9 +33,9 @@ const resultOf = ({ expected }: Json) => (expected as Json).verify_result as Jso
 
 describe("a vector", () => {
   test.each<[string, (document: Json) => void, string]>([
-    ["another outcome", (document) => Object.assign(resultOf(document), { valid: false }), "valid"],
+    ["a different outcome", (document) => Object.assign(resultOf(document), { valid: false }), "valid"],
     [
-      "other signed bytes",
+      "different signed bytes",
       ({ expected }) => Object.assign(expected as Json, { challenge_sign_bytes_hex: "00" }),
       "signed bytes of the challenge",
     ],
@@ -62,7 +62,7 @@ describe("the reason in a result", () => {
     ["own_key_rotation_bad_signature", "key_rotation_error_reason", "sentence"],
     ["own_revoked_root", "error_reason", "sentence"],
     ["own_broken_chain", "error_reason", "code"],
-  ])("must match the reason of vector %s in %s, compared by %s", async (name, member, fixed) => {
+  ])("must match the reason that vector %s expects in %s, compared by %s", async (name, member, fixed) => {
     const failuresOf = async (change: (reason: string) => string) =>
       checks(
         await outcomesOf(name, (document) => {
@@ -77,7 +77,7 @@ describe("the reason in a result", () => {
     expect(await failuresOf(() => "another sentence")).toEqual(changed);
   });
 
-  test("must match if decoding refuses a document, unless verification reports the expected reason for the same fault", async () => {
+  test("may be a decoding error if the vector expects the same fault, but not if it expects a different fault", async () => {
     const bored = (reason: string) =>
       outcomesOf("own_key_rotation_bad_signature", (document) => {
         Object.assign(document.key_rotation as Json, { reason: "bored" });
@@ -90,7 +90,7 @@ describe("the reason in a result", () => {
     ]);
   });
 
-  test("must match if decoding refuses a bundle, unless the vector expects a malformed bundle", async () => {
+  test("may be a decoding error of a bundle if the vector expects a malformed bundle, but not otherwise", async () => {
     const cut = (error_reason: string) =>
       outcomesOf("own_broken_chain", (document) => {
         Object.assign(document.bundle as Json, { session_context: "AAAA" });
@@ -105,7 +105,7 @@ describe("the reason in a result", () => {
   });
 });
 
-describe("a vector that expects the status revoked", () => {
+describe("the check of a vector that expects the status revoked", () => {
   const naming = (revoked: unknown) => (document: Json) => {
     const { verify_options } = document.expected as { verify_options: Json };
     Object.assign(verify_options, { revoked });
@@ -114,14 +114,14 @@ describe("a vector that expects the status revoked", () => {
   const ROOT = "00000000-0000-4000-8000-000000000001";
 
   test.each([[], false, ROOT, [ROOT], true])(
-    "revokes the last certificate of its chain with the option revoked set to %j",
+    "revokes the last certificate of the chain if the option revoked is %j",
     async (named) => {
       expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toEqual([]);
     },
   );
 
   test.each(["somebody", ["somebody"], 1])(
-    "revokes no certificate of its chain with the option revoked set to %j",
+    "revokes no certificate of the chain if the option revoked is %j",
     async (named) => {
       expect(failed(await outcomesOf("own_revoked_root", naming(named)))).toHaveLength(1);
     },
@@ -133,7 +133,7 @@ describe("a vector that expects the status revoked", () => {
   });
 });
 
-describe("a list of vectors", () => {
+describe("the check of a list of vectors", () => {
   const NAME = "own_cross_vectors";
 
   test("returns one outcome for each vector", async () => {
@@ -145,7 +145,7 @@ describe("a list of vectors", () => {
     ]);
   });
 
-  test("fails if hashes or bytes differ", async () => {
+  test("reports a failure for each vector whose hash or bytes differ", async () => {
     const outcomes = await outcomesOf(NAME, ({ vectors }) => {
       for (const vector of vectors as Json[]) {
         vector["expected_hash_hex" in vector ? "expected_hash_hex" : "expected_bytes_b64"] = "00";
@@ -159,7 +159,7 @@ describe("a list of vectors", () => {
     ["vector with an unknown member", { novelty: 1 }],
     ["vector with nothing to compare", { expected_hash_hex: undefined }],
     ["vector with both a hash and bytes", { expected_bytes_b64: "" }],
-  ])("fails for a %s, and runs the other vectors", async (_, change) => {
+  ])("reports a failure for a %s, and runs the other vectors", async (_, change) => {
     const outcomes = await outcomesOf(NAME, ({ vectors }) => {
       Object.assign((vectors as Json[])[0] ?? {}, change);
     });

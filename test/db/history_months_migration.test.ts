@@ -108,7 +108,7 @@ test("after the migration, rows before the end of next month stay in the former 
   await grant("inv-later", { at: month(2) });
 });
 
-test("statements that the former version prepared on its connection work on the new table", async () => {
+test("after the migration, statements that the former version prepared before it still work", async () => {
   const named = (at: Date) => ({
     name: "post",
     text: `insert into ledger_postings
@@ -123,7 +123,7 @@ test("statements that the former version prepared on its connection work on the 
   expect(await rowsOf("select count(*)::int from ledger_postings")).toEqual([{ count: 9 }]);
 });
 
-test("decisions during the migration lose no posting", async () => {
+test("no posting of a decision is lost during the migration", async () => {
   const other = await connected();
   let posted = 0;
   let going = true;
@@ -146,7 +146,7 @@ test("decisions during the migration lose no posting", async () => {
   expect(await rowsOf("select count(*)::int from ledger_postings")).toEqual([{ count: posted }]);
 });
 
-describe("the check that proves a partition's bound", () => {
+describe("the check constraint that proves a partition's bound", () => {
   const name = (at: Date) => `ledger_postings_before_${at.toISOString().slice(0, 7).replace("-", "_")}`;
   const checks = () =>
     rowsOf(`select conname::text as name from pg_constraint where contype = 'c' and conname ~ 'before_\\d'`);
@@ -171,7 +171,7 @@ describe("the check that proves a partition's bound", () => {
     expect(await checks()).toEqual([]);
   });
 
-  test("replaces the check of a killed run if the month of that check is near", async () => {
+  test("replaces the check constraint of a killed run if the month of the old constraint is near", async () => {
     const near = name(month(1));
     await client.query(
       `alter table ledger_postings add constraint ${near} check (posted_at < '${month(1).toISOString()}') not valid`,

@@ -65,7 +65,7 @@ test("readSchemaState reports a database without the last migration as behind", 
   expect(await stateOf()).toEqual({ kind: "behind", missing: [last] });
 });
 
-test("migrate tolerates one migration of the next release and leaves it alone", async () => {
+test("migrate accepts one migration of the next release and does not change anything", async () => {
   await migrate(database.url, { migrations: [...migrations, next(1)] });
   expect(await stateOf()).toEqual({ kind: "usable" });
   expect(await migrate(database.url)).toEqual({ applied: [] });
@@ -86,7 +86,7 @@ test("migrate refuses a database with an unknown migration between known ones", 
   await expect(migrate(database.url)).rejects.toThrow(/0024_other/);
 });
 
-test("migrate keeps migrations applied before a failing one, and continues there after a fix", async () => {
+test("migrate keeps the migrations before a failed one, and continues with that migration after a fix", async () => {
   const broken = { name: "9002_next", sql: "create table half (id int); select no_such_column" };
   await expect(migrate(database.url, { migrations: [...migrations, next(1), broken] })).rejects.toThrow(
     /no_such_column/,
@@ -175,7 +175,7 @@ describe("a migration of tables in use", () => {
       expect(await isWhole()).toEqual([{ whole: true }]);
     });
 
-    test("gets rebuilt before the migration is applied if an earlier run left it incomplete", async () => {
+    test("is rebuilt before the migration is applied if an earlier run left the index incomplete", async () => {
       await holder.query("commit; begin; lock table accounts in row exclusive mode");
       await expect(build(300)).rejects.toThrow(/locked by others for 0\.3 s/);
       expect(await isWhole()).toEqual([{ whole: false }]);
@@ -186,7 +186,7 @@ describe("a migration of tables in use", () => {
       expect(await isWhole()).toEqual([{ whole: true }]);
     });
 
-    test("becomes valid on a partitioned table after an interrupted run, and new partitions have it too", async () => {
+    test("becomes valid on a partitioned table after an interrupted run, and new partitions have the index too", async () => {
       await holder.query("commit");
       const indexes = [{ name: "audit_events_next", table: "audit_events", on: "(account_id, event_type)" }];
       const run = () =>
@@ -212,7 +212,7 @@ describe("a migration of tables in use", () => {
       expect((await query(parent)).rows).toEqual([{ indisvalid: true }]);
     });
 
-    test("can be requested by several concurrent runs, one of which completes it", async () => {
+    test("can be requested by several concurrent runs, one of which completes the index", async () => {
       await holder.query("commit");
       const runs = await Promise.all([build(60_000), build(60_000), build(60_000)]);
       expect(runs.flatMap(({ applied }) => applied)).toEqual(["9001_next"]);
@@ -220,14 +220,14 @@ describe("a migration of tables in use", () => {
     });
   });
 
-  test("gives up if another run takes too long", async () => {
+  test("gives up if a different run holds the lock for too long", async () => {
     await holder.query("select pg_advisory_lock(hashtext('deputize.migrate'))");
     await expect(migrateNext(200, [])).rejects.toThrow(/Another `deputize migrate`.*more than 0\.2 s/);
   });
 });
 
-describe("a database that is not running yet", () => {
-  test("makes migrate wait, and migrate logs the wait once", async () => {
+describe("the wait for a database that is not running yet", () => {
+  test("is logged once, and ends when the database runs", async () => {
     const proxy = await startTcpProxy(database.url);
     proxy.cut();
     const said: string[] = [];
@@ -244,7 +244,7 @@ describe("a database that is not running yet", () => {
     }
   });
 
-  test("makes migrate give up after its waiting time, with the reason in one sentence", async () => {
+  test("ends after the waiting time, with the reason in one sentence", async () => {
     const refused = migrate("postgres://deputize:word-of-the-test@127.0.0.1:1/none", { databaseMs: 100 });
     await expect(refused).rejects.toThrow(MigrationPutOff);
     await expect(refused).rejects.toThrow(
@@ -252,7 +252,7 @@ describe("a database that is not running yet", () => {
     );
   });
 
-  test("does not make migrate wait if the database refuses the user", async () => {
+  test("does not begin if the database refuses the user", async () => {
     const url = new URL(database.url);
     url.username = "nobody_of_the_test";
     url.pathname = "/no_such_database";

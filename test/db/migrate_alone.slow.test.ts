@@ -6,7 +6,7 @@ import { migratedDatabase } from "../support/postgres.ts";
 /** Longer than a pool keeps an idle connection. */
 const LONG_SECONDS = 14;
 
-test("a migration blocks other runs for its whole duration", async () => {
+test("a migration run blocks other runs until it ends", async () => {
   const database = await migratedDatabase();
   try {
     const long: Migration = { name: "9001_next", sql: `select pg_sleep(${LONG_SECONDS})` };

@@ -24,7 +24,7 @@ const ways: [string, (settings: DatabaseSettings) => Opened][] = [
   ],
 ];
 
-describe.each(ways)("%s whose server vanishes silently", (_, open) => {
+describe.each(ways)("%s with a limit for the server's silence", (_, open) => {
   let database: TestDatabase;
   let proxy: TcpProxy;
   let opened: Opened;
@@ -45,7 +45,7 @@ describe.each(ways)("%s whose server vanishes silently", (_, open) => {
     await database.drop();
   });
 
-  test("closes its connection and opens another one", async () => {
+  test("closes the connection if the server vanishes silently, and then opens a new one", async () => {
     proxy.stall();
     const failed = await opened.query("select 2").catch((error: unknown) => error);
     expect(failed).toMatchObject({ message: expect.stringContaining("the server is silent") });
@@ -64,7 +64,7 @@ describe.each(ways)("%s whose server vanishes silently", (_, open) => {
     await fresh.close();
   });
 
-  test("keeps an idle connection", async () => {
+  test("does not close an idle connection", async () => {
     const { pid } = await pidOf();
     let others = 0;
     await until("the time of silence has passed", () => {

@@ -53,7 +53,7 @@ async function decide(url: string): Promise<unknown> {
   return pool.query(IS_TLS).finally(() => pool.end());
 }
 
-describe("a database with a verified certificate", () => {
+describe("a database connection that verifies the server's certificate", () => {
   let folder: string;
   let postgres: RunningPostgres;
   let authority: Identity;
@@ -110,25 +110,25 @@ describe("a database with a verified certificate", () => {
     await until("the certificate is shown", () => isReached(decide));
   });
 
-  test("accepts every kind of connection with TLS", async () => {
+  test("uses TLS for every kind of query", async () => {
     for (const [way, query] of WAYS) {
       expect(await query(url()), way).toMatchObject({ rows: [{ ssl: true }] });
     }
   });
 
-  test("rejects every kind of connection if another authority issued its certificate", async () => {
+  test("is refused for every kind of query if a different authority issued the certificate", async () => {
     const other = await createAuthority(validity);
     await writeFile(path("ca.crt"), other.certificate);
     for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/certificate/);
   });
 
-  test("rejects every kind of connection if its certificate belongs to another host", async () => {
+  test("is refused for every kind of query if the certificate belongs to a different host", async () => {
     await show("elsewhere.test");
     await until("that certificate is shown", async () => !(await isReached(decide)));
     for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/altnames|Hostname/);
   });
 
-  test("accepts new connections as soon as the file contains its new authority", async () => {
+  test("is accepted with a new authority's certificate as soon as the file contains that authority", async () => {
     const pool = openPool({ url: url(), name: "test", max: 2, ...silent });
     try {
       await pool.query(IS_TLS);

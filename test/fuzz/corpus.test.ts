@@ -35,7 +35,7 @@ describe("the corpus", () => {
     }
   });
 
-  test("gives the recorded results", async () => {
+  test("produces the recorded results", async () => {
     for (const { target, outcome, why, input } of kept) {
       const answer = await targets.find(({ name }) => name === target)?.run(input);
       const name = `${target}, ${why}: ${Buffer.from(shorthand.shorten(input)).toString("utf8").slice(0, 200)}`;
@@ -48,12 +48,12 @@ describe("the corpus", () => {
   });
 });
 
-describe("storing an input", () => {
+describe("the storage for inputs", () => {
   test.each([
     ["text", Buffer.from('{"a":"é\u2028"}')],
     ["bytes that are not UTF-8", Buffer.from([0, 255, 0xe2, 0x9f])],
     ["nothing", Buffer.alloc(0)],
-  ])("stores %s once, and restores it unchanged", async (name, input) => {
+  ])("stores %s once, and returns it unchanged", async (name, input) => {
     const place = join(folder, name);
     keepFinding({ target: "parser", input, message: "a crash" }, shorthand, place);
     keep({ target: "parser", outcome: "accepted", why: "again", input }, shorthand, place);

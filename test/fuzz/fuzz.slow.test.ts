@@ -68,7 +68,7 @@ describe("fuzzing", () => {
     );
   });
 
-  test("keeps inputs that reach new source", async () => {
+  test("keeps inputs that execute source code for the first time", async () => {
     const coverage = startCoverage(
       new URL("../../src/protocol/encoding/json_reader.ts", import.meta.url).href,
     );
@@ -100,7 +100,7 @@ describe("fuzzing", () => {
   });
 });
 
-test("a second thread can read the running input", () => {
+test("a second thread can read the input that the first thread is running", () => {
   const current = shareCurrent();
   const elsewhere = shareCurrent(current.memory);
   current.write("parser", Buffer.from("[1"));

@@ -23,7 +23,7 @@ describe("html templates", () => {
     expect(unescaped(page)).toContain(`value="${text}"`);
   });
 
-  test.each(HOSTILE_ADDRESSES)("omit a URL that runs a script or leads to another site: %j", (address) => {
+  test.each(HOSTILE_ADDRESSES)("omit a URL that runs a script or leads to a different site: %j", (address) => {
     for (const part of [
       html`<a href=${address}>a</a>`,
       html`<form action=${address}></form>`,

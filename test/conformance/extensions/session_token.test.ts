@@ -29,14 +29,14 @@ function token(changes: Partial<SessionGrant> = {}, secret: Uint8Array = SECRET)
 }
 
 describe("a session token", () => {
-  test("keeps its content when encoded and decoded, with sorted scopes and the human id of the chain's root", () => {
+  test("is unchanged by encoding and decoding, and contains sorted scopes and the root issuer's id as human id", () => {
     const sealed = token();
     expect(decodeSessionToken(encode(sealed))).toEqual(sealed);
     expect(sealed.granted_scope).toEqual(["meeting:attend", "meeting:speak"]);
     expect(sealed.human_id).toBe(ROOT.id);
   });
 
-  test("sorts scopes by code point, not by UTF-16 units", () => {
+  test("contains its scopes sorted by code point, not by UTF-16 units", () => {
     const { granted_scope } = token({ granted_scope: ["custom:\u{1f600}", "custom:\uffee"] });
     expect(granted_scope).toEqual(["custom:\uffee", "custom:\u{1f600}"]);
   });
@@ -56,7 +56,7 @@ describe("a session token", () => {
     );
   });
 
-  test("cannot be issued without a chain, with a short secret, or beyond a certificate's expiry", () => {
+  test("cannot be issued without a chain, with a short secret, or with an expiry after that of a certificate", () => {
     const refuses = (code: string) => expect.objectContaining({ code });
     expect(() => token({ chain: [] })).toThrow(refuses("empty_chain"));
     expect(() => token({}, Buffer.alloc(31))).toThrow(refuses("wrong_length"));

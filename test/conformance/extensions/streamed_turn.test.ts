@@ -100,7 +100,7 @@ describe("a streamed turn", () => {
     expect((await answer(token(), await turn({ challenge_at: now }), { now })).error_reason).toBe(expected);
   });
 
-  test("fails the stream check before the age check, as in §8", async () => {
+  test("is refused for its stream before it is refused for its age, as in §8", async () => {
     const late = await turn({ challenge_at: NOW - 301, stream_id: bytes32(2), stream_seq: 1 });
     const stream = { stream_id: bytes32(2), last_seen_seq: 1 };
     expect((await answer(token(), late, { stream })).violation?.code).toBe("stream_seq_replay");
@@ -145,7 +145,7 @@ describe("a streamed turn", () => {
       undefined,
     ],
     [
-      "bound to another session",
+      "bound to a different session",
       { session_context: bytes32(1) },
       { session_context: bytes32(2) },
       "session_context_mismatch",

@@ -66,7 +66,7 @@ describe("a transaction receipt", () => {
     ).toBeUndefined();
   });
 
-  test("signs its parties in sorted order and omits their proofs", () => {
+  test("is signed with its parties in sorted order, without their proofs", () => {
     const signed = JSON.parse(Buffer.from(transactionReceiptSignBytes(receipt)).toString());
     expect(signed.parties.map((each: object) => [Object.keys(each), (each as ProvenParty).party_id])).toEqual(
       [
@@ -85,7 +85,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ [name]: value })).toBe("party_signature_invalid");
   });
 
-  test("sorts its parties by the UTF-8 bytes of their ids before signing", () => {
+  test("is signed with its parties sorted by the UTF-8 bytes of their ids", () => {
     const parties = ["\u{1f600}", "\uffee", "b"].map((party_id) => ({
       party_id,
       role: "witness",
@@ -121,7 +121,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ party_signatures: [buyer, broken] })).toBe("party_signature_invalid");
   });
 
-  test("requires parties without duplicates, and version 1", async () => {
+  test("requires at least one party, no duplicate parties, and version 1", async () => {
     expect(await fault({ parties: [], party_signatures: [] })).toBe("no_parties");
     expect(await fault({ parties: [...receipt.parties, ...receipt.parties] })).toBe("duplicate_party_id");
     expect(await fault({ version: 2 })).toBe("version_mismatch");
@@ -139,7 +139,7 @@ describe("a transaction receipt", () => {
     expect(found && receiptReasonOf(found)).toBe(reason);
   });
 
-  test("reports parties in the published wording, even a party without an id", async () => {
+  test("fails verification for an invalid party, even without an id, with a reason in the published wording", async () => {
     const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
     const words = async (changes: Partial<TransactionReceipt>) => {
       const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
@@ -166,7 +166,7 @@ describe("a transaction receipt", () => {
     );
   });
 
-  test("reports the first invalid party, and its proof before its signature", async () => {
+  test("fails verification for its first invalid party, and for an invalid proof before an invalid signature", async () => {
     const [buyer, seller] = receipt.party_signatures as [
       (typeof receipt.party_signatures)[0],
       (typeof receipt.party_signatures)[0],
@@ -197,7 +197,7 @@ describe("a transaction receipt", () => {
     });
   });
 
-  test("requires a party's id and key to match its proof, even if the signature is valid", async () => {
+  test("requires each party's id and key to match the party's proof, even if the signature is valid", async () => {
     const { party_signatures: _, ...fields } = receipt;
     const parties = receipt.parties.map((each) => ({ ...each, agent_id: "someone" }));
     const renamed = { ...fields, parties };
@@ -208,7 +208,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ parties, party_signatures: signatures })).toBe("party_agent_id_mismatch");
   });
 
-  test("rejects unknown, missing and mistyped members, also in its proofs", () => {
+  test("fails decoding with unknown or mistyped members, even if they are inside its proofs", () => {
     const [first] = receipt.parties as [ProvenParty];
     const refuses = (code: string) => expect.objectContaining({ code });
     expect(() => decodeTransactionReceipt(encode({ ...receipt, extra: 1 }))).toThrow(
