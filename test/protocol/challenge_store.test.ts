@@ -22,7 +22,7 @@ describe("a challenge store", () => {
     expect(codes.filter((each) => each === "unknown_challenge")).toHaveLength(7);
   });
 
-  test("makes verification reject an unknown challenge before it checks any signature", async () => {
+  test("makes verification reject an unknown challenge before any signature is checked", async () => {
     const store = memoryStore(bytes32(9));
     const result = await verifyBundle(await proof(), options({ challengeStore: store }));
     expect(result.violation?.code).toBe("unknown_challenge");
@@ -30,7 +30,7 @@ describe("a challenge store", () => {
     expect(store.log).toEqual(["isKnown"]);
   });
 
-  test("decides after the session check and before the stream check, as in §8", async () => {
+  test("is asked after the session check and before the stream check, as in §8", async () => {
     const store = () => memoryStore(bytes32(9));
     const stream = { stream_id: bytes32(2), last_seen_seq: 0 };
     expect(await code(await proof(), { challengeStore: store(), stream })).toBe("unknown_challenge");
@@ -73,7 +73,7 @@ describe("a challenge store", () => {
       },
     ],
     ["a stale proof", () => prove([{}], { challenge_at: NOW - 301 })],
-    ["another agent's proof", async () => ({ ...(await proof()), agent_id: "someone" })],
+    ["a proof that names a different agent", async () => ({ ...(await proof()), agent_id: "someone" })],
     [
       "an expired certificate with a forged signature",
       async () => {
@@ -120,7 +120,7 @@ describe("a challenge store", () => {
     expect(names.indexOf("constraints")).toBeGreaterThan(names.indexOf("challenge_spent"));
   });
 
-  test("makes verification fail, instead of refusing the proof, if the store throws", async () => {
+  test("makes verification throw an error, instead of refusing the proof, if the store throws", async () => {
     const broken = { isKnown: () => Promise.reject(new Error("down")), spend: () => true };
     await expect(verifyBundle(await proof(), options({ challengeStore: broken }))).rejects.toThrow("down");
   });

@@ -5,7 +5,7 @@ import { code, options } from "../support/answers.ts";
 import { AGENT, NOW, prove, ROOT, tamper } from "../support/chains.ts";
 
 describe("the revocation lookup", () => {
-  test("runs from leaf to root, and stops at the first revoked certificate", async () => {
+  test("asks for the certificates from leaf to root, and stops at the first revoked certificate", async () => {
     const asked: string[] = [];
     const revocation =
       (revoked: string) =>
@@ -26,7 +26,7 @@ describe("the revocation lookup", () => {
     expect(asked).toEqual(["cert-0", "cert-1"]);
   });
 
-  test("makes verification refuse the proof if the state is unknown", async () => {
+  test("makes verification refuse the proof if the lookup fails", async () => {
     const result = await verifyBundle(
       await prove(),
       options({
@@ -42,7 +42,7 @@ describe("the revocation lookup", () => {
     });
   });
 
-  test("takes precedence over the check of the certificate's signature", async () => {
+  test("determines the answer if a certificate is revoked and also has a bad signature", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     leaf.signature = { ...leaf.signature, ed25519: tamper(leaf.signature.ed25519) };
@@ -57,7 +57,7 @@ describe("the revocation lookup", () => {
     ["the root has expired", [{}, { expires_at: NOW - 1 }], {}, ["cert-0"]],
     ["the leaf's constraint is unknown", [{ constraints: [{ type: "x" }] }, {}], {}, ["cert-0"]],
     [
-      "the same, with the challenge spent elsewhere",
+      "the leaf's constraint is unknown and the caller spends the challenge",
       [{ constraints: [{ type: "x" }] }, {}],
       { challengeStore: "deferred" },
       ["cert-0", "cert-1"],

@@ -20,7 +20,7 @@ describe("the session context", () => {
     expect(await code(bundle, { session_context: bytes32(1) })).toBe("invalid_session_context");
   });
 
-  test("fails verification if it is added, removed or changed after signing", async () => {
+  test("invalidates the challenge signature if it is added, removed or changed after signing", async () => {
     const bound = await prove([{}], { session_context: bytes32(1) });
     const { session_context: _, ...unbound } = bound;
     expect(await code(unbound)).toBe("bad_challenge_sig");
@@ -53,14 +53,14 @@ describe("the stream", () => {
     expect(await code(await turn(seq), stream(last))).toBe(expected);
   });
 
-  test("must be the verifier's stream, and must be present on both sides or absent on both sides", async () => {
+  test("must be the verifier's stream, and must be either present or absent both in the proof and at the verifier", async () => {
     expect(await code(await turn(1), stream(0, 6))).toBe("stream_id_mismatch");
     expect(await code(await turn(1))).toBe("stream_context_unverifiable");
     expect(await code(await prove(), stream(0))).toBe("missing_stream_context");
     expect(await code({ ...(await turn(1)), stream_id: "AAAA" }, stream(0))).toBe("invalid_stream_id");
   });
 
-  test("fails verification if it is renumbered after signing", async () => {
+  test("invalidates the challenge signature if its sequence number is changed after signing", async () => {
     expect(await code({ ...(await turn(1)), stream_seq: 2 }, stream(1))).toBe("bad_challenge_sig");
   });
 });
@@ -81,7 +81,7 @@ describe("the challenge", () => {
     expect(await code({ ...bundle, challenge_sig })).toBe("bad_challenge_sig");
   });
 
-  test("fails verification if it is replaced after signing", async () => {
+  test("invalidates the agent's signature if it is replaced after signing", async () => {
     const bundle = await prove();
     expect(await code({ ...bundle, challenge: bytes32(8) })).toBe("bad_challenge_sig");
     expect(await code({ ...bundle, challenge_at: NOW - 1 })).toBe("bad_challenge_sig");

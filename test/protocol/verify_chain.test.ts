@@ -28,20 +28,20 @@ describe("the agent", () => {
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "must have the %s half of the leaf's subject key",
+    "must have the %s half of the leaf certificate's subject key",
     async (half) => {
       const agent_pub_key = { ...AGENT.publicKey, [half]: testKey(66).publicKey[half] };
       expect(await code({ ...(await prove()), agent_pub_key })).toBe("key_mismatch");
     },
   );
 
-  test("must have the id of its own key, even if the issuer wrote another id", async () => {
+  test("must have the id of its own key, even if the issuer wrote a different id into the certificate", async () => {
     const victim = testKey(67).id;
     const bundle = await proveOne({ subject_id: victim });
     expect(await code({ ...bundle, agent_id: victim })).toBe("id_mismatch");
   });
 
-  test("cannot present the certificate of another agent", async () => {
+  test("cannot present the certificate of a different agent", async () => {
     const [certificate] = (await prove()).delegations as [DelegationCert];
     const thief = testKey(66);
     const stolen = await presentProof(thief.privateKey, [certificate], binding());
@@ -62,7 +62,7 @@ describe("each certificate", () => {
     expect(await code(await proveOne({ scope: ["meeting:attend", "urn:x"] }))).toBe("invalid_scope");
   });
 
-  test("holds from its first to its last second, both included", async () => {
+  test("is valid from its first to its last second, both included", async () => {
     const bundle = (now: number) => prove([{ issued_at: NOW, expires_at: NOW + 10 }], { challenge_at: now });
     expect(await code(await bundle(NOW), { now: NOW })).toBe("valid");
     expect(await code(await bundle(NOW - 1), { now: NOW - 1 })).toBe("not_yet_valid");
@@ -99,7 +99,7 @@ describe("each certificate", () => {
     });
   });
 
-  test.each([0, 3, 7])("must have a valid signature, also at position %d of 8", async (index) => {
+  test.each([0, 3, 7])("must have a valid signature, even at position %d of 8", async (index) => {
     const bundle = await prove(Array.from({ length: 8 }, () => ({})));
     const certificate = bundle.delegations[index] as DelegationCert;
     certificate.signature = { ...certificate.signature, ml_dsa_65: tamper(certificate.signature.ml_dsa_65) };
@@ -173,13 +173,13 @@ describe("each certificate", () => {
     expect(await code(await present(leaf, root, root))).toBe("broken_chain");
   });
 
-  test("must have the id of its signing key as issuer id if it is the root", async () => {
+  test("must have the id of its signing key as issuer id if it is the root certificate", async () => {
     const victim = testKey(67).id;
     expect(await code(await proveOne({ issuer_id: victim }))).toBe("broken_chain");
     expect(await code(await prove([{}, { issuer_id: victim }]))).toBe("broken_chain");
   });
 
-  test("must be issued by a subject that has the delegate scope by name", async () => {
+  test("must be issued by a subject whose own certificate lists the delegate scope by name", async () => {
     expect(await code(await prove([{}, { scope: ["meeting:attend", "identity:prove"] }]))).toBe(
       "delegation_not_authorized",
     );

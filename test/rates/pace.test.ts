@@ -19,7 +19,7 @@ test.each([1, 3, 7, 600])("a pace of %d admits exactly that many calls immediate
 });
 
 test.each([1, 3, 7, 600])(
-  "a pace of %d restores one call after its share of a minute, and all after a minute",
+  "a pace of %d restores one call after a minute divided by this number, and all calls after a minute",
   (perMinute) => {
     const { clock, pace, take } = taken(perMinute);
     take(perMinute);
@@ -40,21 +40,21 @@ test("a pace of 0 admits nothing", () => {
   expect(pace.look("a")).toMatchObject({ remaining: 0, waitMs: 60_000 });
 });
 
-test("looking at a pace does not count", () => {
+test("looking at the state of a pace does not count as a call", () => {
   const { pace } = taken(1);
   for (let n = 0; n < 3; n += 1) {
     expect(pace.look("a")).toMatchObject({ admitted: true, remaining: 1, resetMs: 0 });
   }
 });
 
-test("a clock that is set back does not lock anyone out", () => {
+test("a pace admits calls again if the clock is set back", () => {
   const { clock, take } = taken(2);
   take(2);
   clock.set(new Date(start.getTime() - 3_600_000));
   expect(take(3)).toEqual([true, true, false]);
 });
 
-test("every pace up to 64 admits exactly that many calls immediately, however often it is called", () => {
+test("every pace from 1 to 64 admits exactly its number of calls at one moment, even if more calls arrive", () => {
   const wrong: number[] = [];
   for (let perMinute = 1; perMinute <= 64; perMinute += 1) {
     const admitted = taken(perMinute).take(2 * perMinute + 2);
@@ -64,7 +64,7 @@ test("every pace up to 64 admits exactly that many calls immediately, however of
 });
 
 test.each([7, 9, 33, 62, 119])(
-  "a pace of %d, called every few milliseconds for three minutes, admits the calls of three minutes plus the initial ones",
+  "a pace of %d admits its initial calls and the calls restored in three minutes, if it is called every 5 ms",
   (perMinute) => {
     const { clock, pace } = taken(perMinute);
     let admitted = 0;

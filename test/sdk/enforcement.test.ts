@@ -120,7 +120,7 @@ describe("the enforcement table", () => {
       noDecision("invalid_scope"),
     ],
     [
-      "400 with invalid_scope in another member of the body",
+      "400 with invalid_scope in the wrong member of the body",
       answering(400, { code: "invalid_scope", error: null }),
       noAuthority,
     ],

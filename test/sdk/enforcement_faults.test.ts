@@ -38,7 +38,7 @@ describe("the guard has no decision after", () => {
       (socket) => socket.end(`HTTP/1.1 200 OK\r\ncontent-length: 3\r\n${lengthOf(allowText)}${allowText}`),
     ],
     [
-      "a change to another protocol",
+      "a change to a different protocol",
       (socket) =>
         socket.end(`HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n${allowText}`),
     ],
@@ -168,7 +168,7 @@ describe("the time limit", () => {
     }
   });
 
-  test("refuses an allow decision that is read too late because the process was blocked", async () => {
+  test("makes the guard refuse an allow decision that is read too late because the process was blocked", async () => {
     world.stub.respond((socket) => {
       socket.write(httpText(200, allowText));
     });

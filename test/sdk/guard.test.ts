@@ -31,7 +31,7 @@ describe("the guard's request to verify", () => {
     ]);
   });
 
-  test("contains the service's word in its path and headers", async () => {
+  test("contains the configured service name in its path and headers", async () => {
     const guard = guardWith({ word: "ratify" });
     await guard.authorize(call);
     expect(world.stub.requests[0]).toMatchObject({
@@ -41,7 +41,7 @@ describe("the guard's request to verify", () => {
     expect(guard.header("proof")).toBe("x-ratify-proof");
   });
 
-  test("contains the API key that is current at the time of the call", async () => {
+  test("contains the API key that the application returns at the time of the call", async () => {
     const keys = ["first", "second"];
     const guard = guardWith({ apiKey: () => keys.shift() ?? "" });
     await guard.authorize(call);
@@ -77,7 +77,7 @@ describe("the guard's request to verify", () => {
   });
 });
 
-describe("the guard refuses without calling verify", () => {
+describe("without calling verify, the guard", () => {
   test.each<[string, Parameters<ReturnType<typeof guardWith>["authorize"]>[0], string]>([
     ["no proof", { requiredScope, proof: undefined }, "no_proof"],
     ["an empty proof", { requiredScope, proof: "" }, "no_proof"],
@@ -112,7 +112,7 @@ describe("the guard refuses without calling verify", () => {
       "unbindable_payload",
     ],
     ["a body that was not read", { ...call, operation, unreadBody: true }, "unbindable_payload"],
-  ])("returns 403 for %s", async (_name, given, cause) => {
+  ])("refuses %s with 403", async (_name, given, cause) => {
     const authorization = await guardWith({ verifier }).authorize(given);
     expect(authorization).toMatchObject({
       allowed: false,
@@ -200,7 +200,7 @@ describe("the payload of the action", () => {
     expect(value.isAdmin).toBeUndefined();
   });
 
-  test("may have 64 levels, but not 65, and no circular references", async () => {
+  test("may have 64 levels of nesting but not 65, and may not contain circular references", async () => {
     const deep = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels));
     const circle: unknown[] = [];
     circle.push(circle);
@@ -222,7 +222,7 @@ describe("the guard's settings", () => {
 
   test.each([
     ["no URL", { baseUrl: "service" }],
-    ["another scheme", { baseUrl: "ftp://service.example" }],
+    ["a scheme other than HTTP", { baseUrl: "ftp://service.example" }],
     ["credentials in the URL", { baseUrl: "https://u:p@service.example" }],
     ["a query in the URL", { baseUrl: "https://service.example/?a=1" }],
     ["an empty key", { apiKey: "" }],
@@ -230,7 +230,7 @@ describe("the guard's settings", () => {
     ["a time limit of 0", { timeoutMs: 0 }],
     ["a time limit over 10 minutes", { timeoutMs: 600_001 }],
     ["a time limit of half a millisecond", { timeoutMs: 0.5 }],
-    ["a word with a slash", { word: "a/b" }],
+    ["a service name with a slash", { word: "a/b" }],
     ["a verifier without a name", { verifier: { verifierId: "", workspaceId: "w" } }],
   ])("reject %s", (_name, change) => {
     expect(() => createGuard({ ...good, ...change })).toThrow(TypeError);

@@ -84,7 +84,7 @@ test.each<[string, () => unknown]>([
   ["rejects", () => Promise.reject(new Error("away"))],
   ["returns nothing", () => undefined],
   ["returns one id", () => OWN],
-  ["returns ids of another form", () => [OWN, "owner@example.test"]],
+  ["returns ids of a different form", () => [OWN, "owner@example.test"]],
 ])(
   "if the function of principals %s, the guard refuses with 503 and reports the fault",
   async (_what, principals) => {

@@ -88,7 +88,7 @@ describe("the guard with the real service", () => {
     expect(action).toHaveBeenCalledOnce();
   });
 
-  test("refuses a scope that was not granted or was revoked, with the reason, and has no decision if its API key is wrong", async () => {
+  test("refuses a scope that was not granted or was revoked, with the reason, and has no decision with a wrong API key", async () => {
     const app = await world.application(["data:read"]);
     const { guard } = guardOf(app);
     const proofs = [await app.proof(), await app.proof(), await app.proof()].map((each) =>
@@ -117,7 +117,7 @@ describe("a proof bound to an operation", () => {
   const payload = { to: "DE1", amount: 12.5, note: "für Zoë\u2028" };
 
   test.each(["bundle", "ref"] as const)(
-    "lets that operation run if the application gets it as a %s, and the outcome is recorded",
+    "lets the operation run if the application gets the proof as a %s, and the outcome is recorded",
     async (form) => {
       const app = await world.application();
       const { guard, faults } = guardOf(app);
@@ -137,7 +137,7 @@ describe("a proof bound to an operation", () => {
     },
   );
 
-  test("works without a payload", async () => {
+  test("lets an operation without a payload run", async () => {
     const app = await world.application();
     const { ref, invocationId } = await proveOperation(app);
     const operation = { ...operationOf(invocationId), agentId: app.agentId };
@@ -172,7 +172,7 @@ describe("a proof bound to an operation", () => {
     expect(action).toHaveBeenCalledExactlyOnceWith(payload, expect.anything());
   });
 
-  test("lets the operation run only once, unless the application accepts recorded decisions", async () => {
+  test("lets the operation run only once, unless the application accepts repeated decisions", async () => {
     const app = await world.application();
     const { bundle, invocationId } = await proveOperation(app, { payload });
     const call = {
@@ -193,7 +193,7 @@ describe("a proof bound to an operation", () => {
     await Promise.all([guard.flush(), repeating.flush()]);
   });
 
-  test("leads to a recorded outcome if the action failed or refused", async () => {
+  test("is followed by a recorded outcome if the action fails or refuses", async () => {
     const app = await world.application();
     const { guard, faults } = guardOf(app);
     const first = await proveOperation(app, { payload });

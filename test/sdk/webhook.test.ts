@@ -21,7 +21,7 @@ test("verifyWebhook accepts a genuine delivery and returns its id", () => {
   expect(verifyWebhook({ ...request, rawBody: rawBody.toString() })).toEqual({ ok: true, deliveryId });
 });
 
-test("verifyWebhook accepts a signature from another implementation (OpenSSL)", () => {
+test("verifyWebhook accepts a signature from an independent implementation (OpenSSL)", () => {
   const example = {
     "x-service-signature": "ca458d767c4041a70394d25abfdb6d6bc3777d2044b7dcf28fcc31911996fde4",
     "x-service-timestamp": "1700000000",
@@ -68,7 +68,7 @@ describe("verifyWebhook rejects", () => {
   });
 
   test.each([
-    ["another timestamp", { "x-service-timestamp": String(timestamp + 1) }],
+    ["a different timestamp", { "x-service-timestamp": String(timestamp + 1) }],
     ["an upper-case signature", { "x-service-signature": headers["x-service-signature"].toUpperCase() }],
     ["a shortened signature", { "x-service-signature": headers["x-service-signature"].slice(1) }],
     ["a lengthened signature", { "x-service-signature": `${headers["x-service-signature"]}0` }],
@@ -85,9 +85,9 @@ describe("verifyWebhook rejects", () => {
     expect(verifyWebhook({ ...request, headers: { ...headers, ...change } })).toEqual(bad);
   });
 
-  test("another secret", () => expect(verifyWebhook({ ...request, secret: `${secret}x` })).toEqual(bad));
+  test("a different secret", () => expect(verifyWebhook({ ...request, secret: `${secret}x` })).toEqual(bad));
 
-  test("headers with another word", () => {
+  test("headers with a different service name", () => {
     expect(verifyWebhook({ ...request, word: "acme" })).toEqual(bad);
     const renamed = Object.fromEntries(
       Object.entries(headers).map(([name, value]) => [name.replace("service", "acme"), value]),

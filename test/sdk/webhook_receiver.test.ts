@@ -30,10 +30,10 @@ test("a webhook receiver returns 204 when the event is stored, and not before", 
 });
 
 test.each([
-  ["another secret", delivery(text, { key: "whsec_other" })],
+  ["a different secret", delivery(text, { key: "whsec_other" })],
   ["a timestamp of 5 minutes ago", delivery(text, { at: now - 300 })],
   ["a timestamp 5 minutes ahead", delivery(text, { at: now + 300 })],
-  ["headers of another word", delivery(text, { word: "other" })],
+  ["headers with a different service name", delivery(text, { word: "other" })],
   ["a bad signature over a text that is not JSON", delivery("{", { key: "whsec_other" })],
 ])("a webhook receiver returns 401 for %s, and does not parse the body", async (_name, given) => {
   const storeOnce = vi.fn();
@@ -46,7 +46,7 @@ test.each([-299, 299])("a webhook receiver accepts a timestamp %i s from now", a
   expect(await receive(delivery(text, { at: now + offset }))).toBe(204);
 });
 
-test("a webhook receiver accepts both secrets during a rotation, and only headers with its word", async () => {
+test("a webhook receiver accepts both secrets during a rotation, and only headers with its configured service name", async () => {
   const receive = createWebhookReceiver({
     secret: ["whsec_new", secret],
     clock,

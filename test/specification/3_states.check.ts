@@ -13,7 +13,7 @@ async function delegated(scope = ["data:read"]) {
 }
 
 describe("3. States: approve", () => {
-  test("(no certificate) → approved, with fewer scopes than requested", async () => {
+  test("an approval issues a certificate with the state approved, and can grant fewer scopes than requested", async () => {
     const { certificate } = await delegated(["payments:send"]);
     expect(certificate).toMatchObject({ status: "approved", approved_scope: ["payments:send"] });
   });
@@ -33,7 +33,7 @@ describe("3. States: approve", () => {
 });
 
 describe("3. States: revoke", () => {
-  test("approved → revoked: the reason is optional, and a repeated call returns the same response", async () => {
+  test("an approved certificate becomes revoked, without a reason too, and a repeated call returns the same response", async () => {
     const { certificate, revoke } = await delegated();
     const told = { cert_id: certificate.cert_id, status: "revoked" };
     expect(must(await revoke())).toEqual(told);
@@ -42,7 +42,7 @@ describe("3. States: revoke", () => {
     expect(must(await another.revoke({}))).toMatchObject({ status: "revoked" });
   });
 
-  test("existing proofs are denied with delegation_revoked from then on", async () => {
+  test("existing proofs are denied with delegation_revoked after the revocation", async () => {
     const { agentId, revoke } = await delegated();
     const proof = await ada.proof(agentId);
     must(await revoke());
@@ -52,7 +52,7 @@ describe("3. States: revoke", () => {
     });
   });
 
-  test("presenting a new proof fails with 404 no_active_delegation", async () => {
+  test("presenting a new proof after the revocation fails with 404 no_active_delegation", async () => {
     const { agentId, revoke } = await delegated();
     must(await revoke());
     expect(errorOf(await ada.present(agentId))).toBe("404 no_active_delegation");

@@ -115,7 +115,7 @@ describe("4. Endpoints: platform and agents", () => {
     }
   });
 
-  test("another account's connection returns 404", async () => {
+  test("a call that names a different account's connection returns 404", async () => {
     const path = `/v1/service/connections/${actor("grace").connectionId}/agents`;
     const answer = await ada.application.call("POST", path, { name: "x", agent_type: "api_agent" });
     expect(errorOf(answer)).toBe("404 not_found");
@@ -148,7 +148,7 @@ describe("4. Endpoints: delegation", () => {
     expect(errorOf(await on("approve", { approved_scope: ["data:read"] }))).toBe("409 request_not_pending");
   });
 
-  test("another account's request and certificate return 404", async () => {
+  test("calls that name a different account's request or certificate return 404", async () => {
     const { request_id } = await requested();
     const { cert_id } = await ada.delegate(await ada.createAgent(), ["data:read"]);
     const grace = actor("grace").person;

@@ -14,20 +14,20 @@ describe("7. Errors", () => {
     ["no proof", { required_scope: "data:read" }],
     ["no scope", { proof_bundle: {} }],
     ["a scope that is not a string", { proof_bundle: {}, required_scope: 7 }],
-  ])("400 on verify for %s, and the body contains error.code", async (_, body) => {
+  ])("verify returns 400 for %s, and the body contains error.code", async (_, body) => {
     expect(errorOf(await ada.application.call("POST", "/v1/service/verify", body))).toBe(
       "400 invalid_request",
     );
   });
 
   test.each([[{}], [[]], ["abc"], [7], [null], [{ agent_id: "x" }]])(
-    "400 invalid_proof on verify for the proof %j",
+    "verify returns 400 invalid_proof for the proof %j",
     async (proof) => {
       expect(errorOf(await ada.verify(proof, "data:read"))).toBe("400 invalid_proof");
     },
   );
 
-  test("400 on verify for a proof with one changed character, and the challenge stays unused", async () => {
+  test("verify returns 400 for a proof with one changed character, and the challenge stays unused", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     const proof = (await ada.proof(agentId)) as { challenge_sig: { ed25519: string } };
@@ -38,7 +38,7 @@ describe("7. Errors", () => {
     expect(must(await ada.verify(proof, "data:read")).decision).toBe("allow");
   });
 
-  test("400 invalid_scope for a required scope that is not a scope", async () => {
+  test("verify returns 400 invalid_scope for a required scope that is not a valid scope without a wildcard", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     for (const scope of ["data:*", "nope", "custom:"]) {
@@ -46,17 +46,17 @@ describe("7. Errors", () => {
     }
   });
 
-  test("404 for an unknown path, 405 for an unknown method", async () => {
+  test("an unknown path returns 404, and a method that the path does not support returns 405", async () => {
     expect(errorOf(await ada.application.call("POST", "/v1/service/nothing", {}))).toBe("404 not_found");
     expect(errorOf(await ada.application.call("GET", "/v1/service/verify"))).toBe("405 method_not_allowed");
   });
 
-  test("400 for a body over 256 kB", async () => {
+  test("a body over 256 kB is refused with 400", async () => {
     const answer = await ada.application.call("POST", "/v1/service/verify", { padding: "x".repeat(262_144) });
     expect(errorOf(answer)).toBe("400 invalid_request");
   });
 
-  test("every response has X-Request-Id, and returns the caller's own value", async () => {
+  test("every response has X-Request-Id, with the caller's own value if the call had one", async () => {
     const own = randomUUID();
     const answer = await ada.application.call("POST", "/v1/service/challenge", undefined, {
       "x-request-id": own,
@@ -66,7 +66,7 @@ describe("7. Errors", () => {
   });
 
   test.skipIf(!settings.limits)(
-    "429 rate_limited with Retry-After when sign-in codes are requested too often",
+    "sign-in codes that are requested too often are refused with 429 rate_limited and Retry-After",
     async () => {
       const visitor = createVisitor(settings);
       for (let sent = 0; sent < 2_000; sent += 1) {

@@ -34,7 +34,7 @@ describe("resource_path", () => {
     expect(await outcome(docs, request(path))).toBe("constraint_denied");
   });
 
-  test("denies another resource id, which it compares byte by byte", async () => {
+  test("denies a different resource id, and compares ids byte by byte", async () => {
     expect(await outcome(docs, request("/docs", "Repo"))).toBe("constraint_denied");
     expect(await outcome({ ...docs, resource_id: "caf\u00e9" }, request("/docs", "cafe\u0301"))).toBe(
       "constraint_denied",

@@ -67,7 +67,7 @@ describe("the rule for registrable scopes", () => {
     expect(unregistrableScopes(["custom:a", "data:read", "x", "custom:a"])).toEqual(["custom:a", "x"]);
   });
 
-  test("treats a last part * as a literal name, as in the published rules", () => {
+  test("treats * as the last part of a custom scope like any other name, as in the published rules", () => {
     expect(expandScopes(["custom:orders:*"])).toEqual(["custom:orders:*"]);
     expect(coversScopes(["custom:orders:*"], ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
   });

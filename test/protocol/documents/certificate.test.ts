@@ -65,7 +65,7 @@ describe("issuing a certificate", () => {
   });
 
   test.each([
-    ["another version", { version: 2 }, "invalid_version"],
+    ["a different version", { version: 2 }, "invalid_version"],
     ["a box with one altitude", { constraints: [box({ max_alt_m: 120 })] }, "missing_field"],
     ["an issuer id that is not its key's", { issuer_id: AGENT.id }, "identifier_mismatch"],
     ["a subject id that is not its key's", { subject_id: ROOT.id }, "identifier_mismatch"],
@@ -81,7 +81,7 @@ describe("issuing a certificate", () => {
     ["an empty id", { cert_id: "" }, "missing_field"],
     ["an id with a lone surrogate", { cert_id: "\ud800" }, "invalid_utf8"],
     [
-      "a constraint with a member of another type",
+      "a constraint with a member of a different type",
       { constraints: [{ type: "max_rate", count: 1, window_s: 1, lat: 0 }] },
       "unknown_field",
     ],
@@ -272,7 +272,7 @@ describe("the signed bytes of a certificate", () => {
     expect(Buffer.from(bytes).toString()).toContain(`"constraints":[{${corners}}]`);
   });
 
-  test("do not match a box with its altitudes in another form", async () => {
+  test("do not match if the altitudes of a box are written in a different form", async () => {
     for (const altitudes of [{ min_alt_m: 0, max_alt_m: 0 }, { max_alt_m: 120 }]) {
       const certificate = fields(ROOT, AGENT, { constraints: [box(altitudes)] });
       const signature = await signHybrid(ROOT.privateKey, canonicalBytes(certificate));

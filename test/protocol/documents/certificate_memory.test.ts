@@ -42,7 +42,7 @@ describe("a certificate in the memory", () => {
     expect(await code({ ...bundle, challenge_sig }, { certificateMemory: all })).toBe("bad_challenge_sig");
   });
 
-  test("needs a signature check if its signature is split differently or shares only the low bytes of its characters", async () => {
+  test("needs a signature check if a byte is moved between its signature halves, or a character differs only in the high byte", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
@@ -58,7 +58,7 @@ describe("a certificate in the memory", () => {
     }
   });
 
-  test("leaves the memory when the memory is full, and is never stored with a bad signature", async () => {
+  test("is evicted when the memory is full, and is never stored with a bad signature", async () => {
     const certificateMemory = createCertificateMemory(2);
     for (const key of ["a", "b", "c"]) certificateMemory.add(key);
     expect(["a", "b", "c"].map((key) => certificateMemory.has(key))).toEqual([false, true, true]);

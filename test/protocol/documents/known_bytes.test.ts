@@ -41,7 +41,7 @@ async function warmedBy(...documents: string[]): Promise<CertificateMemory> {
 }
 
 describe("verification with a certificate memory", () => {
-  test("gives the same answer as without it for a certificate that is longer than a bundle may be", async () => {
+  test("gives the same answer as without the memory for a certificate that is longer than a bundle may be", async () => {
     const wide = `"delegations":[{${" ".repeat(MAX_PROOF_BUNDLE_BYTES)}`;
     const text = JSON.stringify(await prove()).replace('"delegations":[{', wide);
     const body = Buffer.from(`{"required_scope":"meeting:attend","proof_bundle":${text}}`);
@@ -53,7 +53,7 @@ describe("verification with a certificate memory", () => {
     }
   });
 
-  test("gives the same answer as without it if an extension has a member named subject_pub_key", async () => {
+  test("gives the same answer as without the memory if an extension has a member named subject_pub_key", async () => {
     for (const key of [1, "x}", { a: {} }, ["}"], null, { "}": 1 }]) {
       const bundle = await prove([{ constraints: [extension({ subject_pub_key: key })] }]);
       const text = JSON.stringify(bundle, (_, value) =>
@@ -67,7 +67,7 @@ describe("verification with a certificate memory", () => {
     }
   });
 
-  test("gives the same answer as without it if an extension in a certificate contains a known certificate", async () => {
+  test("gives the same answer as without the memory if an extension in a certificate contains a known certificate", async () => {
     const inner = await prove([{ constraints: CHANGED_BY_DECODING }]);
     const own = JSON.stringify(inner.delegations[0]);
     const outer = await prove([{ constraints: [extension({ delegations: [inner.delegations[0]] })] }]);

@@ -109,7 +109,7 @@ describe("a stored certificate", () => {
     );
   });
 
-  test("leaves the cache if all certificates together are too long, and is never stored if it is too long itself", async () => {
+  test("is evicted if all certificates together are too long, and is never stored if its own length is too large", async () => {
     const [first, second, third] = (await Promise.all(
       ["a", "b", "c"].map((cert_id) => leafOf({ cert_id })),
     )) as [DelegationCert, DelegationCert, DelegationCert];
@@ -125,7 +125,7 @@ describe("a stored certificate", () => {
 });
 
 describe("verification with a cache of recent certificates", () => {
-  test("stores a certificate that it checked or found by its hash, but never one with a bad signature", async () => {
+  test("stores a certificate that was checked or found by its hash, but never a certificate with a bad signature", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];

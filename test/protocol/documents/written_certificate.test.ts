@@ -63,7 +63,7 @@ function edited(document: Uint8Array, { at, cut, put }: { at: number; cut: numbe
 }
 
 describe("known certificates in a document", () => {
-  test("match in every spelling in which they were first read, together with the agent's key", async () => {
+  test("are found in the spelling in which they were first read, together with the agent's key if its bytes are equal", async () => {
     // In the indented form, the agent's key is indented less than the subject key of the leaf.
     for (const [n, spell] of SPELLINGS.slice(0, 3).entries()) {
       const bundle = await prove([{}, {}, { constraints: [{ type: "max_speed_mps", max_mps: 3 }] }]);
@@ -102,7 +102,7 @@ describe("known certificates in a document", () => {
     );
   });
 
-  test("never match at a position where JSON allows no value, and no document can contain the placeholder", async () => {
+  test("are never accepted at a position where JSON allows no value, and no document can contain the placeholder", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     const recent = recentAfter(encode(bundle));
@@ -135,7 +135,7 @@ describe("known certificates in a document", () => {
     }
   });
 
-  test("contribute their own depth to the depth limit", async () => {
+  test("count with all their levels toward the depth limit", async () => {
     const bundle = await prove([{ constraints: [{ type: "geo_polygon", points: TRIANGLE }] }]);
     const document = encode(bundle);
     const recent = recentAfter(document);
@@ -230,7 +230,7 @@ describe("the memory of a certificate's bytes", () => {
     expect(documents.map((document) => recent.find(Buffer.from(document)).length)).toEqual([0, 2, 2]);
   });
 
-  test("keeps only the last of two certificates with the same first bytes", async () => {
+  test("stores only the last of two certificates with the same first bytes", async () => {
     const bundles = await Promise.all([1, 2].map(async (n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const recent = recentAfter(first);
@@ -239,7 +239,7 @@ describe("the memory of a certificate's bytes", () => {
     expect(decodeProofBundle(first, recent)).toEqual(bundles[0]);
   });
 
-  test("finds a replaced certificate with the same first bytes again after its next use", async () => {
+  test("finds a certificate again after its next use, if a certificate with the same first bytes had replaced it", async () => {
     const bundles = await Promise.all([1, 2].map((n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const certificateMemory = createCertificateMemory();

@@ -36,7 +36,7 @@ describe("a hybrid signature", () => {
   );
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "does not verify if only its %s half is from another key",
+    "does not verify if only its %s half is from a different key",
     async (half) => {
       const [own, other] = await Promise.all([
         signHybrid(ROOT.privateKey, bytes),

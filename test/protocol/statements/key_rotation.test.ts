@@ -33,22 +33,22 @@ describe("a key rotation", () => {
   });
 
   test.each([
-    ["another version", { version: 2 }, "version_mismatch", "version_mismatch: unsupported version 2"],
-    ["an old id of another key", { old_id: next.id }, "issuer_mismatch", "old_id does not match old_pub_key"],
-    ["a new id of another key", { new_id: ROOT.id }, "issuer_mismatch", "new_id does not match new_pub_key"],
+    ["a different version", { version: 2 }, "version_mismatch", "version_mismatch: unsupported version 2"],
+    ["an old id of a different key", { old_id: next.id }, "issuer_mismatch", "old_id does not match old_pub_key"],
+    ["a new id of a different key", { new_id: ROOT.id }, "issuer_mismatch", "new_id does not match new_pub_key"],
     [
       "the same key twice",
       { new_id: ROOT.id, new_pub_key: ROOT.publicKey },
       "same_key",
       "old_id and new_id must differ",
     ],
-  ])("fails verification with %s, in the published wording", async (_, change, code, reason) => {
+  ])("fails verification with %s, and the reason has the published wording", async (_, change, code, reason) => {
     const fault = await verifyKeyRotation(await issue(change));
     expect(fault).toMatchObject({ code });
     expect(fault && rotationReasonOf(fault)).toBe(reason);
   });
 
-  test("reports in the published wording which signature and which of its halves is invalid", async () => {
+  test("fails verification with a reason that names the invalid signature and its invalid half, in the published wording", async () => {
     const statement = await issue();
     const words = async (part: "signature_old" | "signature_new", half: "ed25519" | "ml_dsa_65") => {
       const changed = { ...statement[part], [half]: tamper(statement[part][half]) };
@@ -81,7 +81,7 @@ describe("a key rotation", () => {
     },
   );
 
-  test("may follow another rotation, but cannot use signatures of that rotation", async () => {
+  test("may follow an earlier rotation, but cannot use signatures of the earlier rotation", async () => {
     const last = testKey(7);
     const first = await issue();
     const second = await issueKeyRotation(

@@ -35,7 +35,7 @@ describe("a verification receipt", () => {
     }
   });
 
-  test("omits empty optional fields from the signed bytes, and rejects them when decoding", async () => {
+  test("is signed without empty optional fields, and fails decoding with empty optional fields", async () => {
     const empty = { agent_id: "", human_id: "", error_reason: "", granted_scope: [] };
     const signed = (content: object) =>
       Buffer.from(verificationReceiptSignBytes({ ...fields, prev_hash: bytes32(0), ...content })).toString();
@@ -48,7 +48,7 @@ describe("a verification receipt", () => {
     }
   });
 
-  test("omits empty optional fields when it is issued, so that it can be decoded", async () => {
+  test("is issued without empty optional fields, so that it can be decoded", async () => {
     const empty = { agent_id: "", human_id: "", error_reason: "", granted_scope: [] };
     const receipt = await issueVerificationReceipt({ ...fields, ...empty }, ROOT.privateKey);
     for (const name of Object.keys(empty)) expect(receipt).not.toHaveProperty(name);
@@ -56,7 +56,7 @@ describe("a verification receipt", () => {
     expect(await verifyVerificationReceipt(receipt, ROOT.publicKey)).toBeUndefined();
   });
 
-  test("sorts its scopes by code point, in the signed bytes and in the issued receipt", async () => {
+  test("contains its scopes sorted by code point, in the signed bytes and in the issued receipt", async () => {
     const granted_scope = ["meeting:speak", "custom:\u{1f600}", "custom:\ue000", "meeting:attend"];
     const sorted = ["custom:\ue000", "custom:\u{1f600}", "meeting:attend", "meeting:speak"];
     const receipt = await issueVerificationReceipt({ ...full, granted_scope }, ROOT.privateKey);
@@ -79,7 +79,7 @@ describe("a verification receipt", () => {
     },
   );
 
-  test("fails verification with any key but its verifier's, and with an unsupported version", async () => {
+  test("fails verification with any key other than its verifier's key, and with an unsupported version", async () => {
     const receipt = await issueVerificationReceipt(fields, ROOT.privateKey);
     expect(await verifyVerificationReceipt(receipt, AGENT.publicKey)).toMatchObject({
       code: "issuer_mismatch",

@@ -53,7 +53,7 @@ describe("the required scope", () => {
     expect(await code(await prove(), { required_scope })).toBe(expected);
   });
 
-  test("must be in the scope of every certificate in the chain", async () => {
+  test("must be granted by every certificate in the chain", async () => {
     const bundle = await prove([
       { scope: ["meeting:record"] },
       { scope: ["meeting:*", "identity:delegate"] },
@@ -100,7 +100,7 @@ describe("the first violation in order", () => {
     });
   });
 
-  test("does not make an unlinked chain genuine, even if every signature is valid", async () => {
+  test("hides a later broken link in the answer, but the proof does not count as genuine", async () => {
     const stranger = testKey(88);
     const victim = await certify(ROOT, testKey(89), { scope: ["meeting:attend", "identity:delegate"] });
     const own = await certify(stranger, AGENT, { expires_at: NOW - 1 });
@@ -111,7 +111,7 @@ describe("the first violation in order", () => {
     expect(result).toMatchObject({ genuine: false, violation: { code: "expired" } });
   });
 
-  test("prevents later rate constraints from counting invocations", async () => {
+  test("prevents the rate constraints after it from counting invocations", async () => {
     const constraints: Constraint[] = [{ type: "max_rate", count: 5, window_s: 60 }];
     const full = {
       constraints: [{ type: "max_rate", count: 1, window_s: 60 }, ...constraints] as Constraint[],
