@@ -57,7 +57,7 @@ export type Api = {
    * The vault's state does not matter, because decisions do not need the vault.
    */
   isReady(): Promise<boolean>;
-  /** Serves for another `DRAIN_SECONDS`. Each response announces that the connection will close. */
+  /** Continues to serve for `DRAIN_SECONDS`. Each response announces that the connection will close. */
   drain(): Promise<void>;
   /** Waits for running calls to finish, then closes all resources. */
   stop(): Promise<void>;
@@ -73,14 +73,14 @@ export type ApiDeps = {
   replaced?: ReplacedParts;
 };
 
-/** Parts with which a test replaces the API's own. Everything else is what production runs. */
+/** Replacements for parts of the API, for tests. All other parts are the same as in production. */
 export type ReplacedParts = Partial<Pick<ApiRoutesDeps, "lookupTxt" | "queue">> & {
   organizationRates?: ApiRoutesDeps["organizationRates"] | undefined;
   vault?: ApiVault;
   clusters?: TrustedClusters;
   /** Wraps the mailer. */
   mailer?: (own: Mailer) => Mailer;
-  /** Seconds for which a reading of the installation is reused. */
+  /** Seconds for which the result of a check of the installation is reused. */
   freshSeconds?: number;
   /** Receives the API's database pool. */
   receiveDatabase?: (db: Database) => void;
@@ -93,9 +93,9 @@ export type ApiVault = ApiRoutesDeps["vault"] &
   VaultSyncDeps["vault"] &
   Pick<VaultClient, "health" | "close">;
 
-/** Shorter than a call's deadline, so that callers learn whether a statement took effect. */
+/** Statement timeout, shorter than a call's deadline, so that callers learn whether a statement took effect. */
 const STATEMENT_MS = 10_000;
-/** The database aborts slow statements itself. This longer limit is for a database that does not respond. */
+/** Limit for a database that does not respond. Longer than the statement timeout, which the database applies. */
 const SILENCE_MS = STATEMENT_MS + 2_000;
 /** Statement timeout for work on whole months. Counting a month of the history may take minutes. */
 const MONTHS_SILENCE_MS = 30 * 60_000;

@@ -30,7 +30,7 @@ const scopes = list
   )
   .transform((scopes) => (scopes.length === 0 ? undefined : scopes));
 const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
-/** Pattern of the service's word and of its aliases. */
+/** Pattern of the service name in paths and headers, and of its aliases. */
 export const WORD = /^[a-z][a-z0-9]{0,31}$/;
 const word = z.string().regex(WORD, "must be lower-case letters and digits, a letter first");
 const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
@@ -39,7 +39,7 @@ const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
   "must be an http or https URL without query, fragment and user",
 );
-/** Accepts the forms that `setServers` accepts. */
+/** Returns whether Node's `setServers` accepts these addresses. */
 function areDnsServers(servers: string[]): boolean {
   try {
     new Resolver().setServers(servers);

@@ -46,7 +46,7 @@ function drawRandom(): Buffer {
   return drawn.subarray(used - RANDOM_BYTES, used);
 }
 
-/** Returns the time in an id from {@link newIdAt}, or `undefined` if the id has another UUID version. */
+/** Returns the time in an id from {@link newIdAt}, or `undefined` if the id has a different UUID version. */
 export function timeOfId(id: string): Date | undefined {
   return id[14] === "7" ? new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)) : undefined;
 }

@@ -73,13 +73,13 @@ export type Call<A extends Access, P, Q, B> = {
   /** The client's address, according to trusted proxies. */
   ip: string;
   requestId: string;
-  /** Returns a request header by its lower-case name. `x-service-…` means the name with the word. */
+  /** Returns a request header by its lower-case name. `x-service-…` means the name with the service name. */
   header(name: string): string | undefined;
   /** Returns the value of one of the service's cookies. */
   cookie(name: CookieName): string | undefined;
 };
 
-/** The service's cookies. In HTTP messages, their names contain the service's word. */
+/** The service's cookies. In HTTP messages, their names contain the service name. */
 export type CookieName = "session" | "refresh" | "csrf" | "sign_in";
 
 /** A cookie to set, or to clear if `value` is empty. */
@@ -95,7 +95,7 @@ export type Answer<R> = {
   activityDetails?: Record<string, string>;
 };
 
-/** Descriptions of headers by name. `X-Service-…` stands for the header with the service's word. */
+/** Descriptions of headers by name. `X-Service-…` stands for the header with the service name. */
 export type HeaderNotes = Record<string, string>;
 
 type AnswerNotes = { description: string; headers?: HeaderNotes; optionalHeaders?: HeaderNotes };
@@ -107,7 +107,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /**
    * The path, with `{name}` parameters. The last parameter may be `{name*}`, which matches all remaining
-   * segments. The route is served with the service's word, and with each alias, in place of the segment
+   * segments. The route is served with the service name, and with each alias, in place of the segment
    * `service`.
    */
   path: string;

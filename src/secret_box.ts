@@ -13,8 +13,8 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Returns a secret box with a 32-byte key. Nobody can move a boxed value to a row or column with another
- * context.
+ * Returns a secret box with a 32-byte key. A boxed value that was moved to a row or column with a different
+ * context cannot be read.
  */
 export function createSecretBox(key: Uint8Array): SecretBox {
   if (key.length !== 32) throw new Error("The key of the secret box must be 32 bytes");

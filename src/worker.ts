@@ -123,7 +123,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     }
   }
 
-  /** Another worker may have selected a different event carrier. Then this worker stops. */
+  /** Runs `work`. Stops this worker if another worker has selected a different event carrier. */
   async function endingOnCarrierChange(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -176,7 +176,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     return false;
   });
   const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
-    // A worker may be refused at every start. It must not reserve shards each time.
+    // Reserves shards only after all preparations, because a worker may be refused at every start.
     if (unprepared.length > 0) return false;
     await leases.renew();
     await endingOnCarrierChange(() => checkCarrier(database, carrier));

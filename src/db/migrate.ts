@@ -95,12 +95,12 @@ export class MigrationPutOff extends Error {
   override readonly name = "MigrationPutOff";
 }
 
-/** Does not wait for the lock, because a waiting statement would delay the building of an index. */
+/** Tries to take the lock. Does not wait, because a waiting statement would delay the build of an index. */
 const LOCK = "select pg_try_advisory_lock(hashtext('deputize.migrate')) as free";
 const LOCK_WAIT_MS = 300_000;
 /**
- * A statement that waits for a table's lock blocks all later users of the table. Decisions wait at most 2 s,
- * so a migration gives up well before that and tries again.
+ * Milliseconds after which a migration stops waiting for a table's lock, to try again later. A statement that
+ * waits for the lock blocks all later users of the table, and decisions wait at most 2 s.
  */
 const TABLE_LOCK_MS = 500;
 const PAUSE_MS = 1_000;
@@ -152,8 +152,8 @@ async function applyAll(
   const names = wanted.map(({ name }) => name);
   const state = judgeSchema(await appliedMigrations(database), names);
   if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
-  // The library's own lock is a row, which a killed run leaves behind. This run holds the advisory lock, so
-  // it may clear that row.
+  // Clears the library's own lock, a row that a killed run leaves behind. No other run needs this row while
+  // this run holds the advisory lock.
   await database.migrate.forceFreeMigrationsLock(settings);
   const heldByOthers: Patience = {
     ms: lockMs,
@@ -187,8 +187,7 @@ function nextOf(wanted: readonly Migration[], known: readonly string[]): Migrati
 function settingsFor(wanted: readonly Migration[]) {
   return {
     tableName: "schema_migrations",
-    // The database may contain a migration of the next release. `judgeSchema` has already decided whether
-    // that is acceptable.
+    // The library must accept unknown migrations, because `judgeSchema` accepts one of the next release.
     disableMigrationsListValidation: true,
     migrationSource: {
       getMigrations: async () => [...wanted],

@@ -7,7 +7,7 @@ import { readSchemaState } from "./migrate.ts";
 import { strangeSchema } from "./schema_state.ts";
 
 const EVERY_MS = 500;
-/** Milliseconds after which a silent server counts as failed. The query is small. */
+/** Milliseconds after which a silent server counts as failed. They are enough, because the query is small. */
 const SILENCE_MS = 5_000;
 const BEHIND = "the database does not have this version's schema yet: run `deputize migrate`";
 

@@ -134,7 +134,7 @@ function isOutside(address: string): boolean {
 }
 
 function hasControl(address: string): boolean {
-  // A browser removes some of these characters, and uses the rest of the URL.
+  // Finds characters that a URL must not contain. A browser removes some of them and uses the rest.
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   return /[\u0000-\u0020\u007f]/.test(address);
 }

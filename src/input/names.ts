@@ -1,22 +1,22 @@
 import type { CookieName } from "../route.ts";
 
-/** Names of paths, headers and cookies in HTTP messages, with the service's word or one of its aliases. */
+/** Names of paths, headers and cookies in HTTP messages, with the service name or one of its aliases. */
 export type Names = {
-  /** The configured word that replaces `service` in names. */
+  /** The configured service name, which replaces `service` in names. */
   word: string;
-  /** Returns every path of a route: with the word instead of the segment `service`, and with each alias. */
+  /** Returns every path of a route: with the service name and each alias instead of the segment `service`. */
   paths(path: string): string[];
   /** Returns the accepted lower-case names of a header. Only `x-service-…` headers have more than one. */
   headers(name: string): readonly string[];
-  /** Returns a header's name in the usual capitalization, with the word. */
+  /** Returns a header's name in the usual capitalization, with the service name. */
   header(name: string): string;
-  /** Returns a cookie's name. It always contains the word, never an alias. */
+  /** Returns a cookie's name. It always contains the service name, never an alias. */
   cookie(name: CookieName): string;
 };
 
 const PREFIX = "x-service-";
 
-/** Creates the names for `word` and its `aliases`. */
+/** Creates the names for the service name `word` and its `aliases`. */
 export function createNames(word: string, aliases: readonly string[] = []): Names {
   const words = [...new Set([word, ...aliases])];
   const known = new Map<string, readonly string[]>();

@@ -21,7 +21,7 @@ export const platformDescription = freeText(1000);
 /** The URL to which events are delivered. `checkCallbackUrl` checks whether it is allowed. */
 export const callbackUrl = z.string().min(1).nullable();
 
-/** Fields that every way to register a platform has. */
+/** Fields that are common to all ways to register a platform. */
 export const registrationFields = {
   name: platformName,
   surface_type: z.string(),

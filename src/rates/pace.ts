@@ -30,7 +30,7 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
   // Whole numbers avoid rounding errors. One call costs `MINUTE_MS` units, and each millisecond restores
   // `perMinute` units.
   const all = perMinute * MINUTE_MS;
-  // Limited by size instead of count, because a limit by count allocates 2.8 MB in advance.
+  // The number of keys is limited with `maxSize`, because `max` would allocate 2.8 MB in advance.
   const known = new LRUCache<string, Used>({ maxSize: REMEMBERED, sizeCalculation: () => 1 });
   const judge = (used: number): Paced => {
     const free = Math.floor((all - used) / MINUTE_MS);
@@ -41,7 +41,7 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
       resetMs: used / Math.max(perMinute, 1),
     };
   };
-  /** The result exceeds `all` only if the clock was set back. Then the stored value counts as 0. */
+  /** Returns the used units of a key. If the clock was set back, they can exceed `all`, and then count as 0. */
   const usedOf = (key: string, now: number): number => {
     const { used, at } = known.get(key) ?? { used: 0, at: now };
     const left = Math.max(0, used - (now - at) * perMinute);
@@ -60,5 +60,5 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
   };
 }
 
-/** As of a time in milliseconds since 1970. */
+/** The used units of a key at the time `at`, in milliseconds since 1970. */
 type Used = { used: number; at: number };

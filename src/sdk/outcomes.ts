@@ -19,9 +19,9 @@ const PAUSES_MS = [0, 500, 2_000];
 const LONGEST_DETAIL = 500;
 
 /**
- * Creates a reporter that sends each outcome until the service accepts it, at most three times. Sending it
- * again is safe, because the service gives the same response to an equal report. The reporter gives up early
- * if the response would stay the same. Then it calls `onFault`.
+ * Creates a reporter that sends each outcome until the service accepts it, at most three times. A repeated
+ * report is safe, because the service gives the same response to it. The reporter gives up early if the
+ * response would stay the same. When it gives up, it calls `onFault`.
  */
 export function createOutcomeReporter(
   settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,

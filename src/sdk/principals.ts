@@ -10,8 +10,9 @@ export type AcceptedPrincipals = () => Promise<ReadonlySet<string>>;
 const ROOT_ID = /^[0-9a-f]{32}$/;
 
 /**
- * Checks the setting and copies a list. Returns `undefined` if the setting is absent. Throws TypeError if the
- * setting is neither a list nor a function, or if an id is not a root id.
+ * Converts the setting, a list or a function, to a function. A list is checked and copied now. The result of
+ * a function is checked at each call. Returns `undefined` if the setting is absent. Throws TypeError if the
+ * setting is neither a list nor a function, or if an id in the list is not a root id.
  */
 export function readPrincipals(setting: PrincipalsSetting | undefined): AcceptedPrincipals | undefined {
   if (setting === undefined) return undefined;

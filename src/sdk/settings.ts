@@ -9,7 +9,7 @@ export type GuardSettings = {
   baseUrl: string | URL;
   /** The connection's API key, or a synchronous function that returns it for each request. */
   apiKey: string | (() => string);
-  /** The word that replaces `service` in paths and header names. Defaults to `service`. */
+  /** The service name, which replaces `service` in paths and header names. Defaults to `service`. */
   word?: string;
   /** Milliseconds for one complete exchange with verify. Defaults to 10,000. */
   timeoutMs?: number;
@@ -34,11 +34,11 @@ export type GuardSettings = {
    * guard refuses the action with 503.
    */
   retain?: (record: VerificationRecord) => unknown;
-  /** Called for faults that are not part of the decision. Must not throw. */
+  /** Called for each {@link GuardFault}. Must not throw. */
   onFault?: (fault: GuardFault) => void;
 };
 
-/** A fault that is not part of the service's decision. */
+/** A fault for `onFault`: the service did not accept an outcome or a scope, or a setting's function failed. */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
   | { kind: "scope_not_accepted"; requiredScope: string }

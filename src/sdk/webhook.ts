@@ -10,7 +10,7 @@ export type WebhookRequest = {
   secret: string;
   /** The current time in Unix seconds. */
   now: number;
-  /** The word that replaces `service` in header names. Defaults to `service`. */
+  /** The service name, which replaces `service` in header names. Defaults to `service`. */
   word?: string;
 };
 
@@ -63,7 +63,7 @@ export type WebhookReceiverSettings = {
    * the service sends the delivery again.
    */
   storeOnce: (event: WebhookEvent) => unknown;
-  /** The word that replaces `service` in header names. Defaults to `service`. */
+  /** The service name, which replaces `service` in header names. Defaults to `service`. */
   word?: string;
   clock?: Clock;
 };

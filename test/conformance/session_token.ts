@@ -16,7 +16,7 @@ const turnSchema = z.object({
   verify_now: z.number(),
 });
 
-/** Checks a token's signed bytes, MAC and chain hash, and the result for the turn sent with the token. */
+/** Checks a token's signed bytes, MAC and chain hash, and the verification of the vector's streamed turn. */
 export async function checkSessionToken(
   { expected }: Vector,
   document: JsonObject,

@@ -162,7 +162,8 @@ function compareReason(
 }
 
 /**
- * Changes the notation of floats, but only bundles contain floats, and bundles are not encoded again here.
+ * Encodes a part of a vector again. This may change the notation of floats, but only bundles contain floats,
+ * and no part is a bundle.
  */
 function bytesOf(document: JsonObject, part: string): Uint8Array {
   return Buffer.from(JSON.stringify(plainJson(document[part] ?? null)));

@@ -7,7 +7,7 @@ import { targetsOf } from "./targets.ts";
 
 /**
  * `node test/fuzz/collect.ts [seconds [seed]]`: fuzzes, and adds the shortest inputs that have a new result
- * or reach new source to the corpus. Exits with 1 if the run finds a fault.
+ * or run new source code to the corpus. Exits with 1 if the run finds a fault.
  */
 const LONGEST_KEPT = 6000;
 const [seconds = 60, seed = 1] = process.argv.slice(2).map(Number);

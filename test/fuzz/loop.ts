@@ -37,9 +37,9 @@ const BATCH = 32;
 const RECENT = 24;
 
 /**
- * Mutates inputs of each target in turn, and keeps inputs that reach new source or have a new result.
- * Measuring coverage costs more than running an input, so it is measured per batch first. Each error message
- * is reported once.
+ * Mutates inputs of each target in turn, and keeps inputs that run new source code or have a new result.
+ * Coverage is measured per batch first, because this costs more than running an input. Each error message is
+ * reported once.
  */
 export async function fuzz(targets: readonly Target[], drive: Drive): Promise<Tally> {
   const random = createRandom(drive.seed);

@@ -124,8 +124,8 @@ function signedParts(bundle: ProofBundle): string[] {
 }
 
 /**
- * Checks that issuable constraints can be decoded, and that every decoded constraint always evaluates to the
- * same one of the closed codes.
+ * Checks that issuable constraints can be decoded, and that each evaluation of a decoded constraint gives the
+ * same code, which is one of the closed set.
  */
 function constraintTarget(): Target {
   const decodeAll = list(decodeConstraint);

@@ -81,7 +81,7 @@ describe("the challenge", () => {
     expect(await code({ ...bundle, challenge_sig })).toBe("bad_challenge_sig");
   });
 
-  test("invalidates the agent's signature if it is replaced after signing", async () => {
+  test("invalidates the agent's signature if its value or its time is changed after signing", async () => {
     const bundle = await prove();
     expect(await code({ ...bundle, challenge: bytes32(8) })).toBe("bad_challenge_sig");
     expect(await code({ ...bundle, challenge_at: NOW - 1 })).toBe("bad_challenge_sig");

@@ -39,7 +39,7 @@ let folder: string;
 let project: string;
 let stub: StubService;
 
-/** Runs npm without the settings and programs that an npm process around this test passes on. */
+/** Runs npm without the settings and programs that this test gets if npm started it. */
 async function npm(cwd: string, ...args: string[]): Promise<void> {
   const kept = Object.entries(process.env).filter(([name]) => !/^(npm_|INIT_CWD$)/i.test(name));
   const path = (process.env.PATH ?? "").split(delimiter).filter((each) => !each.includes("node_modules"));

@@ -17,7 +17,7 @@ export type Visitor = {
 
 /**
  * Creates a visitor with the cookies in `state`. The visitor copies the CSRF cookie to the CSRF header,
- * unless a call sets that header. In paths and headers it replaces `service` by the service's own path word.
+ * unless a call sets that header. In paths and headers it replaces `service` by the configured service name.
  */
 export function createVisitor(
   { baseUrl, mailbox, word }: Settings,

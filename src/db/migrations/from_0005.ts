@@ -128,7 +128,8 @@ create table webhook_attempts (
 };
 
 /**
- * Decisions on proofs that are bound to one operation, by the application's operation id, and their outcomes.
+ * A table of decisions on proofs that are bound to one operation, and of their outcomes. The key contains the
+ * application's id of the operation.
  */
 export const operations = {
   name: "0006_operations",
@@ -154,8 +155,8 @@ create table invocations (
 };
 
 /**
- * The limits of an account's root key. They are stored before the API requests the key from the vault, so
- * that each attempt requests the same key.
+ * A column for the limits of an account's root key. They are stored before the API requests the key from the
+ * vault, so that each attempt requests the same key.
  */
 export const accountCeiling = {
   name: "0007_account_ceiling",
@@ -164,7 +165,7 @@ alter table accounts add column root_ceiling text[];
 `,
 };
 
-/** A connection's next webhook secret, and its former secret until the grace period ends. */
+/** Columns for a connection's next webhook secret, and for the former secret until its grace period ends. */
 export const webhookSecrets = {
   name: "0008_webhook_secrets",
   sql: `
@@ -177,7 +178,7 @@ create index connections_webhook_former on connections (webhook_former_until) wh
 `,
 };
 
-/** The last revocation list of each root identity, in the form that the root key signed. */
+/** A table of the last revocation list of each root identity, in the form that the root key signed. */
 export const revocationLists = {
   name: "0009_revocation_lists",
   sql: `
@@ -194,8 +195,8 @@ create index certificates_revoked on certificates (account_id, cert_id) include 
 };
 
 /**
- * Moves outcomes to the history, next to their decisions. Invocations are deleted after some time. An index
- * finds them by age.
+ * Moves outcomes to the history, because invocations are deleted after some time. Adds an index that finds
+ * invocations by age.
  */
 export const outcomes = {
   name: "0010_outcomes",
@@ -223,7 +224,7 @@ create index invocations_age on invocations (decided_at);
 `,
 };
 
-/** Accepted principals of a connection, its AuthZEN answers without a proof, and decisions made elsewhere. */
+/** Tables and columns for accepted principals, AuthZEN answers without a proof, and external decisions. */
 export const acceptedPrincipals = {
   name: "0011_accepted_principals",
   sql: `

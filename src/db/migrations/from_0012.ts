@@ -1,5 +1,6 @@
 /**
- * Later credit grants, the balance at which credit counts as low, and notices, which are emails to owners.
+ * Tables and columns for later credit grants, for the balance at which credit counts as low, and for notices,
+ * which are emails to owners.
  */
 export const credits = {
   name: "0012_credits",
@@ -118,7 +119,7 @@ where e.verifier_account_id = c.account_id and e.connection_id = c.connection_id
 `,
 };
 
-/** The amount of each grant. Reconciliation compares it with the grant's posting. */
+/** A column for the amount of each grant. Reconciliation compares the amount with the grant's posting. */
 export const grantAmounts = {
   name: "0016_grant_amounts",
   sql: `
@@ -130,9 +131,8 @@ alter table credit_grants alter column amount_micro_usd set not null;
 };
 
 /**
- * A SQL function that returns whether a challenge is spent. The decision statement calls it only if credit is
- * short. As a function it costs other decisions nothing. As part of the statement, the query would open every
- * partition each time.
+ * A SQL function that returns whether a challenge is spent. The decision statement calls the function only if
+ * credit is short. As a part of that statement, the same query would open every partition for each decision.
  */
 export const isSpent = {
   name: "0017_is_spent",
@@ -164,7 +164,7 @@ where answer_sealed is not null and route_id in
 `,
 };
 
-/** Presented proofs are deleted with their challenges, oldest first. */
+/** Lets presented proofs be deleted with their challenges, oldest first. */
 export const presented = {
   name: "0019_presented",
   sql: `

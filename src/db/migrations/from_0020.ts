@@ -61,7 +61,7 @@ alter table delegation_requests
 `,
 };
 
-/** Cluster objects that take over an already registered platform or agent. */
+/** Tables for cluster objects that take over an already registered platform or agent. */
 export const adoptions = {
   name: "0021_adoptions",
   sql: `
@@ -85,7 +85,7 @@ create table released_objects (
 `,
 };
 
-/** The current setting `EVENTS`, and the columns of dead letters that came from Kafka. */
+/** A table for the current setting `EVENTS`, and columns for dead letters that came from Kafka. */
 export const eventCarriers = {
   name: "0022_event_carriers",
   sql: `
@@ -104,7 +104,7 @@ create index dead_letters_uncarried on dead_letters (created_at) where carried_a
 `,
 };
 
-/** History rows that wait for the audit topic, and history rows already published to it. */
+/** Tables of history rows that wait for the audit topic, of published events, and of consumers' progress. */
 export const eventLog = {
   name: "0023_event_log",
   sql: `
@@ -147,7 +147,7 @@ create table event_repairs (
 `,
 };
 
-/** Paused callbacks, and deliveries that people resend. */
+/** Tables and columns for paused callbacks, and for deliveries that people resend. */
 export const deliveriesForPeople = {
   name: "0024_deliveries_for_people",
   sql: `

@@ -127,7 +127,7 @@ create table reports (
 /**
  * Partitions postings by month, like the history, and records the archived months. The existing table becomes
  * the partition for all times before a month in the near future. No row is moved. No row is read under the
- * lock, because a check has already proved the bound.
+ * lock, because a check constraint has already proved the bound.
  */
 export const historyMonths = {
   name: "0028_history_months",

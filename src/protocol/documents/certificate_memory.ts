@@ -89,8 +89,8 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       const kept = bySignature.get(asked.signature.ed25519);
       if (kept === undefined || !isDeepStrictEqual(kept.value, asked)) return undefined;
       if (kept.written !== undefined) {
-        // Another certificate with the same first bytes may have replaced this entry, and may have been
-        // evicted since.
+        // Restores the entry. A different certificate with the same first bytes may have replaced it, and may
+        // have been evicted since.
         byStart.set(kept.written.start, kept.written);
       } else if ((partOf(asked)?.length ?? Number.POSITIVE_INFINITY) <= LONGEST_KEPT) {
         keep(asked, kept.canonical);

@@ -15,7 +15,7 @@ export function isValidScope(scope: string): boolean {
   );
 }
 
-/** Returns the scopes that a certificate must not contain, in order. Empty if all are valid. */
+/** Returns those of the given scopes that are not valid in a certificate, in the order given. */
 export function invalidScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !isValidScope(scope));
 }
@@ -39,13 +39,13 @@ function expandOnce(scopes: readonly string[]): readonly string[] {
   return expanded;
 }
 
-/** Returns the scopes that grant `scope`: itself unless a wildcard, and the wildcards that expand to it. */
+/** Returns the scopes that grant `scope`: the wildcards that include it, and itself if it is no wildcard. */
 export function scopesGranting(scope: string): string[] {
   const wildcards = [...WILDCARDS.keys()].filter((wildcard) => WILDCARDS.get(wildcard)?.includes(scope));
   return WILDCARDS.has(scope) ? wildcards : [scope, ...wildcards];
 }
 
-/** Expands `scopes` and returns those that `ceiling` does not grant. Empty if all are within `ceiling`. */
+/** Expands the given scopes, and returns those of the expanded scopes that `ceiling` does not grant. */
 export function coversScopes(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const granted = new Set(expandScopes(ceiling));
   return expandScopes(scopes).filter((scope) => !granted.has(scope));
@@ -95,7 +95,7 @@ export function isRequirableScope(scope: string): boolean {
   return !scope.endsWith(":*") && isRegistrableScope(scope);
 }
 
-/** Returns the scopes in `scopes` that cannot be registered, in order, without duplicates. */
+/** Returns those of the given scopes that cannot be registered, in the order given, without duplicates. */
 export function unregistrableScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.filter((scope) => !isRegistrableScope(scope)))];
 }

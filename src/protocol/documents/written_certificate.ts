@@ -31,7 +31,7 @@ const KEY_DEPTH = 1;
 /** Decodes a certificate from a copy of its bytes in a document, so that it does not retain the document. */
 export function readWritten(part: Buffer): WrittenCertificate {
   const bytes = Buffer.from(part);
-  // The certificate was within the limits of its document, which may be wider than the limits of a bundle.
+  // Needs no limits, because the parser has already checked the certificate against its document's limits.
   const read = asObject(parseJson(bytes, { bytes: bytes.length, depth: Number.POSITIVE_INFINITY }));
   const value = certificate.keep(certificate(read), read);
   publicKey.keep(value.subject_pub_key, keyOf(read));
@@ -41,8 +41,8 @@ export function readWritten(part: Buffer): WrittenCertificate {
 }
 
 /**
- * The key is an object with two strings without braces. Compares the content too, because an extension may
- * have a member with the same name.
+ * Returns the position of the subject's key, an object of two strings without braces. Compares its content
+ * too, because an extension may have a member with the same name.
  */
 function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
   const from = valueOffset(bytes, SUBJECT_KEY);

@@ -12,7 +12,7 @@
  *   range
  * - `invalid_number`: not finite, or a whole number outside ±(2^53−1)
  * - `invalid_base64`: not canonical standard base64
- * - `wrong_length`: another number of bytes than the format requires
+ * - `wrong_length`: not the number of bytes that the format requires
  * - `limit_exceeded`: more items or a longer string than the format allows
  * - `empty_chain`: a bundle without certificates
  * - `unsupported_value`: a value that JSON cannot represent

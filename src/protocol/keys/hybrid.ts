@@ -174,7 +174,7 @@ export async function failedHalf(
   return HALVES.find((_, index) => verified[index] !== true);
 }
 
-/** Returns a message about an invalid signature, if it is invalid. Rejects like {@link verifyHybrid}. */
+/** Returns why a signature is invalid, or `undefined` if it is valid. Rejects like {@link verifyHybrid}. */
 export async function signatureViolation(
   publicKey: HybridPublicKey,
   bytes: Uint8Array,

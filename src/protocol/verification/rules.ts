@@ -49,8 +49,8 @@ export function hasBytes(text: string, length: number): boolean {
 }
 
 /**
- * Returns whether `text` has the length and padding of base64 for `length` bytes. Enough only if the caller
- * also compares `text` with a known string.
+ * Returns whether `text` has the length and padding of base64 for `length` bytes. This check is sufficient
+ * only if the caller also compares `text` with a known string.
  */
 export function hasEncodedLength(text: string, length: number): boolean {
   const padding = (3 - (length % 3)) % 3;

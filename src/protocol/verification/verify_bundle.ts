@@ -102,7 +102,7 @@ export async function checkSignatures(findings: Findings, { bundle, options }: E
   }
 }
 
-/** Skips the check if the certificate memory shows that this signature is valid. */
+/** Checks a certificate's signature, unless the certificate memory shows that this signature is valid. */
 async function checkOnce(
   certificate: DelegationCert,
   { certificateMemory: memory, backend }: VerifyOptions,
@@ -117,15 +117,15 @@ async function checkOnce(
   const fault = await signatureViolation(certificate.issuer_pub_key, signed, certificate.signature, backend);
   if (fault !== undefined || key === undefined) return fault;
   memory?.add(key);
-  // The caller may have changed the certificate object during the asynchronous check.
+  // Stores only the checked content. The caller may have changed the object during the asynchronous check.
   const isUnchanged = key === memoryKey(delegationSignBytes(certificate), certificate.signature);
   if (isUnchanged) memory?.recent?.add(certificate);
   return undefined;
 }
 
 /**
- * A bundle that was not decoded strictly may contain values that cannot be signed. Such a value counts as a
- * bad signature, not as a malformed call.
+ * Returns the result of a signature check, or a message if a value cannot be signed. A bundle that was not
+ * decoded strictly may contain such a value, which counts as a bad signature and not as a malformed call.
  */
 async function faultOf(check: () => Promise<string | undefined>): Promise<string | undefined> {
   try {
@@ -170,7 +170,7 @@ export async function spendChallenge(findings: Findings, { bundle, options }: Ev
   findings.add(step, (await store.spend(bundle.challenge)) ? undefined : unknownChallenge());
 }
 
-/** Stops at the first certificate with a constraint that does not hold. */
+/** Checks the constraints of each certificate, up to the first certificate with one that does not hold. */
 async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
   for (const step of findings.reached(CONSTRAINTS_RULE)) {
