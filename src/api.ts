@@ -93,9 +93,9 @@ export type ApiVault = ApiRoutesDeps["vault"] &
   VaultSyncDeps["vault"] &
   Pick<VaultClient, "health" | "close">;
 
-/** Statement timeout, shorter than a call's deadline, so that callers learn whether a statement took effect. */
+/** Statement timeout. It is below a call's deadline, so callers learn whether a statement took effect. */
 const STATEMENT_MS = 10_000;
-/** Limit for a database that does not respond. Longer than the statement timeout, which the database applies. */
+/** Limit for a database that does not respond. The database applies the shorter statement timeout itself. */
 const SILENCE_MS = STATEMENT_MS + 2_000;
 /** Statement timeout for work on whole months. Counting a month of the history may take minutes. */
 const MONTHS_SILENCE_MS = 30 * 60_000;

@@ -41,7 +41,7 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
       resetMs: used / Math.max(perMinute, 1),
     };
   };
-  /** Returns the used units of a key. If the clock was set back, they can exceed `all`, and then count as 0. */
+  /** Returns the used units of a key. They exceed `all` only after the clock was set back. Then returns 0. */
   const usedOf = (key: string, now: number): number => {
     const { used, at } = known.get(key) ?? { used: 0, at: now };
     const left = Math.max(0, used - (now - at) * perMinute);

@@ -27,7 +27,7 @@ export async function takeRate(rate: RateLimiterPostgres, key: string, what: str
   await consumeRate(rate, key, ({ msBeforeNext }) => rateLimited(what, msBeforeNext));
 }
 
-/** Counts one use by a key. Returns the remaining points, or throws the result of `refusal` if none remain. */
+/** Counts one use by a key. Returns the remaining points. If none remain, throws the result of `refusal`. */
 export async function consumeRate(
   rate: RateLimiterPostgres,
   key: string,
