@@ -109,7 +109,7 @@ const apiSchema = common.extend({
   PRESENT_PER_MINUTE: count(1_200),
   AGENTS_PER_DAY: count(500),
   REFUSED_PROOFS_PER_MINUTE: count(3_000),
-  /** Maximum simultaneous connections in total and per network, and request bodies per network. */
+  /** Maximum numbers of simultaneous connections, in total and per network, and of bodies per network. */
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),
@@ -160,10 +160,10 @@ const folderOperatorSchema = operatorSchema.extend({
 });
 
 const clusterOperatorSchema = operatorSchema.extend({
-  /** If absent, the operator runs as a pod with a service account in the cluster. */
+  /** Path of the kubeconfig file. If absent, the operator runs as a pod with a service account. */
   KUBECONFIG: z.string().optional(),
   KUBE_CONTEXT: z.string().optional(),
-  /** The namespace of the operator's lease and bindings. Defaults to that of its pod or context. */
+  /** The namespace of the operator's lease and bindings. Defaults to the namespace of the pod or context. */
   OPERATOR_NAMESPACE: z.string().regex(NAMESPACE, "must be the name of a namespace").optional(),
   /** The namespaces whose objects the operator reconciles. If absent, all namespaces. */
   WATCH_NAMESPACES: list
@@ -174,7 +174,7 @@ const clusterOperatorSchema = operatorSchema.extend({
   ENDED_TTL: duration.optional(),
   /** How long a delegation without a Kubernetes object is kept before it is revoked. By default, forever. */
   ORPHAN_GRACE: duration.optional(),
-  /** The id of the cluster in the API. Defaults to the uid of the namespace kube-system. */
+  /** The id by which the API knows the cluster. Defaults to the uid of the namespace kube-system. */
   CLUSTER_ID: z
     .string()
     .regex(/^[A-Za-z0-9-]{1,64}$/, "must be at most 64 letters, digits and hyphens")

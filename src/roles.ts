@@ -72,10 +72,10 @@ export async function runWorker(): Promise<void> {
   });
 }
 
-/** Longer than one delivery attempt, and shorter than the 30 s after which Kubernetes kills the process. */
+/** Limit for an orderly shutdown: longer than one delivery attempt, shorter than the 30 s of Kubernetes. */
 const WORKER_STOP_MS = 25_000;
 
-/** An orderly shutdown may hang, for example because a broker does not respond. */
+/** Exits the process if an orderly shutdown takes too long, for example because a broker does not respond. */
 function exitIfStopHangs(log: Logger): void {
   const end = () => {
     log.warn(

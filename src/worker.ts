@@ -60,7 +60,7 @@ export type Worker = {
 
 const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
 const IDLE_TRANSACTION_MS = 10_000;
-/** Longer than any statement takes, including the sums that the reconciliation computes. */
+/** Limit for a silent database: longer than any statement takes, including the sums of the reconciliation. */
 const SILENCE_MS = 120_000;
 const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;

@@ -13,8 +13,8 @@ export type Backoff = {
 };
 
 /**
- * Returns the wait after `failures` consecutive failures (1 or more), at most `cap`. Jitter is applied last.
- * `random` must be uniform in [0, 1).
+ * Returns the wait after `failures` consecutive failures (1 or more): at most `cap`, then multiplied by the
+ * random factor of the jitter. `random` must be uniform in [0, 1).
  */
 export function backoff(
   { base, cap, factor = 2, jitter = [1, 1] }: Backoff,

@@ -17,7 +17,7 @@ const types = {
   },
 };
 
-/** Settings of database connections, `max` at most. The server's activity view shows them under `name`. */
+/** Settings of at most `max` database connections, which the server's activity view shows under `name`. */
 export type DatabaseSettings = {
   url: string;
   name: string;
@@ -40,12 +40,12 @@ const IDLE_TRANSACTION_MS = 30_000;
 /** Milliseconds without traffic after which TCP probes whether the server still exists. */
 const PROBE_AFTER_MS = 10_000;
 /**
- * The server considers every join order for up to this many tables. Our statements begin with the filtered
- * table and continue by primary keys. With the default of 8, planning one query took longer than the rest of
- * its call.
+ * The server considers every join order for up to this many tables. With the default of 8, planning one query
+ * took longer than the rest of the call. Our statements begin with the filtered table and continue by primary
+ * keys.
  */
 const TABLES_WEIGHED = 4;
-/** Milliseconds within which a server must accept a connection. Shorter than a query waits for one. */
+/** Milliseconds within which a server must accept a connection. A query waits longer than this for one. */
 const CONNECT_MS = 4_000;
 
 /**

@@ -90,7 +90,7 @@ async function one<Row extends object>(client: PoolClient, sql: string, values: 
 /** A table that a migration attaches as a partition of all times in `column` before a bound. */
 export type GrowingBound = { table: string; column: string };
 
-/** Leaves at least one full month before the bound. */
+/** Months from the start of the current month to the bound. They include all of the next month. */
 const MONTHS_AHEAD = 2;
 
 /**
@@ -99,7 +99,7 @@ const MONTHS_AHEAD = 2;
  * without reading it under a lock.
  *
  * The proof is a check `<table>_before_<yyyy>_<mm>`, which the migration drops. Until then, the table accepts
- * no row of that month or later. Reuses the check of a killed run, or replaces the check when its month is
+ * no row of that month or later. Reuses the check of a killed run, or replaces that check if its month is
  * near.
  */
 export async function proveBounds(
@@ -130,7 +130,7 @@ async function addCheck(client: PoolClient, { table, column }: GrowingBound, { b
   );
 }
 
-/** Reads the table once for each check. Blocks only other changes of the table's definition. */
+/** Validates each check, by reading the table once. Blocks only other changes of the table's definition. */
 async function validateChecks(client: PoolClient, { table }: GrowingBound, { long }: LockTimes) {
   const { rows } = await client.query<{ name: string }>(
     `select conname::text as name from pg_constraint

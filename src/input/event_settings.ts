@@ -16,7 +16,7 @@ export type KafkaSettings = {
 /** The method with which a client authenticates to Kafka. */
 export type SaslMechanism = "plain" | "scram-sha-256" | "scram-sha-512";
 
-/** The Kafka library cannot parse an IPv6 address. */
+/** Matches a broker's host and port, but no IPv6 address, because the Kafka library cannot parse IPv6. */
 const HOST_AND_PORT = /^[A-Za-z0-9.-]+:[0-9]{1,5}$/;
 const hasPort = (text: string) => {
   const port = Number(text.slice(text.lastIndexOf(":") + 1));
@@ -121,7 +121,7 @@ function tlsFaults(config: EventConfig): Fault[] {
   return faults;
 }
 
-/** Node accepts any text as a CA without an error. For the other texts, it shows only OpenSSL's errors. */
+/** Checks the PEM texts. Node itself accepts any text as a CA, and shows OpenSSL's errors for the others. */
 function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
   const faults: Fault[] = [];
   const read = <T>(

@@ -67,7 +67,7 @@ export async function readPage<Row>(
   };
 }
 
-/** PostgreSQL has no year 0. */
+/** Returns whether PostgreSQL can represent the year, because PostgreSQL has no year 0. */
 function isDatabaseTime(text: string): boolean {
   return !text.startsWith("0000");
 }

@@ -45,7 +45,7 @@ function reference(text: string): Proof {
   return { member: "proof_ref", json: JSON.stringify(text), agentId: undefined };
 }
 
-/** The text must be one strictly valid JSON object, because it becomes part of the request body unchanged. */
+/** Reads one strictly valid JSON object. The text becomes a part of the request body without a change. */
 function readBundle(json: string): Proof | undefined {
   try {
     const value = parseJson(Buffer.from(json, "utf8"));

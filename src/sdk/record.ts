@@ -80,7 +80,7 @@ export function verificationRecord(
   return Object.freeze({ cause, requiredScope, operation, askedAt, status, answer, refusal });
 }
 
-/** Creates the record of a refused action, with the guard's own refusal for this cause or the ruling's. */
+/** Creates the record of a refused action, with the guard's refusal for the cause, or that of the ruling. */
 export function refusalRecord(
   asked: Asked,
   cause: Cause,

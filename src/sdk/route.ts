@@ -136,7 +136,7 @@ function headerOf(guard: Guard, { message }: RequestView, name: string): string 
   return typeof value === "string" ? value : undefined;
 }
 
-/** HTTP/1 announces a body. HTTP/2 announces that there is none, and may send a body without its length. */
+/** Returns whether a request has a body. In HTTP/2, a body may have no announced length. */
 function hasBody({ headers, httpVersionMajor, stream }: Message): boolean {
   if (httpVersionMajor > 1) return headers["content-length"] !== "0" && stream?.endAfterHeaders !== true;
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;

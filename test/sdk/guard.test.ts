@@ -112,7 +112,7 @@ describe("without calling verify, the guard", () => {
       "unbindable_payload",
     ],
     ["a body that was not read", { ...call, operation, unreadBody: true }, "unbindable_payload"],
-  ])("refuses %s with 403", async (_name, given, cause) => {
+  ])("returns 403 for %s", async (_name, given, cause) => {
     const authorization = await guardWith({ verifier }).authorize(given);
     expect(authorization).toMatchObject({
       allowed: false,

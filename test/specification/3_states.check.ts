@@ -33,7 +33,7 @@ describe("3. States: approve", () => {
 });
 
 describe("3. States: revoke", () => {
-  test("an approved certificate becomes revoked, without a reason too, and a repeated call returns the same response", async () => {
+  test("an approved certificate can be revoked without a reason, and a repeated call returns the same response", async () => {
     const { certificate, revoke } = await delegated();
     const told = { cert_id: certificate.cert_id, status: "revoked" };
     expect(must(await revoke())).toEqual(told);

@@ -38,7 +38,7 @@ describe("7. Errors", () => {
     expect(must(await ada.verify(proof, "data:read")).decision).toBe("allow");
   });
 
-  test("verify returns 400 invalid_scope for a required scope that is not a valid scope without a wildcard", async () => {
+  test("verify returns 400 invalid_scope for a required scope that is invalid or a wildcard", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     for (const scope of ["data:*", "nope", "custom:"]) {
@@ -66,7 +66,7 @@ describe("7. Errors", () => {
   });
 
   test.skipIf(!settings.limits)(
-    "sign-in codes that are requested too often are refused with 429 rate_limited and Retry-After",
+    "too many requests for sign-in codes are refused with 429 rate_limited and Retry-After",
     async () => {
       const visitor = createVisitor(settings);
       for (let sent = 0; sent < 2_000; sent += 1) {

@@ -94,7 +94,7 @@ export function canonicalConstraint(constraint: Constraint): Constraint {
   return isBox(constraint) ? canonicalBox(constraint) : constraint;
 }
 
-/** Returns why a constraint can never hold. Returns `undefined` for every extension constraint. */
+/** Returns why a constraint can never hold, or `undefined` if it may hold or is an extension constraint. */
 export function constraintViolation(constraint: Constraint): string | undefined {
   if (!isKnownConstraint(constraint)) return undefined;
   const check = CHECKS[constraint.type] as (constraint: KnownConstraint) => string | undefined;
@@ -143,7 +143,7 @@ function shareMinute(windows: readonly TimeWindow[]): boolean {
   );
 }
 
-/** If ranges overlap, on a line or a circle, their intersection starts where one of the ranges starts. */
+/** Returns whether boxes overlap. Tests only the starts of their ranges, because an overlap begins at one. */
 function sharePlace(boxes: readonly GeoBox[]): boolean {
   if (boxes.length === 0) return true;
   const altitudes = boxes.map(altitudeBounds).filter(({ min, max }) => min !== 0 || max !== 0);

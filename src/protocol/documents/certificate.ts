@@ -63,7 +63,7 @@ const FIELDS = {
   expires_at: integer(),
 };
 
-/** Reserved for the rest of a bundle: one key, two signatures and two nesting levels (wire format §1). */
+/** Bytes and nesting levels for the rest of a bundle, with one key and two signatures (wire format §1). */
 const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
 const ISSUED_LIMITS = {
   bytes: MAX_PROOF_BUNDLE_BYTES - BUNDLE_OVERHEAD.bytes,

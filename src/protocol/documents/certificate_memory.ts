@@ -59,8 +59,8 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
   function keep(good: DelegationCert, canonical: Buffer): void {
     const part = partOf(good);
     const written = part && readWritten(part);
-    // If the caller changed the certificate after decoding, the verified certificate is not the one in these
-    // bytes.
+    // Stores the bytes only if they still match the verified certificate, because the caller may have changed
+    // the object after decoding.
     const kept: Kept =
       written !== undefined && isDeepStrictEqual(written.value, good)
         ? { value: written.value, canonical, written }

@@ -31,8 +31,8 @@ export function checkBase64(text: string, length?: number): void {
 }
 
 /**
- * The runtime's decoder skips unknown characters, and so writes fewer bytes than the string implies. It also
- * accepts the URL alphabet, and reads only the low byte of characters beyond Latin-1.
+ * Throws if the string is not canonical. The runtime's decoder skips unknown characters, and so writes fewer
+ * bytes than the string implies. It also accepts the URL alphabet, and reads only the low byte of characters.
  */
 function check(text: string, written: number, length: number | undefined): void {
   const isPlain =

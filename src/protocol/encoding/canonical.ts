@@ -94,7 +94,7 @@ function isSorted(keys: readonly string[]): boolean {
   return keys.every((key, index) => index === 0 || compareUtf8(keys[index - 1] ?? "", key) < 0);
 }
 
-/** The runtime moves integer-like keys to the front, and `__proto__` sets the prototype. */
+/** Returns whether a plain object would not list a key in place: integer-like keys and `__proto__`. */
 function isOrderedByRuntime(key: string): boolean {
   const first = key.charCodeAt(0);
   return (first >= DIGIT_0 && first <= DIGIT_9) || key === "__proto__";

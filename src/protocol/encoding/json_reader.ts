@@ -99,7 +99,7 @@ export class JsonReader {
       this.#skipSpace();
     } while (this.#accepts(","));
     if (!this.#closes("}")) throw this.#unexpected();
-    // If the object contains a known value, these bytes contain a placeholder and are not the original bytes.
+    // Caches only objects without a known value, because a known value is a placeholder in these bytes.
     const isWhole = this.#taken === taken;
     if (this.#isAscii && isWhole && this.#at - start >= LONG_VALUE) {
       this.#memo?.note(object, this.#bytes.subarray(start, this.#at));
@@ -214,7 +214,7 @@ function isSpace(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
 }
 
-/** One native search for each of the 32 characters is several times faster than a loop or a regex. */
+/** Searches a long text for each of the 32 characters, which is several times faster than a loop or regex. */
 function hasControlCharacter(content: string): boolean {
   if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));
   for (let index = 0; index < content.length; index += 1) {

@@ -62,14 +62,14 @@ function privateKey(seed: Uint8Array, name: NativeName) {
   return { key: viewOf(seed), format: SEED_FORMATS[name], asymmetricKeyType: name };
 }
 
-/** If the runtime throws synchronously, rejects instead. */
+/** Signs with a key or a seed. Rejects even if the runtime throws synchronously. */
 async function signWith(key: KeyObject | ReturnType<typeof privateKey>, bytes: Uint8Array): Promise<Buffer> {
   return new Promise((resolve, reject) => sign(null, bytes, key as KeyObject, settling(resolve, reject)));
 }
 
 /**
- * The runtime keeps a callback, and everything in its scope, until a full garbage collection. So the callback
- * is created here, where no key and no message is in scope.
+ * Creates a callback in a scope without a key or a message, because the runtime keeps a callback and its
+ * whole scope until a full garbage collection.
  */
 function settling<T>(resolve: (value: T) => void, reject: (error: Error) => void) {
   return (error: Error | null, value: T): void => (error === null ? resolve(value) : reject(error));

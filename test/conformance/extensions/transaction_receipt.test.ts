@@ -139,7 +139,7 @@ describe("a transaction receipt", () => {
     expect(found && receiptReasonOf(found)).toBe(reason);
   });
 
-  test("fails verification for an invalid party, even without an id, with a reason in the published wording", async () => {
+  test("fails verification with a reason in the published wording if a party is invalid, even if this party has no id", async () => {
     const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
     const words = async (changes: Partial<TransactionReceipt>) => {
       const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
@@ -166,7 +166,7 @@ describe("a transaction receipt", () => {
     );
   });
 
-  test("fails verification for its first invalid party, and for an invalid proof before an invalid signature", async () => {
+  test("fails verification for the first invalid party, and for the proof if this party's signature is also invalid", async () => {
     const [buyer, seller] = receipt.party_signatures as [
       (typeof receipt.party_signatures)[0],
       (typeof receipt.party_signatures)[0],

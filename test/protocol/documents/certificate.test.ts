@@ -52,8 +52,8 @@ describe("issuing a certificate", () => {
     ["32 constraints", { constraints: Array.from({ length: 32 }, () => path("/a")) }],
     ["an extension with params", { constraints: [{ type: "acme:badge", params: { level: 3 } }] }],
     ["nested prefixes", { constraints: [path("/a"), path("/a/b"), path("/a/")] }],
-    ["prefix and whole resource", { constraints: [path("/a"), { type: "resource_path", resource_id: "r" }] }],
-    ["one currency twice", { constraints: [amount(5, "EUR"), amount(3, "EUR")] }],
+    ["a prefix together with the whole resource", { constraints: [path("/a"), { type: "resource_path", resource_id: "r" }] }],
+    ["two amounts in the same currency", { constraints: [amount(5, "EUR"), amount(3, "EUR")] }],
     ["an amount of 0", { constraints: [amount(0, "EUR")] }],
     ["a polygon of three points spanning 180 degrees", { constraints: [polygon([0, -90], [1, 90], [1, 0])] }],
     [
@@ -69,7 +69,7 @@ describe("issuing a certificate", () => {
     ["a box with one altitude", { constraints: [box({ max_alt_m: 120 })] }, "missing_field"],
     ["an issuer id that is not its key's", { issuer_id: AGENT.id }, "identifier_mismatch"],
     ["a subject id that is not its key's", { subject_id: ROOT.id }, "identifier_mismatch"],
-    ["no second of validity", { issued_at: NOW, expires_at: NOW }, "invalid_validity"],
+    ["a validity of 0 seconds", { issued_at: NOW, expires_at: NOW }, "invalid_validity"],
     ["an expiry before the issue time", { issued_at: NOW, expires_at: NOW - 1 }, "invalid_validity"],
     ["a time before 1970", { issued_at: -1 }, "invalid_validity"],
     ["a time that is not an integer", { issued_at: NOW + 0.5 }, "invalid_integer"],
@@ -87,7 +87,7 @@ describe("issuing a certificate", () => {
     ],
     ["a constraint without its fields", { constraints: [{ type: "geo_circle" }] }, "missing_field"],
     ["a fraction in params", { constraints: [{ type: "acme:badge", params: 0.5 }] }, "invalid_integer"],
-    ["a rate of 0", { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }, "invalid_constraint"],
+    ["a rate of 0 invocations", { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }, "invalid_constraint"],
     [
       "a rate over 0 seconds",
       { constraints: [{ type: "max_rate", count: 1, window_s: 0 }] },
@@ -113,7 +113,7 @@ describe("issuing a certificate", () => {
       "invalid_constraint",
     ],
     [
-      "a box upside down",
+      "a box whose minimum latitude is above its maximum",
       { constraints: [{ type: "geo_bbox", min_lat: 1, min_lon: 0, max_lat: 0, max_lon: 1 }] },
       "invalid_constraint",
     ],

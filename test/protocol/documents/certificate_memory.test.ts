@@ -42,7 +42,7 @@ describe("a certificate in the memory", () => {
     expect(await code({ ...bundle, challenge_sig }, { certificateMemory: all })).toBe("bad_challenge_sig");
   });
 
-  test("needs a signature check if a byte is moved between its signature halves, or a character differs only in the high byte", async () => {
+  test("needs a signature check if a character is moved between its signature halves, or differs only in the high byte", async () => {
     const certificateMemory = createCertificateMemory();
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];

@@ -43,7 +43,7 @@ describe("base64", () => {
 
   test.each([
     ["unused bits that are not zero", "AB=="],
-    ["no padding", "AA"],
+    ["missing padding", "AA"],
     ["too much padding", "AA==="],
     ["padding in the middle", "AA==AA=="],
     ["a line break", "AAAA\nAAAA"],

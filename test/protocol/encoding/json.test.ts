@@ -45,14 +45,14 @@ describe("strict JSON", () => {
     ["a leading comma", "[,1]"],
     ["a leading zero", "[01]"],
     ["a plus sign", "[+1]"],
-    ["a bare fraction", "[.5]"],
+    ["a fraction without a whole part", "[.5]"],
     ["a fraction without digits", "[1.]"],
     ["an exponent without digits", "[1e]"],
     ["a hexadecimal number", "[0x1]"],
     ["NaN", "[NaN]"],
     ["a comment", "[1/**/]"],
     ["single quotes", "['a']"],
-    ["a bare key", "{a:1}"],
+    ["a key without quotes", "{a:1}"],
     ["a key without a value", '{"a"}'],
     ["an unterminated string", '["a'],
     ["an escape at the end", '["a\\'],
@@ -65,8 +65,8 @@ describe("strict JSON", () => {
     ["a wrong bracket", "[1}"],
     ["a missing bracket", "[[1]"],
     ["an extra bracket", "[1]]"],
-    ["a misspelt word", "[tru]"],
-    ["a capital word", "[True]"],
+    ["a misspelled literal", "[tru]"],
+    ["a capitalized literal", "[True]"],
   ])("refuses %s", (_, text) => {
     expect(() => parse(text)).toThrow(refuses("invalid_json"));
   });
