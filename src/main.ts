@@ -13,15 +13,16 @@ const GROWTH = "--heap-growing-percent=40";
 
 restartWithV8Options();
 
-// Import these modules only now. The process may replace itself above, and would then load them twice.
+// These modules are imported only now. If the process replaced itself above, it would load them twice.
 const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
   import("commander"),
   import("./config.ts"),
 ]);
 
-/** `deputize <role>`: one role per process. A role's code is imported only when that role runs. */
+/** Collects the values of an option that may be repeated. */
 const collected = (value: string, earlier: string[] = []) => [...earlier, value];
 
+/** `deputize <role>`: one role per process. A role's code is imported only when that role runs. */
 const program = new commander.Command("deputize")
   .description("Lends an AI agent part of a person's authority: issues, keeps and checks delegations.")
   .showHelpAfterError("(deputize --help lists the roles)");

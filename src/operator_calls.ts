@@ -49,7 +49,7 @@ const agentAnswer = z.object({
   name: text,
   agent_type: text,
   custody_mode: text,
-  /** Unknown members are kept, because the operator publishes the fingerprint of the whole key. */
+  /** The public key with all its members, because the operator publishes the fingerprint of the whole key. */
   public_key_json: z.looseObject({ ed25519: text, ml_dsa_65: text }),
   disabled: z.boolean(),
 });

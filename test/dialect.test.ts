@@ -6,7 +6,7 @@ import { dialectViolations } from "./support/dialect.ts";
 import { proseViolations } from "./support/prose.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-/** Landed migrations are never edited. */
+/** Excludes migrations from the checks, because landed migrations are never edited. */
 const IS_MIGRATION = /\/migrations(\/|\.ts$)/;
 
 test("the English of sources, tests, charts and pages follows the rules that a program can check", () => {

@@ -3,9 +3,9 @@ import { within } from "../clock.ts";
 /** Runs a key's work only once for all concurrent callers in this process. */
 export type SingleFlight<Outcome> = {
   /**
-   * Runs `work`, or waits for the key's running work and shares its outcome. If the running work fails, one of
-   * the waiting callers runs its own work. Throws the error of `work`, the error of `full` if `mostWaiting`
-   * callers already wait, and the error of `late` if there is no outcome after `waitMs` milliseconds.
+   * Runs `work`, or waits for the key's running work and shares its outcome. If the running work fails, one
+   * of the waiting callers runs its own work. Throws the error of `work`, the error of `full` if
+   * `mostWaiting` callers already wait, and the error of `late` if there is no outcome after `waitMs` ms.
    */
   run(
     key: string,

@@ -69,7 +69,7 @@ export function createOutcomeReporter(
   };
 }
 
-/** The service accepts well-formed details of at most 500 characters, without control characters. */
+/** Converts a detail to a form that the service accepts: well-formed, short, without control characters. */
 function plain(detail: string): string {
   return detail
     .normalize("NFC")

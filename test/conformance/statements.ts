@@ -35,7 +35,7 @@ import {
 import { decodeWitnessEntry, verifyWitnessEntry, witnessEntrySignBytes } from "./extensions/witness_entry.ts";
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
 
-/** Strict decoding detects these faults first, although verification has a wording for them (§5). */
+/** Faults that strict decoding detects first, although verification has a wording for them too (§5). */
 const DECODED_AWAY = ["unknown key rotation reason", "missing_transaction_id", "empty_party_id"];
 
 /** A kind of statement with one signature. `prefix` is set if the expectations do not begin with the name. */

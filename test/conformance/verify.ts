@@ -25,7 +25,7 @@ const CONTEXT_FIELDS: Record<string, keyof ConstraintContext> = {
 const INVOCATIONS_FIELD = /^invocations/;
 const REVOCATION_OPTION = /revoked/;
 
-/** Verification has a code for these faults, but strict decoding detects them earlier (wire format §5). */
+/** Codes of faults that strict decoding detects earlier than verification (wire format §5). */
 const DECODED_AWAY = [
   "no_delegations",
   "no_challenge",

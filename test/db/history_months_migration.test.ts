@@ -8,7 +8,7 @@ import { until } from "../support/process.ts";
 
 const before = migrations.slice(0, migrations.indexOf(historyMonths));
 const upTo = migrations.slice(0, migrations.indexOf(historyMonths) + 1);
-/** A database before the migration. Each test uses a copy of it. */
+/** A database in the state before the migration. Each test uses a copy of this database. */
 let former: TestDatabase;
 let database: TestDatabase;
 let client: Client;
@@ -22,7 +22,7 @@ const connected = async () => {
 
 type Posting = { account?: string; at?: Date; id?: Buffer; kind?: string; amount?: number };
 
-/** Uses the same statement as the versions before and after the migration. */
+/** Adds a posting with the statement that the versions before and after the migration use. */
 function post({ account = rich, at = new Date(), id = randomBytes(32), kind, amount = 2_000 }: Posting) {
   const [debit, credit] = kind === undefined ? ["credit", "revenue"] : ["grants", "credit"];
   return client.query(

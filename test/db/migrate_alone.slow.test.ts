@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { type Migration, migrate, migrations } from "../../src/db/migrate.ts";
 import { migratedDatabase } from "../support/postgres.ts";
 
-/** Longer than a pool keeps an idle connection. */
+/** Seconds that the migration takes. A pool closes an idle connection earlier. */
 const LONG_SECONDS = 14;
 
 test("a migration run blocks other runs until it ends", async () => {

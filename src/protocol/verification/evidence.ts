@@ -35,13 +35,13 @@ export type VerifyOptions = {
   stream?: StreamContext | undefined;
   context?: ConstraintContext | undefined;
   /**
-   * With `deferred`, the caller has already checked that the challenge is open, and spends it if the proof is
-   * genuine. If absent, verification neither looks up nor spends a challenge.
+   * The store of issued challenges. With `deferred`, the caller has already checked that the challenge is
+   * open, and spends it if the proof is genuine. If absent, verification neither looks up nor spends one.
    */
   challengeStore?: ChallengeStore | "deferred" | undefined;
   /**
-   * With `deferred`, the caller checks whether the certificates in {@link Verification.consulted} are
-   * revoked. If absent, nothing checks revocation.
+   * The lookup of revoked certificates. With `deferred`, the caller checks whether the certificates in {@link
+   * Verification.consulted} are revoked. If absent, nothing checks revocation.
    */
   revocation?: RevocationLookup | "deferred" | undefined;
   certificateMemory?: CertificateMemory | undefined;

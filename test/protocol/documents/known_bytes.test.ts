@@ -81,7 +81,7 @@ describe("verification with a certificate memory", () => {
       const innerText = JSON.stringify(inner).replace(own, spelled);
       const document = text.replace(own, spelled);
       expect(await verdict(document)).toMatch(new RegExp(`^${expected}`));
-      // This certificate memory also contains the other spelling, because the signed bytes are the same.
+      // The second memory knows two spellings of the certificate, because their signed bytes are the same.
       for (const memory of [await warmedBy(innerText), await warmedBy(text, innerText)]) {
         expect(await verdict(document, memory)).toBe(await verdict(document));
       }
