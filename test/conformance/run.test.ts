@@ -109,15 +109,18 @@ describe("the conformance command", () => {
     ["wire-negative", "with no case", '{"cases":[]}', "broken.json", "no list of cases"],
     ["wire-negative", "with an entry that is not a case", '{"cases":[1]}', "broken.json[0]", "wrong_type"],
     ["wire-negative", "with a case without a document", '{"cases":[{}]}', "broken.json[0]", "no doc_b64"],
-  ])("reports which file failed in %s %s, and runs the other files", async (part, _, content, name, reason) => {
-    await copy(GOOD);
-    await write(`${part}/broken.json`, content);
-    const { code, printed } = await run();
-    expect(code).toBe(1);
-    expect(printed).toContain(`    ${name}\n`);
-    expect(printed).toContain(reason);
-    expect(printed).toContain("1 passed, 1 failed");
-  });
+  ])(
+    "reports which file failed in %s %s, and runs the other files",
+    async (part, _, content, name, reason) => {
+      await copy(GOOD);
+      await write(`${part}/broken.json`, content);
+      const { code, printed } = await run();
+      expect(code).toBe(1);
+      expect(printed).toContain(`    ${name}\n`);
+      expect(printed).toContain(reason);
+      expect(printed).toContain("1 passed, 1 failed");
+    },
+  );
 
   test.each([
     "v1/notes.txt",

@@ -175,7 +175,7 @@ describe("a migration of tables in use", () => {
       expect(await isWhole()).toEqual([{ whole: true }]);
     });
 
-    test("is rebuilt before the migration is applied if an earlier run left the index incomplete", async () => {
+    test("gets rebuilt before the migration is applied if an earlier run left the index incomplete", async () => {
       await holder.query("commit; begin; lock table accounts in row exclusive mode");
       await expect(build(300)).rejects.toThrow(/locked by others for 0\.3 s/);
       expect(await isWhole()).toEqual([{ whole: false }]);
@@ -227,7 +227,7 @@ describe("a migration of tables in use", () => {
 });
 
 describe("the wait for a database that is not running yet", () => {
-  test("is logged once, and ends when the database runs", async () => {
+  test("appears in the log once, and ends when the database runs", async () => {
     const proxy = await startTcpProxy(database.url);
     proxy.cut();
     const said: string[] = [];

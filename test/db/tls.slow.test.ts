@@ -116,19 +116,19 @@ describe("a database connection that verifies the server's certificate", () => {
     }
   });
 
-  test("is refused for every kind of query if a different authority issued the certificate", async () => {
+  test("fails for every kind of query if a different authority issued the certificate", async () => {
     const other = await createAuthority(validity);
     await writeFile(path("ca.crt"), other.certificate);
     for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/certificate/);
   });
 
-  test("is refused for every kind of query if the certificate belongs to a different host", async () => {
+  test("fails for every kind of query if the certificate belongs to a different host", async () => {
     await show("elsewhere.test");
     await until("that certificate is shown", async () => !(await isReached(decide)));
     for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/altnames|Hostname/);
   });
 
-  test("is accepted with a new authority's certificate as soon as the file contains that authority", async () => {
+  test("succeeds with a new authority's certificate as soon as the file contains that authority", async () => {
     const pool = openPool({ url: url(), name: "test", max: 2, ...silent });
     try {
       await pool.query(IS_TLS);

@@ -23,18 +23,21 @@ describe("html templates", () => {
     expect(unescaped(page)).toContain(`value="${text}"`);
   });
 
-  test.each(HOSTILE_ADDRESSES)("omit a URL that runs a script or leads to a different site: %j", (address) => {
-    for (const part of [
-      html`<a href=${address}>a</a>`,
-      html`<form action=${address}></form>`,
-      html`<button formaction=${address}>a</button>`,
-      html`<img src=${address} alt="" />`,
-      html`<div hx-get=${address} hx-post=${address}></div>`,
-    ]) {
-      expect(String(part)).not.toMatch(/href|action|src|hx-|attacker|stolen/);
-    }
-    expect(isOwnPath(address)).toBe(false);
-  });
+  test.each(HOSTILE_ADDRESSES)(
+    "omit a URL that runs a script or leads to a different site: %j",
+    (address) => {
+      for (const part of [
+        html`<a href=${address}>a</a>`,
+        html`<form action=${address}></form>`,
+        html`<button formaction=${address}>a</button>`,
+        html`<img src=${address} alt="" />`,
+        html`<div hx-get=${address} hx-post=${address}></div>`,
+      ]) {
+        expect(String(part)).not.toMatch(/href|action|src|hx-|attacker|stolen/);
+      }
+      expect(isOwnPath(address)).toBe(false);
+    },
+  );
 
   test.each([
     "/console",

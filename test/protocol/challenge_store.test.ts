@@ -30,7 +30,7 @@ describe("a challenge store", () => {
     expect(store.log).toEqual(["isKnown"]);
   });
 
-  test("is asked after the session check and before the stream check, as in §8", async () => {
+  test("gets its first call after the session check and before the stream check, as in §8", async () => {
     const store = () => memoryStore(bytes32(9));
     const stream = { stream_id: bytes32(2), last_seen_seq: 0 };
     expect(await code(await proof(), { challengeStore: store(), stream })).toBe("unknown_challenge");

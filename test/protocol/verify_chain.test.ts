@@ -62,7 +62,7 @@ describe("each certificate", () => {
     expect(await code(await proveOne({ scope: ["meeting:attend", "urn:x"] }))).toBe("invalid_scope");
   });
 
-  test("is valid from its first to its last second, both included", async () => {
+  test("stays valid from its first to its last second, both included", async () => {
     const bundle = (now: number) => prove([{ issued_at: NOW, expires_at: NOW + 10 }], { challenge_at: now });
     expect(await code(await bundle(NOW), { now: NOW })).toBe("valid");
     expect(await code(await bundle(NOW - 1), { now: NOW - 1 })).toBe("not_yet_valid");

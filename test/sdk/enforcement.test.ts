@@ -144,12 +144,15 @@ describe("the enforcement table", () => {
     expect(world.stub.requests).toHaveLength(1);
   });
 
-  test.each([301, 302, 303, 307, 308])("also applies to a redirect with %i, which is not followed", async (status) => {
-    const other = await startStub(answering(200, ALLOW));
-    world.stub.respond(answering(status, ALLOW, { location: `${other.url}/v1/service/verify` }));
-    expect(await act()).toEqual(noDecision("unexpected_status"));
-    expect(other.connections()).toBe(0);
-    expect(world.stub.requests).toHaveLength(1);
-    await other.stop();
-  });
+  test.each([301, 302, 303, 307, 308])(
+    "also applies to a redirect with %i, which is not followed",
+    async (status) => {
+      const other = await startStub(answering(200, ALLOW));
+      world.stub.respond(answering(status, ALLOW, { location: `${other.url}/v1/service/verify` }));
+      expect(await act()).toEqual(noDecision("unexpected_status"));
+      expect(other.connections()).toBe(0);
+      expect(world.stub.requests).toHaveLength(1);
+      await other.stop();
+    },
+  );
 });

@@ -61,7 +61,7 @@ describe("an operation", () => {
     });
   });
 
-  test("is bound to the payload that the action receives, even if the caller changes the original object later", async () => {
+  test("contains the digest of the payload that the action receives, even if the caller changes the original object later", async () => {
     const payload = { amount: 5 };
     const running = guardWith({ verifier }).run({ ...call, operation, payload }, (given) => given);
     payload.amount = 500;
@@ -71,7 +71,7 @@ describe("an operation", () => {
     expect(sent.payload_digest).toBe(hex(sha('{"amount":5}')));
   });
 
-  test("is sent without the members that the application omits, and can name an agent if the proof names none", async () => {
+  test("has empty values for members that the application omits, and can name an agent if the proof names none", async () => {
     const bare = { action: "refund", invocationId: "inv-1", agentId: "cc", actionProfile: "p" };
     await guardWith({ verifier }).authorize({ requiredScope, proof: { proof_ref: "AQ" }, operation: bare });
     expect(sentBodies()[0]?.operation).toMatchObject({

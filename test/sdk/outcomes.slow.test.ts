@@ -101,7 +101,7 @@ describe("a report that the service does not accept", () => {
     ["a broken connection", (socket) => socket.destroy()],
     ["503", answering(503, {})],
     ["429", answering(429, {})],
-  ])("is sent again unchanged after %s, until the service accepts the report", async (_name, behaviour) => {
+  ])("gets sent again unchanged after %s, until the service accepts the report", async (_name, behaviour) => {
     const guard = newGuard();
     let failures = 2;
     stub.respond(
@@ -117,7 +117,7 @@ describe("a report that the service does not accept", () => {
     expect(faults).toEqual([]);
   });
 
-  test("is sent three times at most, and then onFault is called", async () => {
+  test("gets sent three times at most, and then onFault is called", async () => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(500, {})));
     await guard.run(call, () => undefined);
@@ -133,7 +133,7 @@ describe("a report that the service does not accept", () => {
     ]);
   });
 
-  test.each([400, 401, 404, 409])("is not sent again after %i", async (status) => {
+  test.each([400, 401, 404, 409])("does not get sent again after %i", async (status) => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(status, {})));
     await guard.run(call, () => undefined);

@@ -193,7 +193,7 @@ describe("a proof bound to an operation", () => {
     await Promise.all([guard.flush(), repeating.flush()]);
   });
 
-  test("is followed by a recorded outcome if the action fails or refuses", async () => {
+  test("leads to a recorded outcome even if the action fails or refuses", async () => {
     const app = await world.application();
     const { guard, faults } = guardOf(app);
     const first = await proveOperation(app, { payload });

@@ -29,7 +29,7 @@ function token(changes: Partial<SessionGrant> = {}, secret: Uint8Array = SECRET)
 }
 
 describe("a session token", () => {
-  test("is unchanged by encoding and decoding, and contains sorted scopes and the root issuer's id as human id", () => {
+  test("stays the same after encoding and decoding, and contains sorted scopes and the root issuer's id as human id", () => {
     const sealed = token();
     expect(decodeSessionToken(encode(sealed))).toEqual(sealed);
     expect(sealed.granted_scope).toEqual(["meeting:attend", "meeting:speak"]);

@@ -100,7 +100,7 @@ describe("a streamed turn", () => {
     expect((await answer(token(), await turn({ challenge_at: now }), { now })).error_reason).toBe(expected);
   });
 
-  test("is refused for its stream and not for its age if both are invalid, as in §8", async () => {
+  test("fails for its stream and not for its age if both are invalid, as in §8", async () => {
     const late = await turn({ challenge_at: NOW - 301, stream_id: bytes32(2), stream_seq: 1 });
     const stream = { stream_id: bytes32(2), last_seen_seq: 1 };
     expect((await answer(token(), late, { stream })).violation?.code).toBe("stream_seq_replay");

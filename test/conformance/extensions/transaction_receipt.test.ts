@@ -66,7 +66,7 @@ describe("a transaction receipt", () => {
     ).toBeUndefined();
   });
 
-  test("is signed with its parties in sorted order, without their proofs", () => {
+  test("contains its parties in sorted order and without their proofs in the signed bytes", () => {
     const signed = JSON.parse(Buffer.from(transactionReceiptSignBytes(receipt)).toString());
     expect(signed.parties.map((each: object) => [Object.keys(each), (each as ProvenParty).party_id])).toEqual(
       [
@@ -85,7 +85,7 @@ describe("a transaction receipt", () => {
     expect(await fault({ [name]: value })).toBe("party_signature_invalid");
   });
 
-  test("is signed with its parties sorted by the UTF-8 bytes of their ids", () => {
+  test("contains its parties sorted by the UTF-8 bytes of their ids in the signed bytes", () => {
     const parties = ["\u{1f600}", "\uffee", "b"].map((party_id) => ({
       party_id,
       role: "witness",

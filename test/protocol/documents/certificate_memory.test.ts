@@ -58,7 +58,7 @@ describe("a certificate in the memory", () => {
     }
   });
 
-  test("is evicted when the memory is full, and is never stored with a bad signature", async () => {
+  test("gets evicted when the memory is full, and is never stored with a bad signature", async () => {
     const certificateMemory = createCertificateMemory(2);
     for (const key of ["a", "b", "c"]) certificateMemory.add(key);
     expect(["a", "b", "c"].map((key) => certificateMemory.has(key))).toEqual([false, true, true]);

@@ -109,7 +109,7 @@ describe("a stored certificate", () => {
     );
   });
 
-  test("is evicted if all certificates together are too long, and is never stored if its own length is too large", async () => {
+  test("gets evicted if all certificates together are too long, and is never stored if its own length is too large", async () => {
     const [first, second, third] = (await Promise.all(
       ["a", "b", "c"].map((cert_id) => leafOf({ cert_id })),
     )) as [DelegationCert, DelegationCert, DelegationCert];

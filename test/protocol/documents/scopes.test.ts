@@ -161,7 +161,7 @@ describe("the effective scope", () => {
 });
 
 describe("a ceiling", () => {
-  test("is compared with expanded scopes, and each scope that exceeds the ceiling is reported", () => {
+  test("reports each expanded scope that exceeds the ceiling", () => {
     expect(coversScopes(["meeting:attend"], ["meeting:*", "files:write"])).toEqual([
       "files:write",
       "meeting:chat",

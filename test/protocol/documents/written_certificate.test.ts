@@ -63,7 +63,7 @@ function edited(document: Uint8Array, { at, cut, put }: { at: number; cut: numbe
 }
 
 describe("known certificates in a document", () => {
-  test("are found in the spelling in which they were first read, together with the agent's key if its bytes are equal", async () => {
+  test("match in the spelling in which they were first read, together with the agent's key if its bytes are equal", async () => {
     // In the indented form, the agent's key is indented less than the subject key of the leaf.
     for (const [n, spell] of SPELLINGS.slice(0, 3).entries()) {
       const bundle = await prove([{}, {}, { constraints: [{ type: "max_speed_mps", max_mps: 3 }] }]);
@@ -102,7 +102,7 @@ describe("known certificates in a document", () => {
     );
   });
 
-  test("are never accepted at a position where JSON allows no value, and no document can contain the placeholder", async () => {
+  test("never match at a position where JSON allows no value, and no document can contain the placeholder", async () => {
     const bundle = await prove();
     const [leaf] = bundle.delegations as [DelegationCert];
     const recent = recentAfter(encode(bundle));

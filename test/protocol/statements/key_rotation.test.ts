@@ -34,19 +34,32 @@ describe("a key rotation", () => {
 
   test.each([
     ["a different version", { version: 2 }, "version_mismatch", "version_mismatch: unsupported version 2"],
-    ["an old id of a different key", { old_id: next.id }, "issuer_mismatch", "old_id does not match old_pub_key"],
-    ["a new id of a different key", { new_id: ROOT.id }, "issuer_mismatch", "new_id does not match new_pub_key"],
+    [
+      "an old id of a different key",
+      { old_id: next.id },
+      "issuer_mismatch",
+      "old_id does not match old_pub_key",
+    ],
+    [
+      "a new id of a different key",
+      { new_id: ROOT.id },
+      "issuer_mismatch",
+      "new_id does not match new_pub_key",
+    ],
     [
       "the same key twice",
       { new_id: ROOT.id, new_pub_key: ROOT.publicKey },
       "same_key",
       "old_id and new_id must differ",
     ],
-  ])("fails verification with %s, and the reason has the published wording", async (_, change, code, reason) => {
-    const fault = await verifyKeyRotation(await issue(change));
-    expect(fault).toMatchObject({ code });
-    expect(fault && rotationReasonOf(fault)).toBe(reason);
-  });
+  ])(
+    "fails verification with %s, and the reason has the published wording",
+    async (_, change, code, reason) => {
+      const fault = await verifyKeyRotation(await issue(change));
+      expect(fault).toMatchObject({ code });
+      expect(fault && rotationReasonOf(fault)).toBe(reason);
+    },
+  );
 
   test("fails verification with a reason that names the invalid signature and its invalid half, in the published wording", async () => {
     const statement = await issue();

@@ -35,7 +35,7 @@ describe("a verification receipt", () => {
     }
   });
 
-  test("is signed without empty optional fields, and fails decoding with empty optional fields", async () => {
+  test("has no empty optional fields in the signed bytes, and fails decoding with empty optional fields", async () => {
     const empty = { agent_id: "", human_id: "", error_reason: "", granted_scope: [] };
     const signed = (content: object) =>
       Buffer.from(verificationReceiptSignBytes({ ...fields, prev_hash: bytes32(0), ...content })).toString();
@@ -48,7 +48,7 @@ describe("a verification receipt", () => {
     }
   });
 
-  test("is issued without empty optional fields, so that it can be decoded", async () => {
+  test("has no empty optional fields when it is issued, so that it can be decoded", async () => {
     const empty = { agent_id: "", human_id: "", error_reason: "", granted_scope: [] };
     const receipt = await issueVerificationReceipt({ ...fields, ...empty }, ROOT.privateKey);
     for (const name of Object.keys(empty)) expect(receipt).not.toHaveProperty(name);
