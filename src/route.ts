@@ -73,7 +73,7 @@ export type Call<A extends Access, P, Q, B> = {
   /** The client's address, according to trusted proxies. */
   ip: string;
   requestId: string;
-  /** Returns a request header by its lower-case name. `x-service-…` means the name with the service name. */
+  /** Returns a request header by its lower-case name, in which `service` stands for the service name. */
   header(name: string): string | undefined;
   /** Returns the value of one of the service's cookies. */
   cookie(name: CookieName): string | undefined;

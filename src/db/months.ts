@@ -1,6 +1,6 @@
 import type { PoolClient } from "pg";
 
-/** A partition with the rows from `from` until before `to`. Both are null for the default partition. */
+/** A partition with the rows from `from` until before `to`. The default partition has null for both. */
 export type Partition = { name: string; from: Date | number | null; to: Date | number | null };
 
 /** A table partitioned by month, and the column that determines the month. */

@@ -92,7 +92,7 @@ function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): unk
   return isObject(answer?.error) ? answer.error.code : undefined;
 }
 
-/** Parses a JSON object strictly. Returns `undefined` for any other body, even if only a key is duplicate. */
+/** Parses a JSON object strictly. Returns `undefined` for any other body, and if a key occurs twice. */
 function readObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
   try {
     const value = plainJson(parseJson(body, { bytes: MAX_ANSWER_BYTES, depth: MAX_DEPTH }));

@@ -80,7 +80,7 @@ export function verificationRecord(
   return Object.freeze({ cause, requiredScope, operation, askedAt, status, answer, refusal });
 }
 
-/** Creates the record of a refused action, with the guard's refusal for the cause, or that of the ruling. */
+/** Creates the record of a refused action. The refusal depends on the cause, or comes from the ruling. */
 export function refusalRecord(
   asked: Asked,
   cause: Cause,

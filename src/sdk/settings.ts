@@ -38,7 +38,7 @@ export type GuardSettings = {
   onFault?: (fault: GuardFault) => void;
 };
 
-/** A fault for `onFault`: the service refused an outcome or a scope, or a setting's function failed. */
+/** A fault for `onFault`: an outcome or a scope was not accepted, or a function of the settings failed. */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
   | { kind: "scope_not_accepted"; requiredScope: string }
