@@ -109,7 +109,7 @@ const apiSchema = common.extend({
   PRESENT_PER_MINUTE: count(1_200),
   AGENTS_PER_DAY: count(500),
   REFUSED_PROOFS_PER_MINUTE: count(3_000),
-  /** Maximum numbers of connections at a time (in total, per network), and of request bodies (per network). */
+  /** Maximum numbers of connections at a time (in total, per network) and of request bodies (per network). */
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),

@@ -149,8 +149,8 @@ describe("the time limit", () => {
   });
 
   test.each([
-    ["executes an allow whose last byte arrives after 9,999 ms", 9_999, executed],
-    ["refuses an answer that is incomplete after 10,000 ms", 10_000, noDecision("timeout")],
+    ["lets the guard execute an allow decision whose last byte arrives after 9,999 ms", 9_999, executed],
+    ["makes the guard refuse an answer that is incomplete after 10,000 ms", 10_000, noDecision("timeout")],
   ])("by default %s", async (_name, elapsed, expected) => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     try {

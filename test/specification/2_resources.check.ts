@@ -106,7 +106,7 @@ describe("2. Resources: challenge, proof bundle, decision, audit event", () => {
     expect(must(answer)).toMatchObject({ decision: "allow", decision_reason: "authorized" });
   });
 
-  test("audit events of decisions contain decision and reason, and those of present calls contain neither", async () => {
+  test("audit events of decisions contain decision and reason, and audit events of present calls contain neither", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     must(await ada.verify(await ada.proof(agentId), "data:read"));

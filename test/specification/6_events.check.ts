@@ -79,7 +79,7 @@ describe("6. Events", () => {
     expect(isSigned(delivery)).toBe(true);
   });
 
-  test("delegation.denied and delegation.revoked have their fields too", async (context) => {
+  test("delegation.denied and delegation.revoked also have every field of their types", async (context) => {
     if (!reachable) context.skip();
     const agent_id = await ada.createAgent();
     const asked = { connection_id: ada.connectionId, agent_id };

@@ -5,7 +5,7 @@ import { errorOf } from "./visitor.ts";
 const ada = actor("ada");
 
 describe("8. Limits", () => {
-  test("session lifetime is 15 minutes", async () => {
+  test("the session lifetime is 15 minutes", async () => {
     const { expires_at } = must(await ada.person.call("GET", "/v1/auth/session"));
     const left = (Date.parse(String(expires_at)) - Date.now()) / 1000;
     expect(left).toBeGreaterThan(0);

@@ -60,7 +60,7 @@ describe("resource_path", () => {
     expect(await outcome(beside, {})).toBe("constraint_denied");
   });
 
-  test("requires the narrowest of nested prefixes", async () => {
+  test("requires the path to be within the narrowest of nested prefixes", async () => {
     const nested = [
       docs,
       { ...docs, path_prefix: "/docs/a" },

@@ -284,7 +284,7 @@ describe("the memory of a certificate's bytes", () => {
     }
   });
 
-  test("recognizes a bundle in a body, in base64 and in a header", async () => {
+  test("recognizes the certificates of a bundle in a body, in base64 and in a header", async () => {
     const bundle = await prove();
     const text = JSON.stringify(bundle);
     const recent = recentAfter(Buffer.from(text));

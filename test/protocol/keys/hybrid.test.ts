@@ -46,7 +46,7 @@ describe("a hybrid signature", () => {
     },
   );
 
-  test("reports the Ed25519 half if both halves are invalid", async () => {
+  test("fails for its Ed25519 half if both halves are invalid", async () => {
     const signature = await signHybrid(AGENT.privateKey, bytes);
     expect(await signatureViolation(ROOT.publicKey, bytes, signature)).toBe("Ed25519 signature invalid");
   });
@@ -117,7 +117,7 @@ describe("a hybrid key", () => {
     expect(Buffer.from(ed25519).equals(Buffer.from(ml_dsa_65))).toBe(false);
   });
 
-  test.each([31, 33])("rejects a seed of %d bytes", (length) => {
+  test.each([31, 33])("cannot be derived from a seed of %d bytes", (length) => {
     const seed = Buffer.alloc(32);
     expect(() => importSeeds({ ed25519: Buffer.alloc(length), ml_dsa_65: seed })).toThrow(
       code("wrong_length"),
