@@ -50,8 +50,9 @@ create index notices_settled on notices (settled_at) where settled_at is not nul
 };
 
 /**
- * Sign-in codes of several clients of one address. Each email has its own row, which limits guessing. A
- * refresh records its client. Addresses may contain non-ASCII letters, which the service lower-cases.
+ * Lets several clients have sign-in codes for one email address. Each email has its own row, which limits
+ * guessing. Adds the client of the last refresh to a session. Allows email addresses with non-ASCII letters,
+ * which the service lower-cases.
  */
 export const signIn = {
   name: "0013_sign_in",
@@ -93,8 +94,8 @@ alter table accounts add constraint accounts_email_check check (email = lower(em
 };
 
 /**
- * A stored answer belongs to its caller: a person or one connection. Older stored answers do not record their
- * caller and are deleted.
+ * Records the caller of each stored answer: a person or one connection. Deletes older stored answers, whose
+ * caller is unknown.
  */
 export const idempotencyCallers = {
   name: "0014_idempotency_callers",
@@ -106,8 +107,8 @@ alter table idempotency_keys add column caller text not null, drop constraint id
 };
 
 /**
- * When another account decides on an account's authority, the decision stores the verifier's names at that
- * time. Existing rows get the current names.
+ * Columns for the verifier's names at the time of a decision, if the verifier is a different account. Existing
+ * rows get the current names.
  */
 export const verifierNames = {
   name: "0015_verifier_names",
@@ -146,8 +147,8 @@ end $$;
 };
 
 /**
- * A stored answer that contains a secret belongs to one sign-in and is erased after minutes. Its row remains,
- * so that a repeated call does not run again. Existing answers with secrets are erased immediately.
+ * Binds each stored answer that contains a secret to one sign-in, and lets it be erased after minutes. The row
+ * remains, so that a repeated call does not run again. Erases existing answers with secrets immediately.
  */
 export const keptSecrets = {
   name: "0018_kept_secrets",
@@ -164,7 +165,7 @@ where answer_sealed is not null and route_id in
 `,
 };
 
-/** Lets presented proofs be deleted with their challenges, oldest first. */
+/** An index for presented proofs, which are deleted with their challenges, oldest first. */
 export const presented = {
   name: "0019_presented",
   sql: `

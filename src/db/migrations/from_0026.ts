@@ -92,8 +92,7 @@ create table reports (
 `,
   indexes: [
     {
-      // The history's filters and its counts per day share one index. The index begins with the first columns
-      // of the key.
+      // For the history's filters and for its counts per day. Begins with the first columns of the key.
       name: "audit_events_filters",
       table: "audit_events",
       on: `(account_id, occurred_at, event_id, decision, connection_id, agent_id, cert_id,
