@@ -107,8 +107,8 @@ alter table idempotency_keys add column caller text not null, drop constraint id
 };
 
 /**
- * Columns for the verifier's names at the time of a decision, if the verifier is a different account. Existing
- * rows get the current names.
+ * Columns for the verifier's names at the time of a decision, if the verifier is a different account.
+ * Existing rows get the current names.
  */
 export const verifierNames = {
   name: "0015_verifier_names",
@@ -147,8 +147,8 @@ end $$;
 };
 
 /**
- * Binds each stored answer that contains a secret to one sign-in, and lets it be erased after minutes. The row
- * remains, so that a repeated call does not run again. Erases existing answers with secrets immediately.
+ * Binds each stored answer that contains a secret to one sign-in, and lets it be erased after minutes. Its
+ * row remains, so that a repeated call does not run again. Erases existing answers with secrets immediately.
  */
 export const keptSecrets = {
   name: "0018_kept_secrets",
