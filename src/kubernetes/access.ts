@@ -74,7 +74,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
       try {
         return await reading;
       } catch (error) {
-        // A file is missing for a moment while it is replaced. So the former credentials may still be valid.
+        // Returns the former credentials: their file may be missing only because it is being replaced.
         if (cached !== undefined) return cached.credentials;
         throw error;
       }

@@ -52,7 +52,7 @@ export async function runWatch(options: Options): Promise<void> {
     context.setDispatcher(options.dispatcher.compose(guard({ ...options, stopped: stopped.signal, fail })));
   };
   const watch = new Watch(config);
-  // The library ends a watch after 30 s of silence, but a quiet cluster sends a bookmark only once a minute.
+  // Disables the library's limit of 30 s of silence: a quiet cluster sends only one bookmark a minute.
   Object.assign(watch, { requestTimeoutMs: NEVER_MS });
   const take = (_type: string, _object: unknown, event: unknown) => {
     if (stopped.signal.aborted) return;

@@ -141,7 +141,7 @@ type Options = {
  * backoff makes this less and less frequent.
  */
 const RETRY_MS: Backoff = { base: 1000, cap: 5 * 60_000 };
-/** A leader this old is stable, so the back-off starts over. */
+/** A leader this old is stable, so the backoff starts over. */
 const STABLE_MS = 10 * 60_000;
 
 /** Runs for leader, works while it leads, and then runs again. Terms never overlap. */

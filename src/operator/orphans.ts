@@ -30,7 +30,7 @@ export type SweepRecord = {
   more?: number | undefined;
 };
 
-/** A record, and the epoch that an administrator confirmed. A confirmation covers only this record. */
+/** A record, and the epoch that an administrator confirmed. Only the record with this epoch is confirmed. */
 export type HeldRecord = { record: SweepRecord; confirmed: number | undefined };
 
 /** The input on which a sweep bases its decisions. */

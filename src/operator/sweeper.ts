@@ -11,7 +11,7 @@ import { allObjects } from "./resources.ts";
 /** Stores the result of the last sweep. */
 export type SweepRecords = {
   read(): Promise<HeldRecord | undefined>;
-  /** With `isTaken`, also removes the confirmation that was read, because it is valid only once. */
+  /** Stores a record. With `isTaken`, also removes the confirmation that was read: it is valid only once. */
   write(record: SweepRecord, options: { isTaken: boolean }): Promise<void>;
 };
 

@@ -18,7 +18,7 @@ describe.skipIf(program.missing !== undefined)("the limits on sign-in codes", ()
     return Object.fromEntries(found.map(({ name, value }) => [name, Number(value)]));
   };
 
-  test("allow many tours in a trial", async () => {
+  test("allow many runs of the tour in a trial", async () => {
     const limits = await limitsOf(VALUES.trial ?? {});
     expect(Object.keys(limits).sort()).toEqual(NAMES);
     for (const name of NAMES) expect(limits[name], name).toBeGreaterThan(ENOUGH);

@@ -138,7 +138,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       });
     });
 
-    test("uses the configured namespace, and labels by which Prometheus finds its objects", async () => {
+    test("creates objects in the configured namespace, with the labels that Prometheus selects", async () => {
       const labels = { release: "kube-prometheus-stack" };
       const objects = (await render(path, monitoring({ namespace: "monitoring", labels }))).filter(isOurs);
       expect(objects).toHaveLength(4 + PARTS.length + 1);

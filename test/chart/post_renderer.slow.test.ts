@@ -29,7 +29,7 @@ describe.skipIf(missing !== undefined).each(programs)("helm $version", ({ versio
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  test("applies the example, which adds to the vault only a device and the connection to a network HSM", async () => {
+  test("applies the example post-renderer, which adds only a device and access to a network HSM to the vault", async () => {
     const command = ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", "1.33.0"];
     const environment = {
       PATH: `${folder}${delimiter}${process.env.PATH}`,

@@ -30,7 +30,7 @@ function commandsOf(text: string): string[] {
   return found.map((lines) => lines.trim().replaceAll(/\s+/g, " "));
 }
 
-/** Hooks need running pods, and this cluster runs none. */
+/** Runs Helm without hooks, because hooks need running pods and this cluster runs none. */
 describe.skipIf(missing !== undefined).each(programs)("releases with helm $version", ({ path = "" }) => {
   let cluster: ChartCluster;
   beforeAll(async () => {
@@ -90,7 +90,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
     expect(await secrets()).toEqual(first);
   });
 
-  test("create a trial's tables next to Postgres at the first installation, and later in a hook", async () => {
+  test("create a trial's tables with an ordinary Job at the first installation, and with a hook later", async () => {
     const job = `/apis/batch/v1/namespaces/${NAMESPACE}/jobs/deputize-trial-migrate`;
     const postgres = `/apis/apps/v1/namespaces/${NAMESPACE}/statefulsets/deputize-postgres`;
     expect(await statusOf(job)).toBe(200);

@@ -183,7 +183,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("the chart rendered with %s",
     }
   });
 
-  test("listens on the address in the values, on each port", async () => {
+  test("makes every server listen on the address in the values", async () => {
     const { listen = "0.0.0.0" } = (values.network ?? {}) as { listen?: string };
     const hosts = (await containers()).flatMap(({ container: { env = [] } }) =>
       env.filter(({ name }) => /^(\w+_)?HOST$/.test(name)),
@@ -200,7 +200,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("the chart rendered with %s",
     }
   });
 
-  test("mounts a volume for each mount, and each file that a setting or an argument names", async () => {
+  test("has a volume for each mount, and mounts each file that a setting or an argument names", async () => {
     for (const { pod, container } of await containers()) {
       const where = `${nameOf(pod.of)} ${container.name}`;
       const volumes = [...(pod.template.spec.volumes ?? []), ...claimsOf(pod)].map(({ name }) => name);

@@ -178,7 +178,7 @@ describe.skipIf(missing !== undefined)("the chart's roles", () => {
     expect(sorted(found)).toEqual(sorted(wanted));
   });
 
-  test("give users the rights in the table", async () => {
+  test("give viewers, editors and approvers exactly the expected rights", async () => {
     const table = await withRoles(VALUES.production ?? {}, async () => {
       const people = ["viewer", "editor", "approver"];
       for (const role of people) await cluster.create(bindingOf(role));
@@ -202,7 +202,7 @@ describe.skipIf(missing !== undefined)("the chart's roles", () => {
     return (body.status as { allowed: boolean }).allowed;
   }
 
-  test("extend the roles view and edit for users, but never with approvals", async () => {
+  test("extend Kubernetes' roles view, edit and admin, but never by the right to approve", async () => {
     const labels = async (values: Values) => {
       const objects = await render(program.path ?? "", values);
       const roles = objects.filter(

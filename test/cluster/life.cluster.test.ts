@@ -212,7 +212,7 @@ test("a sealed or missing vault loses no certificate, and restarts in the expect
   await restartVault(tools);
 });
 
-/** A kept cluster contains the public half of another run's key. */
+/** Creates this run's recovery key once. A kept cluster has the public half of an earlier run's key. */
 async function withRecoveryKey(): Promise<string> {
   if (recoveryKey !== undefined) return recoveryKey;
   recoveryKey = await makeRecoveryKey(tools, folder);

@@ -143,7 +143,7 @@ describe("access to a cluster", () => {
     expect((await access.credentials()).headers.authorization).toBe("Bearer second");
   });
 
-  test("prevents startup if no cluster is found, and states the reason", async () => {
+  test("stops the startup with a reason if no cluster is found", async () => {
     const refusal = async (context?: string) =>
       openAccess({ file, context, clock }).then(
         () => "none",

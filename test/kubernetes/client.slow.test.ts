@@ -152,7 +152,7 @@ describe("the client of a cluster", () => {
     expect(asked.length).toBe(1);
   });
 
-  test("gives up a call at its deadline if the response is incomplete", async () => {
+  test("gives up a call at the call's deadline if the response is incomplete", async () => {
     handler = () => undefined;
     expect(await failure(list())).toMatchObject({ reason: "Timeout", status: undefined });
     handler = (_, response) => void response.writeHead(200).write("{");

@@ -61,7 +61,7 @@ describe.skipIf(binary.missing !== undefined)(
       expect(bindings.filter((name) => name.startsWith("deputize-test"))).toEqual([]);
     });
 
-    test("stays unchanged if an operator leads in it", async () => {
+    test("stays unchanged and causes an error if an operator already leads there", async () => {
       const leases = "/apis/coordination.k8s.io/v1/namespaces/theirs/leases";
       const renewTime = systemClock.now().toISOString().replace("Z", "000Z");
       await kubernetes.call("POST", leases, {

@@ -70,7 +70,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     ["a missing rule", POLICY, "deputize-approval", { validations: [{ expression: "true" }] }],
     ["a policy that ignores failures", POLICY, "deputize-status", { failurePolicy: "Ignore" }],
     [
-      "another condition",
+      "a changed condition",
       POLICY,
       "deputize-objects",
       { matchConditions: [{ name: "none", expression: "false" }] },
@@ -125,7 +125,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     await kubernetes.call("DELETE", policyPath(kind, name));
   });
 
-  test("reports policies for another operator as altered, with the time of the last change", async () => {
+  test("reports policies for a different operator as altered, with the time of the last change", async () => {
     expect((await checkPolicies(client, { operator: "system:serviceaccount:a:b" })).fault).toContain(
       "ValidatingAdmissionPolicy deputize-status",
     );
@@ -181,7 +181,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     await kubernetes.call("DELETE", policyPath(kind, name));
   });
 
-  test("returns another revision after a change that was undone, even without a recorded time", async () => {
+  test("returns a different revision after a change that was undone, even without a recorded time", async () => {
     const path = policyPath(POLICY, "deputize-approval");
     const before = await check();
     const { managedFields } = (await kubernetes.call("GET", path)).body.metadata as {
@@ -203,7 +203,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     expect((await check()).revision).toBe(before.revision);
   });
 
-  test("accepts an operator with another name if the file contains that name", async () => {
+  test("accepts an operator with a different name if the file contains this name", async () => {
     const operator = "system:serviceaccount:elsewhere:helper";
     await installPolicies(kubernetes, operator);
     expect((await checkPolicies(client, { operator })).fault).toBeUndefined();

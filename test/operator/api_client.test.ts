@@ -122,7 +122,7 @@ describe("the operator's API client", () => {
     ["a refusal", refusal("not_found", 404), { kind: "unavailable", message: "because" }],
     ["a wrong token", refusal("operator_unauthorized", 401), { kind: "unauthorized", message: "because" }],
     [
-      "an answer of another form",
+      "an answer of an unexpected form",
       { status: 200, body: '{"epoch":"7"}' },
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
@@ -210,11 +210,11 @@ describe("the operator's API client", () => {
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
     [
-      "an answer of another form",
+      "an answer of an unexpected form",
       { status: 200, body: "{}" },
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
-  ])("resolves to a failure instead of rejecting, for %s", async (_, reply, failure) => {
+  ])("returns a failure instead of rejecting, for %s", async (_, reply, failure) => {
     answerWith(reply);
     expect(await client.readState([])).toEqual({ failure });
   });
@@ -235,7 +235,7 @@ describe("the operator's API client", () => {
     });
   });
 
-  test("gives up at its deadline if the answer is missing or slow", async () => {
+  test("gives up a call at the call's deadline if the answer is missing or slow", async () => {
     const impatient = connect({ deadlineMs: 150 });
     const late = { failure: { kind: "unavailable", message: "it did not answer in time" } };
     answer = () => undefined;

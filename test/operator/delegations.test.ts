@@ -89,7 +89,9 @@ describe.concurrent("delegations in a folder", () => {
     await world.reaches("Delegation", "bot", "Expired");
   });
 
-  test("report that their expiry passed before a decision, without any other change", async ({ world }) => {
+  test("report that their expiry passed before a decision, even if nothing else changed", async ({
+    world,
+  }) => {
     await world.start();
     const expiresAt = new Date(Date.now() + 3000).toISOString();
     await world.declareDelegation({ ttl: undefined, expiresAt });
@@ -98,7 +100,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  test("report that their certificate has expired, without any other change", async ({ world }) => {
+  test("report that their certificate has expired, even if nothing else changed", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"], new Date(Date.now() + 3000));
@@ -229,12 +231,17 @@ describe.concurrent("delegations in a folder", () => {
 
   test.for([
     [
-      "a platform that is not there",
+      "a platform that does not exist",
       { platformRef: { name: "other" } },
       "PlatformNotReady",
       "other does not exist",
     ],
-    ["an agent that is not there", { agentRef: { name: "other" } }, "AgentNotReady", "other does not exist"],
+    [
+      "an agent that does not exist",
+      { agentRef: { name: "other" } },
+      "AgentNotReady",
+      "other does not exist",
+    ],
     ["a scope above the ceiling", { scopes: ["data:read", "data:share"] }, "CeilingExceeded", "data:share"],
     ["a scope that does not exist", { scopes: ["data:fly"] }, "InvalidScopes", "data:fly"],
     ["suspend", { suspend: true }, "Suspended", "suspended"],
@@ -248,7 +255,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  test("make no request for an agent of another platform", async ({ world }) => {
+  test("make no request for an agent of a different platform", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     await world.folders.write("second.yaml", platform({}, { name: "second" }));

@@ -117,7 +117,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    test("tell whether an object is current, and update the copy if it is not", async () => {
+    test("tell whether an object is current, and update the copy of an object that is not", async () => {
       const first = await existing();
       expect(await resources.isCurrent(first)).toBe(true);
       expect(await resources.isCurrent({ ...first, metadata: { ...first.metadata, uid: "another" } })).toBe(

@@ -32,7 +32,7 @@ describe("the queue's lanes", () => {
     expect(order).toHaveLength(102);
   });
 
-  test("return urgent keys first, and an ordinary key every fourth turn", () => {
+  test("return urgent keys first, but every fourth key is an ordinary one", () => {
     const ordinary = Array.from({ length: 3 }, (_, index): [Key, boolean] => [key("a", `o${index}`), false]);
     const urgent = Array.from({ length: 6 }, (_, index): [Key, boolean] => [key("b", `u${index}`), true]);
     expect(drain(lanesOf(...ordinary, ...urgent))).toEqual([

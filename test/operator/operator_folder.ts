@@ -53,7 +53,7 @@ export const delegation = (spec: object = {}, metadata: object = {}): object => 
 /** An operator over its own folders, with a fake API that has one account. */
 export type OperatorFolder = {
   api: FakeOperatorApi;
-  /** Of the most recently started operator. */
+  /** Returns the metrics of the most recently started operator. */
   metrics(): Promise<string>;
   folders: TestFolders;
   config: FolderOperatorConfig;

@@ -25,7 +25,7 @@ const orphan = (name: string, since: string) => ({
   since,
 });
 
-/** A healthy cluster with ten delegations. Those in `gone` have no object. */
+/** Returns a healthy cluster with ten delegations. Those in `gone` have no object. */
 function input(gone: string[], changes: Partial<SweepInput> = {}): SweepInput {
   const names = Array.from({ length: 10 }, (_, n) => `d${n}`);
   return {
@@ -90,7 +90,7 @@ describe("a sweep for orphans", () => {
 
     test.each<[string, Partial<SweepInput>, string]>([
       [
-        "all orphans in a cluster whose last recorded leader is not the service's",
+        "all orphans in a cluster whose last recorded leader is not the last leader known to the service",
         overdue({ epoch: 3 }),
         "restored",
       ],
@@ -98,7 +98,7 @@ describe("a sweep for orphans", () => {
       ["all orphans in a cluster without any objects", { ...overdue(), isEmpty: true }, "emptied"],
       ["all orphans if the last sweep held them", overdue({ state: "held" }), "nobody has confirmed"],
       [
-        "all orphans if the confirmation was for another leader",
+        "all orphans if the confirmation was for a different leader",
         overdue({ state: "held" }, 6),
         "nobody has confirmed",
       ],

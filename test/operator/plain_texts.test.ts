@@ -19,7 +19,7 @@ const texts: TextRow[] = [
 ];
 
 /**
- * Characters that are allowed only in some positions, and unassigned ones. They need a separate comparison.
+ * Characters that are compared separately: unassigned ones, and those allowed only in some positions.
  */
 const APART = /[\u200c-\u200d]|\u3000|[\ufe00-\ufe0f]|[\u{e0100}-\u{e01ef}]|\p{Cn}/u;
 

@@ -184,7 +184,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("report that the service knows them with other values", async ({ world }) => {
+  test("report that the service knows them with different values", async ({ world }) => {
     world.api.fail("PUT /internal/v1/platforms", "external_conflict");
     await world.folders.write("all.yaml", tenants(), platform());
     await world.start();

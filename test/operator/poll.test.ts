@@ -52,7 +52,7 @@ describe("the operator's poll", () => {
     vi.useRealTimers();
   });
 
-  test("reads no state while no object waits, but every state once in ten minutes", async () => {
+  test("reads every state once in ten minutes, and no state more often while no object waits", async () => {
     objects = [named("a", "Denied")];
     delegations = { a: aState({ status: "denied" }) };
     await vi.advanceTimersByTimeAsync(599_000);
@@ -77,7 +77,7 @@ describe("the operator's poll", () => {
     expect(enqueued).toEqual(["Delegation/default/a!"]);
   });
 
-  test("takes turns between objects if more wait than one round can read", async () => {
+  test("reads waiting objects in turn if one round cannot read them all", async () => {
     objects = Array.from({ length: 2500 }, (_, index) => named(`n${index}`, "AwaitingApproval"));
     delegations = Object.fromEntries(objects.map(({ metadata }) => [metadata.uid, aState()]));
     await vi.advanceTimersByTimeAsync(2000);
@@ -108,7 +108,7 @@ describe("the operator's poll", () => {
     expect(enqueued.length).toBeLessThanOrEqual(5);
   });
 
-  test("every ten minutes, enqueues the objects that may wait for something other than the API", async () => {
+  test("enqueues, every ten minutes, the objects that may wait for something other than the API", async () => {
     objects = [
       aPlatform({
         metadata: { name: "bound" },

@@ -28,7 +28,7 @@ function controlled(workers = 10, random = () => 1) {
   return { queue, errors, next, runs };
 }
 
-/** Also waits until the queue has processed the result. */
+/** Ends a run, and waits until the queue has processed the result. */
 async function end(run: Run | undefined, visit: Visit = {}): Promise<void> {
   run?.end(visit);
   await vi.advanceTimersByTimeAsync(0);
@@ -94,7 +94,7 @@ describe("the operator's queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  test("runs a key once in between if it is scheduled beyond the longest timer", async () => {
+  test("runs a key once earlier if it is scheduled later than the longest timer allows", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 60 * 24 * 3600 * 1000 });

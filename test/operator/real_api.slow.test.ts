@@ -166,7 +166,7 @@ describe("the operator with the real API", () => {
       },
       "currencies",
     ],
-    ["an end that is too far away", { ttl: undefined, expiresAt: "2200-01-01T00:00:00Z" }, "too late"],
+    ["an expiry that is too far away", { ttl: undefined, expiresAt: "2200-01-01T00:00:00Z" }, "too late"],
   ])("reports %s", async (_, spec, message) => {
     await world.folders.write("all.yaml", bound(), platform(), agent(), delegation(spec));
     await world.start();

@@ -73,7 +73,7 @@ describe("the operator's API call for", () => {
   });
 
   test.each(cases)(
-    "%s and every other call are omitted once the operator may no longer lead",
+    "%s is omitted, like every other call, once the operator may no longer lead",
     async (_, objects) => {
       expect(await callsFor(objects, { isCurrent: true, isHeld: false })).toEqual([]);
     },

@@ -49,7 +49,7 @@ describe("namespace bindings", () => {
     expect(bindings.get("good")?.tenant).toBeDefined();
   });
 
-  test("come from several ConfigMaps; a namespace in two ConfigMaps is not bound", () => {
+  test("may come from several ConfigMaps, but do not bind a namespace that is in two of them", () => {
     const first = {
       name: "first",
       data: { a: "accountEmail: a@example.test", b: "accountEmail: b@example.test" },

@@ -45,7 +45,7 @@ describe("OpenTelemetry spans", () => {
     collector.close();
   });
 
-  test("record the object, the version and the result of a visit", async () => {
+  test("record the object, the version and the result of each reconciliation", async () => {
     const tracing = await createTracing(`${url}/`, "1.2.3");
     await tracing.visit(key, async () => ({}));
     await tracing.visit(key, async () => ({ retry: true }));
@@ -72,7 +72,7 @@ describe("OpenTelemetry spans", () => {
     expect(JSON.stringify(batches)).not.toContain("secret");
   });
 
-  test("continue in calls made during a visit, and in no other calls", async () => {
+  test("continue in API calls made during a reconciliation, and in no other calls", async () => {
     const tracing = await createTracing(url, "0");
     const inside: (string | undefined)[] = [];
     await Promise.all(
@@ -101,7 +101,7 @@ describe("OpenTelemetry spans", () => {
     expect(performance.now() - begun).toBeLessThan(4_500);
   });
 
-  test("do not exist without an endpoint", async () => {
+  test("exist only with a configured endpoint", async () => {
     expect(await createTracing(undefined, "0")).toBe(noTracing);
     expect(await noTracing.visit(key, async () => ({ afterMs: 5 }))).toEqual({ afterMs: 5 });
     expect(noTracing.traceparent()).toBeUndefined();

@@ -57,7 +57,7 @@ describe("the measured duration of urgent work", () => {
     expect(told[0]).toBeGreaterThanOrEqual(0.05);
   });
 
-  test("excludes platforms, and work that spans two terms", () => {
+  test("excludes platforms, and work that spans two terms of leadership", () => {
     const told: string[] = [];
     const times = createUrgentTimes((what) => told.push(what));
     const platform = aPlatform({ metadata: { deletionTimestamp: "2026-06-01T11:59:00.000Z" } });

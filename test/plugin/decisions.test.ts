@@ -48,7 +48,7 @@ describe("a decision", () => {
     expect(await patches()).toHaveLength(1);
   });
 
-  test("becomes a server-side dry run, without a question, if --dry-run is given", async () => {
+  test("runs as a server-side dry run, without a question, if --dry-run is given", async () => {
     kubectl.answer = false;
     const answers = { [GET]: delegation, ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "--dry-run"], answers)).toBe(0);
@@ -56,7 +56,7 @@ describe("a decision", () => {
     expect(kubectl.out).toContain("would be approved (dry run)");
   });
 
-  test("makes another attempt if the operator wrote to the object in between", async () => {
+  test("succeeds at the next attempt if the operator wrote to the object in between", async () => {
     const answers = { [GET]: [delegation, changed({})], ...who, [PATCH]: [CONFLICT, {}] };
     expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(0);
     const versions = (await patches()).map((patch) => written(patch).metadata.resourceVersion);

@@ -174,7 +174,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(link.status).toBe(201);
   });
 
-  test("shows which users RBAC allows to approve, and what the others lack", async ({
+  test("shows which users RBAC allows to approve, and which rights other users lack", async ({
     shop: { as, allow, approvers, declare },
   }) => {
     await approvers();

@@ -32,13 +32,13 @@ describe("the subjects that RBAC allows", () => {
   test.each<[string, Rule, boolean]>([
     ["the verb at the resource", rule(), true],
     ["every verb", rule({ verbs: ["*"] }), true],
-    ["another verb", rule({ verbs: ["get"] }), false],
+    ["only a different verb", rule({ verbs: ["get"] }), false],
     ["every group", rule({ apiGroups: ["*"] }), true],
-    ["another group", rule({ apiGroups: ["apps"] }), false],
+    ["only a different group", rule({ apiGroups: ["apps"] }), false],
     ["every resource", rule({ resources: ["*"] }), true],
-    ["another resource", rule({ resources: ["agents"] }), false],
+    ["only a different resource", rule({ resources: ["agents"] }), false],
     ["the name", rule({ resourceNames: ["shop"] }), true],
-    ["another name", rule({ resourceNames: ["bank"] }), false],
+    ["only a different name", rule({ resourceNames: ["bank"] }), false],
     ["the subresource only", rule({ resources: ["platforms/status"] }), false],
   ])("for a rule that allows %s, include its subject only if the rule matches", (_, given, isAllowed) => {
     expect(names(of(given), approve)).toEqual(isAllowed ? ["User jane"] : []);

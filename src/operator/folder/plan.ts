@@ -81,8 +81,8 @@ function concerns({ error, name }: Doubt, file: string, objectName: string): boo
 }
 
 /**
- * The file that declared the object before is unreadable now, and may still declare it. A declaration in
- * another file may then be the second one.
+ * Returns whether the object may be declared twice: by the given declarations, and by the file that declared
+ * it before and is unreadable now.
  */
 function mayBeDeclaredTwice(
   group: Declaration[],

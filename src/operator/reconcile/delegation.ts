@@ -43,7 +43,7 @@ export async function reconcileDelegation(
       recordExpiresSoon(context.resources, object, status);
       return visitIn(msUntilNext(input) ?? recheckOf(next.verdict.reason));
     }
-    // A change during this visit may make this step wrong. The change triggers a visit of its own.
+    // Stops if the object changed during this visit. The change triggers a new visit.
     if (!(await context.resources.isCurrent(object))) return {};
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(context, input, next.step);

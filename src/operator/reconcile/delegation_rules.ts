@@ -184,8 +184,8 @@ function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationSta
 }
 
 /**
- * Returns the scopes that the Platform does not allow, among the granted or, before a decision, the requested
- * ones. Returns `undefined` without a Platform.
+ * Returns those of the granted scopes that the Platform does not allow. Before a decision, checks the
+ * requested scopes instead. Returns `undefined` without a Platform.
  */
 export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
   if (platform === undefined) return undefined;

@@ -7,7 +7,7 @@ import { type Delegation, objectOf, resources } from "../objects.ts";
 const NOT_COPIED =
   /^(kubectl\.kubernetes\.io|argocd\.argoproj\.io|([a-z]+\.)?toolkit\.fluxcd\.io|meta\.helm\.sh|([^/]*\.)?deputize\.io|config\.k8s\.io)\//;
 
-/** The command `renew`: requests the same authority again, as a new Delegation with another name. */
+/** The command `renew`: requests the same authority again, as a new Delegation with a different name. */
 export const renew: Command = {
   summary: "Request the same authority again, as another delegation",
   usage: "<delegation>",
@@ -45,7 +45,7 @@ export const renew: Command = {
   },
 };
 
-/** Returns a Delegation that makes the same request as another Delegation, on behalf of the current user. */
+/** Returns a new Delegation with the same request as the given one, on behalf of the current user. */
 export function renewed(
   { metadata, spec }: Delegation,
   { name, ttl, username }: { name: string; ttl: string | undefined; username: string },

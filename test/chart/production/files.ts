@@ -5,7 +5,7 @@ import { objectsOf, type Rendered } from "../render.ts";
 import type { Values } from "../values.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../docs/examples/production");
-/** Files of objects that the example adds to the values. */
+/** Files of the example with objects that the chart does not create. */
 export const FILES = ["external_secrets", "cloudnative_pg", "strimzi", "cert_manager", "gateway"] as const;
 
 export const EXAMPLE = parse(await readFile(join(FOLDER, "values.yaml"), "utf8")) as Values;

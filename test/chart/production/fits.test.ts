@@ -132,7 +132,7 @@ describe("Kafka in the production example", () => {
   });
 });
 
-describe("network peers in the production example", () => {
+describe("network rules in the production example", () => {
   const [{ name: gatewayName, namespace: gateways } = { name: "", namespace: "" }] = gateway.parentRefs;
   const way: End = {
     namespace: gateways,
@@ -174,37 +174,40 @@ describe("network peers in the production example", () => {
   test.each([
     ["deputize-db", ["api", "worker", "migrate"]],
     ["deputize-keyvault-db", ["keyvault", "keyvault-init"]],
-  ])("accept the clients of the database %s, the database's operator and Prometheus", (cluster, clients) => {
-    const policies = ofKind("NetworkPolicy").filter(({ spec }) =>
-      matches(spec.podSelector, database(cluster).labels),
-    );
-    expect(policies.map(({ spec }) => spec.policyTypes)).toEqual([["Ingress"]]);
-    const rules = policies[0]?.spec.ingress as { from: Peer[]; ports: { port: number }[] }[];
-    const keeper = { namespace: "cnpg-system", labels: { "app.kubernetes.io/name": "cloudnative-pg" } };
-    const ends: [string, End][] = [
-      ...PARTS.map((name): [string, End] => [name, own(name)]),
-      ...pods,
-      ["the operator of databases", keeper],
-    ];
-    const letIn = (wanted: number) =>
-      ends
-        .filter(([, end]) =>
-          rules.some(({ from, ports }) => ports.some(({ port }) => port === wanted) && isLetIn(from, end)),
-        )
-        .map(([name]) => name);
-    const itself = cluster === "deputize-db" ? "the service's database" : "the vault's database";
-    expect(letIn(5432)).toEqual([...clients, itself, "the operator of databases"]);
-    expect(letIn(8000)).toEqual([itself, "the operator of databases"]);
-    expect(letIn(9187)).toEqual(["Prometheus"]);
-  });
+  ])(
+    "accept only the clients of the database %s, the database's operator and Prometheus",
+    (cluster, clients) => {
+      const policies = ofKind("NetworkPolicy").filter(({ spec }) =>
+        matches(spec.podSelector, database(cluster).labels),
+      );
+      expect(policies.map(({ spec }) => spec.policyTypes)).toEqual([["Ingress"]]);
+      const rules = policies[0]?.spec.ingress as { from: Peer[]; ports: { port: number }[] }[];
+      const keeper = { namespace: "cnpg-system", labels: { "app.kubernetes.io/name": "cloudnative-pg" } };
+      const ends: [string, End][] = [
+        ...PARTS.map((name): [string, End] => [name, own(name)]),
+        ...pods,
+        ["the operator of databases", keeper],
+      ];
+      const letIn = (wanted: number) =>
+        ends
+          .filter(([, end]) =>
+            rules.some(({ from, ports }) => ports.some(({ port }) => port === wanted) && isLetIn(from, end)),
+          )
+          .map(([name]) => name);
+      const itself = cluster === "deputize-db" ? "the service's database" : "the vault's database";
+      expect(letIn(5432)).toEqual([...clients, itself, "the operator of databases"]);
+      expect(letIn(8000)).toEqual([itself, "the operator of databases"]);
+      expect(letIn(9187)).toEqual(["Prometheus"]);
+    },
+  );
 
   test("contain the ports of the databases", () => {
     expect([peers.database.port, peers.keyvaultDatabase.port]).toEqual([5432, 5432]);
   });
 });
 
-describe("certificates and monitors in the production example", () => {
-  test("include the issuer of the vault's certificates", () => {
+describe("the production example, with certificates and monitors", () => {
+  test("includes the issuer of the vault's certificates", () => {
     const { kind, name } = keyvault.tls.issuerRef;
     expect(ofKind(kind).map(({ metadata }) => metadata.name)).toContain(name);
     const issuers = ofKind("Issuer").map(({ metadata }) => metadata.name);
@@ -213,7 +216,7 @@ describe("certificates and monitors in the production example", () => {
     }
   });
 
-  test("include a Gateway with the listener, host and certificate of the public URL", () => {
+  test("includes a Gateway with the listener, host and certificate of the public URL", () => {
     const { metadata, spec } = theOnly("Gateway");
     const [listener] = spec.listeners;
     expect(gateway.parentRefs).toEqual([
@@ -230,7 +233,7 @@ describe("certificates and monitors in the production example", () => {
     expect(shown.map(({ spec }) => spec.dnsNames)).toEqual([[host]]);
   });
 
-  test("include a database monitor that Prometheus finds in the same way as the chart's", () => {
+  test("includes a database monitor with the labels by which Prometheus finds the chart's monitors", () => {
     const { metadata, spec } = theOnly("PodMonitor");
     expect(metadata.labels).toEqual(monitoring.labels);
     const found = ofKind("Cluster").filter((one) =>

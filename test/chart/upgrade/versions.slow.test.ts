@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 afterAll(() => next?.remove());
 
-describe.skipIf(missing !== undefined)("the chart of another version", () => {
+describe.skipIf(missing !== undefined)("the chart's next version", () => {
   const bothOf = async (values: Values) => {
     const before = await render(path, values, { isUpgrade: true });
     const after = await render(path, values, { isUpgrade: true, chart: next.chart });
@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined).each(programs)("an upgrade with helm $ver
   }, START_MS);
   afterAll(() => cluster?.stop());
 
-  /** Hooks need running pods, and this cluster runs none. */
+  /** Runs Helm without hooks, because hooks need running pods and this cluster runs none. */
   const run = async (command: string, chart: string, values?: Values) => {
     const args = [command, RELEASE, ...(chart === "" ? [] : [chart]), "--namespace", NAMESPACE, "--no-hooks"];
     const { isGood, err } = await helmWithValues(path, args, values, { KUBECONFIG: cluster.kubeconfig });

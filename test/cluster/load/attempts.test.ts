@@ -24,7 +24,7 @@ test("insist() repeats a call that was interrupted or answered with Retry-After,
 });
 
 test.each([
-  ["another 5xx", 500, { "retry-after": "1" }],
+  ["a 5xx other than 503", 500, { "retry-after": "1" }],
   ["a 503 without Retry-After", 503, {}],
 ])("insist() counts %s as wrong", async (_, status, headers) => {
   const tally = newTally();

@@ -6,7 +6,7 @@ export type Answer = { status: number; headers: Headers; text: string };
 /** Counts of the attempts in a run. `wrong` lists answers that no application should have to handle. */
 export type Tally = { answered: number; unavailable: number; cut: number; locked: number; wrong: string[] };
 
-/** Longer than a pod takes to return, a newly elected Postgres to recover, or a lock to expire. */
+/** Limit for repeating a call. A pod's return, a Postgres election and a lock's expiry take less. */
 const GIVE_UP_MS = 120_000;
 const PAUSE_MS = 200;
 

@@ -88,7 +88,7 @@ export function startVerifies(
 
   async function keepProving(): Promise<void> {
     while (!isOver) {
-      // The keys of challenges are in the database, which may be unavailable.
+      // Creating proofs may fail: the keys of challenges are in the database, which may be unavailable.
       if (proofs.length < perSecond) proofs.push(...(await prove(worlds, BATCH).catch(() => [])));
       await sleep(TICK_MS);
     }

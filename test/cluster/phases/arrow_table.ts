@@ -1,6 +1,6 @@
 export type Arrow = { from: string; to: string; open: boolean };
 
-/** Pods without the release's labels, in the same namespace and in another one. */
+/** Pods without the release's labels, in the same namespace and in a different one. */
 export const STRANGERS = ["stranger", "elsewhere"] as const;
 /**
  * Components whose labels the probe pods have. With them, a probe pod is part of the release for network

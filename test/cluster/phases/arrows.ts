@@ -3,7 +3,7 @@ import { podOf, RELEASE } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 import { type Arrow, differencesOf, PORTS, SOURCES, STRANGERS } from "./arrow_table.ts";
 
-/** Another namespace. Its pods are outside the release too. */
+/** A second namespace. The pods in it are not part of the release. */
 const ELSEWHERE = "deputize-elsewhere";
 const TRIES = 20;
 

@@ -3,9 +3,9 @@ import { type Addresses, applicationOf, makeAgent, openOwner, openShop, type Sho
 
 /** An account with an agent and a certificate. It is checked after each event in the life of the release. */
 export type SampleAccount = {
-  /** Issues another certificate with the same scopes, and returns the certificate's id. */
+  /** Issues an additional certificate with the same scopes, and returns the certificate's id. */
   lend(): Promise<string>;
-  /** Returns the same account with another agent, which has the same scopes. */
+  /** Returns the same account with a different agent, which has the same scopes. */
   withNewAgent(apiUrl: string): Promise<SampleAccount>;
   /** Presents the first certificate or the given one, and verifies the proof. Returns decision and reason. */
   verify(apiUrl: string, certId?: string): Promise<string>;

@@ -33,7 +33,7 @@ export async function sealVault(tools: Tools): Promise<void> {
   await inPod(tools, VAULT, ["keyvault", "seal", "--cert", "-"], await administrator(tools));
 }
 
-/** An administrator would know the trial's PIN. */
+/** Returns the trial's PIN, which an administrator would know. */
 export const pinOf = (tools: Tools) => secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
 
 /** The PIN is the trial's PIN by default. Waits until the vault is ready. */
@@ -76,7 +76,7 @@ type Mount = { name: string };
 type Container = { name: string; volumeMounts: Mount[] };
 type StatefulSet = { spec: { template: { spec: { containers: Container[] } } } };
 
-/** The next start of the vault has no PIN file. The returned function restores the file. */
+/** Removes the vault's PIN file from the next start on. The returned function restores the file. */
 export async function withoutPinFile(tools: Tools): Promise<() => Promise<void>> {
   const { spec } = await tools.read<StatefulSet>("-n", tools.namespace, "get", STATEFUL_SET);
   const { containers } = spec.template.spec;

@@ -8,7 +8,7 @@ const at = (seconds: number, cpuSeconds: number, mib: number): Sample => ({
   memory: mib * MIB,
 });
 
-test("usageBetween() divides a pod's CPU time by the time between its samples, and returns the later memory", () => {
+test("usageBetween() divides a pod's CPU time by the time between its samples, and returns the memory of the later sample", () => {
   const first = new Map([
     ["api", at(0, 10, 90)],
     ["vault", at(4, 1, 50)],

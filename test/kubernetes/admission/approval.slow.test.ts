@@ -30,12 +30,12 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
 
   const approvalOf = async (name = "help") => (await world.get("delegations", name)).status?.approval;
 
-  test("succeeds with the verb approve on the Platform, also for some scopes only", async () => {
+  test("succeeds with the verb approve on the Platform, for all requested scopes or only some", async () => {
     expect((await world.approve("approver", "help")).status).toBe(200);
     expect(await approvalOf()).toMatchObject({ decision: "Approved", approvedScopes: ["data:read"] });
   });
 
-  test("can be a denial", async () => {
+  test("can state the decision Denied", async () => {
     const denial = { decision: "Denied", approvedScopes: undefined, message: "not this month" };
     expect((await world.approve("approver", "help", denial)).status).toBe(200);
     expect(await approvalOf()).toMatchObject({ decision: "Denied", message: "not this month" });
@@ -61,7 +61,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
   });
 
   describe("fails", () => {
-    test("with another user as approver", async () => {
+    test("with a different user as approver", async () => {
       const spoofed = { approver: { username: PEOPLE.both.name } };
       expect(refused(await world.approve("approver", "help", spoofed))).toEqual(
         forbidden(`must be your own user name, ${PEOPLE.approver.name}`),
@@ -74,13 +74,13 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toBeUndefined();
     });
 
-    test("for an approver of another platform", async () => {
+    test("for an approver of a different platform", async () => {
       expect(refused(await world.approve("stranger", "help"))).toEqual(
         forbidden("a role must allow the verb approve on platforms.deputize.io"),
       );
     });
 
-    test("for an approver of another namespace", async () => {
+    test("for an approver of a different namespace", async () => {
       const other = await admissionWorld(kubernetes);
       const bindings = `/apis/rbac.authorization.k8s.io/v1/namespaces/${other.namespace}/rolebindings`;
       await kubernetes.call("DELETE", `${bindings}/approver-${other.namespace}`);
@@ -148,7 +148,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect((await world.approve("approver", "help", { decision: "Denied" })).status).toBe(422);
     });
 
-    test("with another generation than the Delegation's current one", async () => {
+    test("with a generation other than the Delegation's current one", async () => {
       await world.patch("editor", "delegations", "help", { spec: { suspend: true } });
       expect(refused(await world.approve("approver", "help"))).toEqual(
         forbidden("must be the Delegation's metadata.generation"),
@@ -170,7 +170,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     test.each<[string, object]>([
       ["flipped", { decision: "Denied", approvedScopes: null }],
       ["widened", { approvedScopes: ["data:read", "payments:send"] }],
-    ])("a second time, so it cannot be %s", async (_, changes) => {
+    ])("a second time, so the first approval cannot be %s", async (_, changes) => {
       await world.approve("approver", "help");
       const before = await approvalOf();
       for (const who of ["approver", "wildcard", "admin"] as const) {
@@ -180,7 +180,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toEqual(before);
     });
 
-    test("if it removes an earlier approval", async () => {
+    test("if the change removes an earlier approval", async () => {
       await world.approve("approver", "help");
       for (const who of ["approver", "wildcard", "admin"] as const) {
         const gone = { status: { approval: null } };

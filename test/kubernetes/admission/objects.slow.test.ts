@@ -39,7 +39,7 @@ describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster",
     });
 
     test.each<Somebody>(["editor", "wildcard", "admin"])(
-      "cannot be another user, whatever rights %s has",
+      "cannot be a user other than the creator, whatever rights %s has",
       async (who) => {
         expect(refused(await world.declare(who, "c", { requestedBy: "somebody@example.test" }))).toEqual(
           forbidden(`spec.requestedBy must be your own user name, ${PEOPLE[who].name}`),
@@ -47,7 +47,7 @@ describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster",
       },
     );
 
-    test("cannot be another user with server-side apply", async () => {
+    test("cannot be a user other than the creator, even with server-side apply", async () => {
       const apply = (requestedBy: string) =>
         kubernetes.as(PEOPLE.editor)(
           "PATCH",
@@ -146,7 +146,7 @@ describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster",
   });
 
   describe("the operator", () => {
-    test("cannot create objects or change the spec of one", async () => {
+    test("cannot create objects or change an object's spec", async () => {
       expect(refused(await world.declare("operator", "own"))).toEqual(
         forbidden("the operator creates no objects"),
       );
@@ -161,7 +161,7 @@ describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster",
       }
     });
 
-    test("can write only Secrets of its own type", async () => {
+    test("can write only Secrets of Deputize's own type", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       const secret = (name: string, type: string) => ({ metadata: { name }, type });
       expect(refused(await world.call("operator", "POST", folder, secret("a", "Opaque")))).toEqual(

@@ -93,7 +93,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
       (line) => line.user.username === user && line.objectRef.namespace === world.namespace,
     );
 
-  test("approve with their token, under the uid that the cluster reports", async () => {
+  test("can approve, if the approval states the uid that the cluster reports for them", async () => {
     const ann = kubernetes.withToken("token-of-ann");
     const other = await ann("PATCH", statusPath, approvalBy(PEOPLE.approver.name, "uid-of-bob"), MERGE);
     expect(other.status).toBe(403);
@@ -101,7 +101,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
     expect((await ann("PATCH", statusPath, own, MERGE)).status).toBe(200);
   });
 
-  test("cannot be replaced as approvers by a service account, even with all rights", async () => {
+  test("cannot be replaced as approvers by a service account, even one with all rights", async () => {
     const folder = `/api/v1/namespaces/${world.namespace}/serviceaccounts`;
     await kubernetes.call("POST", folder, { metadata: { name: "robot" } });
     const name = `system:serviceaccount:${world.namespace}:robot`;
@@ -116,7 +116,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
     ]);
   });
 
-  describe("impersonating other users", () => {
+  describe("when they impersonate other users", () => {
     test("need a separate right, which all rights in a namespace do not include", async () => {
       const asAnn = kubernetes.withToken("token-of-wil", { name: PEOPLE.approver.name });
       const answer = await asAnn("PATCH", statusPath, approvalBy(PEOPLE.approver.name), MERGE);
@@ -140,7 +140,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
         );
     });
 
-    test("do not get the approver's uid", async () => {
+    test("do not get the impersonated user's uid", async () => {
       const { name, uid } = PEOPLE.approver;
       const asAnn = kubernetes.withToken("token-of-ivy", { name });
       expect((await asAnn("PATCH", statusPath, approvalBy(name, uid), MERGE)).status).toBe(403);
@@ -149,7 +149,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
       expect(await approval()).toBeUndefined();
     });
 
-    test("can impersonate the operator with all rights in its namespace, but cannot approve as the operator", async () => {
+    test("can impersonate the operator with all rights in the operator's namespace, but cannot approve as the operator", async () => {
       const asOperator = kubernetes.withToken("token-of-sam", OPERATOR);
       const status = { status: { certID: "forged" } };
       expect((await asOperator("PATCH", statusPath, status, MERGE)).status).toBe(200);
@@ -158,7 +158,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
       expect(await approval()).toBeUndefined();
     });
 
-    test("can impersonate the operator with the role edit or admin in its namespace", async () => {
+    test("can impersonate the operator with the role edit or admin in the operator's namespace", async () => {
       const { rules } = (await kubernetes.call("GET", `${RBAC}/clusterroles/system:aggregate-to-edit`)).body;
       for (const [resource, verb] of [
         ["serviceaccounts", "impersonate"],
@@ -173,7 +173,7 @@ describe.skipIf(binary.missing !== undefined)("users with their own tokens", () 
       }
     });
 
-    test("cannot act as the operator with all rights in another namespace only", async () => {
+    test("cannot impersonate the operator with all rights in only a different namespace", async () => {
       const asOperator = kubernetes.withToken("token-of-wil", OPERATOR);
       const status = { status: { certID: "forged" } };
       expect((await asOperator("PATCH", statusPath, status, MERGE)).status).toBe(403);

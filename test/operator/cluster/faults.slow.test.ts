@@ -34,7 +34,7 @@ const platform = (name: string, displayName = "Shop") => ({
 const isWatch = (url: URL) => url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
 const isList = (url: URL) => !url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
 
-describe.skipIf(binary.missing !== undefined)("the local copy of a failing cluster", () => {
+describe.skipIf(binary.missing !== undefined)("an operator in a failing cluster", () => {
   let kubernetes: Kubernetes;
   let gateway: FaultyGateway;
   let harness: ResourcesHarness;
@@ -71,7 +71,7 @@ describe.skipIf(binary.missing !== undefined)("the local copy of a failing clust
   const get = (name: string): Platform | undefined => resources.get("Platform", "default", name);
   const nameOf = (name: string) => get(name)?.spec.displayName;
 
-  /** Also makes all watches reconnect. */
+  /** Sets the gateway's rule, and makes all watches reconnect. */
   function underRule(rule?: (url: URL) => GatewayFault | undefined): void {
     gateway.setRule(rule && ((_, url) => rule(url)));
     gateway.breakAll();

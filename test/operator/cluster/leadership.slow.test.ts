@@ -30,7 +30,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     return world.reaches("Delegation", "bot", "AwaitingApproval");
   };
 
-  test("carry out a Platform, an Agent and a Delegation, from creation to deletion", async () => {
+  test("reconcile a Platform, an Agent and a Delegation, from creation to deletion", async () => {
     const operator = await world.start();
     const requested = await declare();
     expect(await operator.isReady()).toBe(true);

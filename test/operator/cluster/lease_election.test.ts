@@ -95,7 +95,7 @@ describe("a lease in the cluster", () => {
     expect(cluster.spec).toMatchObject({ holderIdentity: "b", leaseTransitions: 2 });
   });
 
-  test("cannot be acquired while its holder renews it, whatever its times say", async () => {
+  test("cannot be acquired while its holder may still renew it, even if its recorded renewal time is old", async () => {
     cluster.put({ holderIdentity: "a", renewTime: "2001-01-01T00:00:00.000000Z" });
     expect(await leaseOf("b").hold()).toBe("taken");
   });
@@ -122,7 +122,7 @@ describe("a lease in the cluster", () => {
     expect(lead.isHeld()).toBe(false);
   });
 
-  test("survives its deletion, and a write by someone else", async () => {
+  test("stays with its holder when somebody deletes or changes it", async () => {
     const lead = await acquire("a");
     cluster.put(undefined);
     await until("it exists again", () => cluster.spec?.holderIdentity === "a");
@@ -139,7 +139,7 @@ describe("a lease in the cluster", () => {
     expect(await leaseOf("a").hold()).toBe("taken");
   });
 
-  test("makes a process wait until the wait is aborted", async () => {
+  test("cannot be acquired by a process that has aborted its wait", async () => {
     cluster.put({ holderIdentity: "a" });
     const waiting = electorOf("b").acquire(stopping.signal);
     stopping.abort();

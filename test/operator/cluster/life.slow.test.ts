@@ -20,7 +20,7 @@ if (isShared) console.error("SKIPPED with KUBECONFIG_TEST: tests that remove the
 
 const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 
-describe.skipIf(missing !== undefined)("the life of objects in a cluster", { timeout: 120_000 }, () => {
+describe.skipIf(missing !== undefined)("declared objects in a cluster", { timeout: 120_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
   let api: TestApi;
@@ -56,7 +56,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
   const approved = { decision: "Approved", approvedScopes: ["data:read"] };
 
   describe.concurrent("(concurrent tests)", () => {
-    test("begins when the account's owner accepts the namespace", async ({
+    test("become active once the account's owner accepts the namespace", async ({
       life: { world, person, cluster, accept },
     }) => {
       await world.start();
@@ -72,7 +72,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("includes an approval of some scopes in the console, and ends when the spec revokes the delegation", async ({
+    test("receive the scopes approved in the console, and end when the spec revokes the delegation", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(body).toMatchObject({ status: "revoked" });
     });
 
-    test("includes a denial by a linked approver", async ({
+    test("report a denial by a linked approver", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept();
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
     });
 
-    test("a decision by an approver who is not linked does not count, and the account's owner can still decide", async ({
+    test("ignore a decision by an approver who is not linked, so the account's owner can still decide", async ({
       life: { world, person, accept, declare, decide },
     }) => {
       await accept();
@@ -113,7 +113,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
     });
 
-    test("a decision does not count if two people are required and the requester is unknown", async ({
+    test("ignore a decision if two people are required and the requester is unknown", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept({ four_eyes: true });
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await world.reaches("Delegation", "bot", "FourEyesRequired");
     });
 
-    test("starts again with the retained key and Secret if deleted objects are declared again", async ({
+    test("keep their key and Secret if they are deleted and declared again", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -145,7 +145,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(platforms).toHaveLength(1);
     });
 
-    test("includes the adoption of a platform after its owner's confirmation, with a grace period for the former key", async ({
+    test("adopt an existing platform after its owner's confirmation, with a grace period for the former key", async ({
       life: { world, person, cluster, accept },
     }) => {
       await accept();
@@ -184,7 +184,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       }
     });
 
-    test("includes a new, working key after the Secret was deleted", async ({
+    test("receive a new, working key after the Secret was deleted", async ({
       life: { world, accept, declare },
     }) => {
       await accept();
@@ -203,7 +203,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await until("the lost key ends", async () => (await agents(before?.api_key)).status === 401);
     });
 
-    test("ends when the objects are deleted, even while they are suspended", async ({
+    test("revoke the certificate when they are deleted, even while they are suspended", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -218,7 +218,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(body).toMatchObject({ status: "revoked" });
     });
 
-    test("includes a report, but no second request, if the service no longer knows the request", async ({
+    test("report that the service no longer knows their request, and make no second request", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -232,7 +232,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
   });
 
   describe("(sequential tests)", () => {
-    test("includes an approval in Kubernetes by a linked approver, which takes effect within two seconds", async ({
+    test("become active within two seconds of an approval in Kubernetes by a linked approver", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept();
@@ -248,7 +248,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       });
     });
 
-    test("continues when the vault is back, with a certificate signed by the vault's key", async ({
+    test("wait for the vault, and then receive a certificate signed by the vault's key", async ({
       life: { world, person, accept, link, declare, decide },
     }) => {
       await accept();
@@ -272,7 +272,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
     });
 
     test.skipIf(isShared)(
-      "waits while the admission policies are missing, and ignores a decision made meanwhile",
+      "wait while the admission policies are missing, and ignore a decision made meanwhile",
       async ({ life: { world, person, accept, link, declare, decide } }) => {
         await accept();
         await link(ANN.name);

@@ -24,7 +24,7 @@ const LEASE = "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases/deputize
 /** Operators in a real cluster, each in its own namespace, against a fake API with one account. */
 export type OperatorCluster = {
   api: FakeOperatorApi;
-  /** Of the most recently started operator. */
+  /** Returns the metrics of the most recently started operator. */
   metrics(): Promise<string>;
   config: ClusterOperatorConfig;
   /** Namespace of the objects. The operator has its own namespace. */
@@ -55,7 +55,7 @@ export type OperatorCluster = {
 
 /**
  * Creates the namespaces, a binding and the fake API. The operators call the cluster at `url` as the
- * administrator or as the user `as`. `settings` may name another API than the fake one.
+ * administrator or as the user `as`. `settings` may name an API other than the fake one.
  */
 export async function operatorCluster(
   kubernetes: Kubernetes,

@@ -241,7 +241,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@25"]);
   });
 
-  test("contains the operator's own writes immediately, and never returns to an earlier state", async () => {
+  test("adds the operator's own writes to its copy immediately, and never returns to an earlier state", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 9));
     expect(names()).toEqual(["a@9"]);

@@ -110,7 +110,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     expect(metadata).not.toHaveProperty("annotations");
   });
 
-  test("remain in force in a restored cluster, whose last recorded leader is older than the last one known to the service", async () => {
+  test("remain in force in a restored cluster, whose last recorded leader is older than the last leader known to the service", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");

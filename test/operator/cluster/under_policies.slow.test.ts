@@ -56,7 +56,7 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
   const pathOf = (resource: string, name: string) =>
     `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/${resource}/${name}`;
 
-  test("carries out and deletes objects of every kind with exactly the rights of its role", async () => {
+  test("reconciles and deletes objects of every kind with exactly the rights of its role", async () => {
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const { requestID } = waiting.status as { requestID: string };
     world.api.approve(requestID, ["data:read"]);
@@ -74,7 +74,7 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
     }
   });
 
-  test("revokes on deletion, and moves a Secret to its new name", async () => {
+  test("revokes a deleted Delegation, and moves a Secret to its new name", async () => {
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const { requestID } = waiting.status as { requestID: string };
     world.api.approve(requestID, ["data:read"]);

@@ -22,7 +22,7 @@ describe.concurrent("a folder of manifests", () => {
     expect(await world.folders.errors()).toEqual([]);
   });
 
-  test("skips hidden files and other files than YAML", async ({ world }) => {
+  test("skips hidden files and files that are not YAML", async ({ world }) => {
     await world.folders.write(".hidden.yaml", platform("a"));
     await world.folders.write(".git/b.yaml", platform("b"));
     await world.folders.write("notes.txt", "not: [yaml");

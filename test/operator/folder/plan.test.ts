@@ -66,7 +66,7 @@ describe("the plan for a folder", () => {
       "0 0 0 0 0",
     ],
     [
-      "removes an object if the broken file is another object's",
+      "removes an object if the broken file belongs to a different object",
       () => plan([broken("b")], [known("a")]),
       "0 0 0 1 1",
     ],
@@ -76,7 +76,7 @@ describe("the plan for a folder", () => {
       "0 0 0 0 1",
     ],
     [
-      "removes an object if the document of an unknown kind has another name",
+      "removes an object if the document of an unknown kind has a different name",
       () => plan([file("a", foreign("x"))], [known("a")]),
       "0 0 0 1 1",
     ],
@@ -91,7 +91,7 @@ describe("the plan for a folder", () => {
       "0 0 0 0 0",
     ],
     [
-      "keeps an object that moves to another file",
+      "keeps an object that moves to a different file",
       () => plan([file("a"), file("b", platform())], [known("a")]),
       "0 0 1 0 0",
     ],
@@ -122,12 +122,12 @@ describe("the plan for a folder", () => {
       undefined,
     ],
     [
-      "accepts bindings that move to another file",
+      "accepts bindings that move to a different file",
       [file("b", tenants())],
       bound,
       { ...bound, manifest: "b" },
     ],
-    ["removes the bindings even if another file is broken", [broken("b")], bound, "none"],
+    ["removes the bindings even if a different file is broken", [broken("b")], bound, "none"],
   ])("%s", (_, files, before, expected) => {
     expect(plan(files, [], before).tenants).toEqual(expected);
   });

@@ -23,7 +23,7 @@ describe.concurrent("the records of a folder", () => {
     expect((await stat(join(world.folders.secrets, "default"))).mode & 0o777).toBe(0o700);
   });
 
-  test("treat a file without a Secret as a Secret of another owner", async ({ world }) => {
+  test("treat a file without a Secret as a Secret of a different owner", async ({ world }) => {
     await world.resources.start();
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     await writeFile(join(world.folders.secrets, "default", "s.yaml"), "my shopping list");

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readRegularFile } from "../../../src/operator/folder/listing.ts";
 
-describe("reading a regular file", () => {
+describe("readRegularFile()", () => {
   let folder: string;
   const path = () => join(folder, "file");
   beforeEach(async () => {

@@ -33,7 +33,7 @@ const thing = {
   },
 };
 
-describe.skipIf(binary.missing !== undefined)("YAML as Kubernetes reads it", () => {
+describe.skipIf(binary.missing !== undefined)("Kubernetes' YAML reader", () => {
   const things = "/apis/test.deputize.io/v1/namespaces/default/things";
   let kubernetes: Kubernetes;
   let unused = 0;

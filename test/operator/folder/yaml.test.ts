@@ -4,7 +4,7 @@ import { stateText } from "../../../src/operator/folder/state_file.ts";
 import type { AnyObject } from "../../../src/operator/kinds.ts";
 import { manifestOf, yamlCases } from "./yaml_cases.ts";
 
-describe("reading YAML", () => {
+describe("the YAML reader", () => {
   test.each(yamlCases)("$name", (yamlCase) => {
     const { values = [], fault } = readYaml(manifestOf(yamlCase, "thing"));
     if (yamlCase.spec === undefined) {

@@ -65,12 +65,12 @@ const structures: YamlCase[] = [
   { name: "reads a folded block", text: "  a: >-\n    b\n    c\n", spec: { a: "b c" } },
   { name: "reads a list", text: "  a: [0100, yes, {b: on}]\n", spec: { a: [64, true, { b: true }] } },
   {
-    name: "merges keys, where the object's own keys win",
+    name: "merges keys, and prefers the object's own keys",
     text: "  a: &a {b: 1, c: 2}\n  d: {<<: *a, b: 3}\n",
     spec: { a: { b: 1, c: 2 }, d: { b: 3, c: 2 } },
   },
   {
-    name: "merges lists of objects, where the first one wins",
+    name: "merges lists of objects, and prefers the first object",
     text: "  a: &a {b: 1}\n  c: &c {b: 2, d: 010}\n  e:\n    <<: [*a, *c]\n",
     spec: { a: { b: 1 }, c: { b: 2, d: 8 }, e: { b: 1, d: 8 } },
   },

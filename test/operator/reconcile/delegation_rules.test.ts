@@ -21,14 +21,18 @@ const deleting = { deletionTimestamp: "2026-06-01T11:59:00.000Z" };
 const unregistered = aPlatform({ status: { conditions: [truth("Registered", { status: "False" })] } });
 const keyless = anAgent({ status: { conditions: [] } });
 
-describe("the next step of a delegation without a request", () => {
+describe("the reconciler of a delegation without a request", () => {
   test.each<[string, Partial<DelegationInput>, string]>([
     ["requests approval if nothing is missing", {}, "request"],
-    ["reports Revoked if it is revoked", spec({ revoked: true }), "Revoked"],
+    ["reports Revoked if the spec revokes the delegation", spec({ revoked: true }), "Revoked"],
     ["reports Suspended while suspended", spec({ suspend: true }), "Suspended"],
-    ["reports Expired one second after its expiry", spec({ expiresAt: "2026-06-01T11:59:59Z" }), "Expired"],
     [
-      "requests approval in the second in which it expires",
+      "reports Expired one second after the requested expiry",
+      spec({ expiresAt: "2026-06-01T11:59:59Z" }),
+      "Expired",
+    ],
+    [
+      "requests approval in the second of the requested expiry",
       spec({ expiresAt: "2026-06-01T12:00:00Z" }),
       "request",
     ],
@@ -84,7 +88,7 @@ describe("the next step of a delegation without a request", () => {
   });
 });
 
-describe("the next step of a delegation with a request", () => {
+describe("the reconciler of a delegation with a request", () => {
   test.each<[string, Partial<DelegationInput>, string]>([
     ["waits for a decision", { state: aState() }, "AwaitingApproval"],
     [
@@ -142,9 +146,21 @@ describe("the next step of a delegation with a request", () => {
       "Active",
     ],
     ["reports Revoked once withdrawn", { state: aState({ status: "withdrawn" }) }, "Revoked"],
-    ["reports Revoked once revoked", { state: anApproval({ status: "revoked" }) }, "Revoked"],
-    ["withdraws a pending request when revoked", { state: aState(), ...spec({ revoked: true }) }, "revoke"],
-    ["revokes the certificate when revoked", { state: anApproval(), ...spec({ revoked: true }) }, "revoke"],
+    [
+      "reports Revoked once the certificate is revoked",
+      { state: anApproval({ status: "revoked" }) },
+      "Revoked",
+    ],
+    [
+      "withdraws a pending request when the spec revokes the delegation",
+      { state: aState(), ...spec({ revoked: true }) },
+      "revoke",
+    ],
+    [
+      "revokes the certificate when the spec revokes the delegation",
+      { state: anApproval(), ...spec({ revoked: true }) },
+      "revoke",
+    ],
     [
       "revokes even while suspended",
       { state: anApproval(), ...spec({ revoked: true, suspend: true }) },
@@ -174,8 +190,8 @@ describe("the next step of a delegation with a request", () => {
   });
 });
 
-describe("the expiry of a certificate", () => {
-  test("passes when the certificate's last second is over, regardless of fractions of a second", () => {
+describe("a certificate", () => {
+  test("expires when its last second is over, regardless of fractions of a second", () => {
     expect(hasEnded("2026-06-01T12:00:00.000Z", new Date("2026-06-01T12:00:00.999Z"))).toBe(false);
     expect(hasEnded("2026-06-01T12:00:00.999Z", new Date("2026-06-01T12:00:01.000Z"))).toBe(true);
   });
@@ -262,7 +278,7 @@ describe("the status of a delegation", () => {
   });
 });
 
-describe("the next step after a decision in the cluster", () => {
+describe("the reconciler of a delegation that was decided in the cluster", () => {
   const decided = (requestedBy?: string, tenant: object = {}): Partial<DelegationInput> => ({
     state: aState(),
     binding: { source: "deputize-tenants", tenant: { accountEmail: "owner@example.test", ...tenant } },

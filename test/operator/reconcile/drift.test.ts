@@ -18,11 +18,11 @@ const ended = (reason: Reason) => {
 };
 const issued = { requestID: "req-1", certID: "cert-1" };
 
-describe("drift from the API's state", () => {
+describe("hasDrifted()", () => {
   test.each<[string, boolean, Parameters<typeof hasDrifted>[0], ExternalState]>([
     ["an unchanged platform", false, platform, { platform: platformState }],
     [
-      "a platform with another key",
+      "a platform with a different key",
       true,
       platform,
       { platform: { ...platformState, api_key_prefix: "dpz_2" } },
@@ -102,7 +102,7 @@ describe("drift from the API's state", () => {
       delegation("Denied"),
       { delegation: aState({ status: "denied" }) },
     ],
-  ])("exists for %s: %s", (_, expected, object, state) => {
+  ])("for %s, returns %s", (_, expected, object, state) => {
     expect(hasDrifted(object, state, NOW)).toBe(expected);
   });
 });

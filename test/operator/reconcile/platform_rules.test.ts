@@ -39,7 +39,7 @@ const secret = (changes: Partial<Secret> = {}): Secret => ({
 });
 const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };
 
-/** A platform that is up to date, with these changes. */
+/** Returns the input for a platform that is up to date, with these changes. */
 const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
   object: aPlatform(),
   binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT } },
@@ -63,7 +63,7 @@ const accepting = (scopes: string[], ceiling?: string[]) => ({
 });
 const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: { every } } }) });
 
-describe("the next step of a platform", () => {
+describe("the reconciler of a platform", () => {
   test.each<[string, Partial<PlatformInput>, string]>([
     ["reports Active if nothing is left to do", {}, "Active"],
     ["registers a platform that the API does not know", { state: undefined, secrets: {} }, "register"],
@@ -89,7 +89,7 @@ describe("the next step of a platform", () => {
       "InvalidScopes",
     ],
     [
-      "reports a ceiling beyond the namespace's",
+      "reports a ceiling that exceeds the namespace's ceiling",
       { binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT, ceiling: ["data:read"] } } },
       "CeilingExceeded",
     ],
@@ -120,18 +120,18 @@ describe("the next step of a platform", () => {
       "InvalidScopes",
     ],
     [
-      "reports a Secret of another type",
+      "reports a Secret of a different type",
       { secrets: { current: secret({ type: "Opaque" }) } },
       "SecretNotOwned",
     ],
     [
-      "reports a Secret of another platform",
+      "reports a Secret of a different platform",
       { secrets: { current: secret({ annotations: { "deputize.io/platform-uid": "x" } }) } },
       "SecretNotOwned",
     ],
     ["registers again after a restart of the operator", { lastSent: undefined }, "register"],
     ["registers again for a new spec", told({ generation: 0 }), "register"],
-    ["registers again for another account", told({ accountEmail: "former@example.test" }), "register"],
+    ["registers again for a different account", told({ accountEmail: "former@example.test" }), "register"],
     [
       "reports Active shortly before the next registration is due",
       told({ at: ago(REPEAT_MS - 1) }),
@@ -150,7 +150,7 @@ describe("the next step of a platform", () => {
       "register",
     ],
     [
-      "registers again if the API has another key",
+      "registers again if the API has a different key",
       { state: { ...state, api_key_prefix: "dpz_2" } },
       "register",
     ],

@@ -102,7 +102,7 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
     return found;
   }
 
-  test("include at least 150 files, of which 50 or more are accepted and 50 or more refused", () => {
+  test("number at least 150, of which at least 50 are accepted and at least 50 refused", () => {
     expect(cases.length).toBeGreaterThanOrEqual(150);
     expect(cases.filter(({ accepted }) => accepted).length).toBeGreaterThanOrEqual(50);
     expect(cases.filter(({ accepted }) => !accepted).length).toBeGreaterThanOrEqual(50);

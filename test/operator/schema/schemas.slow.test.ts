@@ -10,7 +10,7 @@ const BUILD_TIMEOUT_MS = 20 * 60_000;
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-describe.skipIf(binary.missing !== undefined)("schemas on a real API server", () => {
+describe.skipIf(binary.missing !== undefined)("the schema of Deputize's kinds on a real API server", () => {
   let kubernetes: Kubernetes;
   let schemas: Schemas;
   let unused = 0;
@@ -23,7 +23,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
 
   afterAll(() => kubernetes?.stop());
 
-  test("contain valid definitions without structural warnings", async () => {
+  test("consists of valid definitions without structural warnings", async () => {
     for (const resource of definitions) {
       const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${resource}.deputize.io`;
       const { body } = await kubernetes.call("GET", path);
@@ -33,7 +33,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     }
   });
 
-  test("define short names and selectable fields", async () => {
+  test("defines short names and selectable fields", async () => {
     const { body } = await kubernetes.call("GET", "/apis/deputize.io/v1alpha1");
     const kinds = body.resources as { name: string; shortNames?: string[] }[];
     const shortNames = kinds.flatMap(({ name, shortNames = [] }) => shortNames.map((short) => [short, name]));
@@ -55,7 +55,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     expect(items.map(({ metadata }) => metadata.name)).toEqual(["d0", "d1"]);
   });
 
-  test("report the field of a violation with a readable message", async () => {
+  test("reports the field of a violation with a readable message", async () => {
     await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "refused" } });
     const answer = await write({
       apiVersion: "deputize.io/v1alpha1",

@@ -18,7 +18,7 @@ const BUNDLE_BYTES = 12_800;
 /** The API server describes metadata itself, so definitions cannot describe it. */
 const METADATA = /^[A-Za-z]+\.metadata$/;
 
-describe("the schemas of Deputize's kinds", () => {
+describe("the schema of Deputize's kinds", () => {
   let schemas: Schemas;
   beforeAll(async () => {
     schemas = await loadSchemas();
@@ -29,7 +29,7 @@ describe("the schemas of Deputize's kinds", () => {
     expect(schemas.validate(object, previous).violations === undefined).toBe(accepted);
   });
 
-  test("report the field and the fault of a violation", () => {
+  test("reports the field and the fault of a violation", () => {
     const object = {
       apiVersion: "deputize.io/v1alpha1",
       kind: "Delegation",
@@ -45,7 +45,7 @@ describe("the schemas of Deputize's kinds", () => {
   test.each([
     ["Platform", "defaultAllowedScopes", { displayName: "Shop", surfaceType: "agentic_api" }],
     ["Delegation", "scopes", { platformRef: { name: "shop" }, agentRef: { name: "bot" } }],
-  ])("explain the form of a scope of a %s instead of showing the pattern", (kind, field, rest) => {
+  ])("explains the form of a scope of a %s instead of showing the pattern", (kind, field, rest) => {
     const spec = { ...rest, [field]: ["data:read", "no scope"] };
     const object = { apiVersion: "deputize.io/v1alpha1", kind, metadata: { name: "example" }, spec };
     expect(schemas.validate(object).violations).toEqual([
@@ -53,7 +53,7 @@ describe("the schemas of Deputize's kinds", () => {
     ]);
   });
 
-  test("report the right field for a rule of the whole spec", () => {
+  test("reports the right field for a rule of the whole spec", () => {
     const spec = {
       platformRef: { name: "shop" },
       agentRef: { name: "bot" },
@@ -67,7 +67,7 @@ describe("the schemas of Deputize's kinds", () => {
     ]);
   });
 
-  test("explain the form of a human-readable text without showing the pattern or the text", () => {
+  test("explains the form of a human-readable text without showing the pattern or the text", () => {
     const spec = {
       displayName: "Sh\u202eop",
       surfaceType: "agentic_api",
@@ -84,7 +84,7 @@ describe("the schemas of Deputize's kinds", () => {
     ]);
   });
 
-  test("accept every scope and wildcard of the vocabulary for accepted principals", () => {
+  test("accepts every scope and wildcard of the vocabulary for accepted principals", () => {
     const all = [...CANONICAL_SCOPES, ...WILDCARDS.keys()];
     const acceptedPrincipals = [all.slice(0, 64), all.slice(64)]
       .filter((scopes) => scopes.length > 0)
@@ -104,14 +104,14 @@ describe("the schemas of Deputize's kinds", () => {
     expect(schemas.validate(object).violations).toBeUndefined();
   });
 
-  test("refuse unknown kinds", () => {
+  test("refuses unknown kinds", () => {
     expect(schemas.validate({ apiVersion: "deputize.io/v1", kind: "Platform" }).violations).toHaveLength(1);
     expect(schemas.validate({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).violations).toHaveLength(1);
     expect(schemas.validate(undefined).violations).toHaveLength(1);
     expect(schemas.validate([]).violations).toHaveLength(1);
   });
 
-  test("contain the same sensitive scopes as the API's vocabulary", async () => {
+  test("contains the same sensitive scopes as the API's vocabulary", async () => {
     const groups = [...WILDCARDS.keys()].map((wildcard) => wildcard.slice(0, -1));
     const reachable = [...SENSITIVE_SCOPES].filter((scope) =>
       groups.some((group) => scope.startsWith(group)),
@@ -123,7 +123,7 @@ describe("the schemas of Deputize's kinds", () => {
     expect(lists).toEqual([reachable.sort(), reachable.sort()]);
   });
 
-  test("refuse constraints that would make a certificate larger than the API allows", () => {
+  test("refuses constraints that would make a certificate larger than the API allows", () => {
     const long = -1.2345678901234567e-100;
     const points = Array.from({ length: 256 }, () => [long, long]);
     const box = { type: "geo_bbox", min_lat: long, min_lon: long, max_lat: long, max_lon: long };
@@ -144,7 +144,7 @@ describe("the schemas of Deputize's kinds", () => {
     expect(bytes).toBeLessThan(MAX_PROOF_BUNDLE_BYTES - BUNDLE_BYTES);
   });
 
-  test("describe every field for kubectl explain", async () => {
+  test("describes every field for kubectl explain", async () => {
     const undescribed = (await readDefinitions()).flatMap(({ kind, schema }) =>
       fieldsOf(schema, kind).filter(([, field]) => !/^[A-Z].*\.$/s.test(String(field.description))),
     );
@@ -152,7 +152,7 @@ describe("the schemas of Deputize's kinds", () => {
     expect(paths).toEqual([]);
   });
 
-  test("declare no defaults, which would make a GitOps tool report a difference", async () => {
+  test("declares no defaults, which would make a GitOps tool report a difference", async () => {
     expect(JSON.stringify(await readDefinitions())).not.toContain('"default"');
   });
 });
