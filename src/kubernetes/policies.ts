@@ -118,7 +118,7 @@ function withDefaults(policy: Policy): Policy {
 
 async function readLive(client: PolicyReader, { kind, metadata }: Policy): Promise<Live | undefined> {
   const plural = RESOURCES[kind];
-  // The typed client would drop fields that it does not know, and so hide a change of the policy.
+  // Uses the untyped client: the typed one drops fields that it does not know, and so hides changes.
   const place = { group: "admissionregistration.k8s.io", version: "v1", plural, name: metadata.name };
   try {
     return liveObject.parse(await client.custom.getClusterCustomObject(place));

@@ -43,7 +43,7 @@ function referringToAgent(copy: Copy, { namespace, name }: Change): AnyObject[] 
     .filter(({ metadata, spec }) => metadata.namespace === namespace && spec.agentRef.name === name);
 }
 
-/** The deletion of a Platform or Agent may have waited for the last object that refers to it. */
+/** Returns the Platforms and Agents under deletion, which may have waited for this object to disappear. */
 function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
   const objects: AnyObject[] = [...copy.list("Platform"), ...copy.list("Agent")];
   return objects.filter(

@@ -165,7 +165,7 @@ type Lanes = {
   size(): number;
 };
 
-/** Of four turns, three go to urgent keys and one to ordinary keys, if keys of that type wait. */
+/** After this many urgent keys, an ordinary key runs, if one waits. */
 const URGENT_TURNS = 3;
 
 /** Creates empty lanes. */

@@ -61,7 +61,7 @@ function withoutLogLines(err: string): string {
 export function createKubectl(common: readonly string[], program = "kubectl"): Kubectl {
   async function run(args: readonly string[], input = ""): Promise<string> {
     const child = spawn(program, [...args, ...common], { stdio: ["pipe", "pipe", "pipe"] });
-    // A program that has read enough of its input closes the pipe.
+    // Ignores write errors, because a program that has read enough of its input closes the pipe.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
     const ended = new Promise<number>((resolve, reject) => {

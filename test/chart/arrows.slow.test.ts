@@ -205,7 +205,7 @@ function takes(policies: readonly Rendered[], from: End, to: End, port: number):
 
 type Question = { of: End; other: End; port: number; direction: "ingress" | "egress" };
 
-/** Kubernetes' rule: a pod that policies select accepts only connections that some policy allows. */
+/** Applies Kubernetes' rule: a pod that policies select has only the connections that some policy allows. */
 function passes(policies: readonly Rendered[], { of, other, port, direction }: Question): boolean {
   if ("address" in of) return true;
   const own = policies.filter(

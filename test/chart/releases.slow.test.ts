@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
     await succeeds("upgrade");
     expect(await statusOf(job)).toBe(404);
     expect(await hooks()).toContain("Job deputize-migrate");
-    // An installation whose hook failed before any object existed leaves the same state.
+    // Simulates an installation whose hook failed before any object existed.
     await cluster.call("DELETE", postgres);
     await succeeds("upgrade");
     expect(await statusOf(job)).toBe(200);

@@ -22,7 +22,7 @@ export type Rendered = {
   [field: string]: any;
 };
 
-/** `undefined` stands for no values. */
+/** Runs Helm with these values. `undefined` stands for no values. */
 export async function helmWithValues(
   path: string,
   command: readonly string[],
@@ -115,7 +115,7 @@ export function podsOf(objects: readonly Rendered[]): Pod[] {
   });
 }
 
-/** Includes init containers. */
+/** Returns the containers of a pod, including init containers. */
 export function containersOf({ template: { spec } }: Pod): Container[] {
   return [...(spec.initContainers ?? []), ...spec.containers];
 }

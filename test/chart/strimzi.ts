@@ -46,7 +46,7 @@ async function folder(): Promise<Folder> {
   );
   const main = "io.strimzi.crdgenerator.CrdGenerator";
   await run(java.path, ["-cp", join(jars, "*"), main, "--yaml", ...outputs]);
-  // Another process may have created the folder first.
+  // Removes this copy if a different process has created the folder first.
   await rename(made, kept).catch(() => rm(made, { recursive: true, force: true }));
   return { folder: kept };
 }

@@ -25,7 +25,7 @@ export const PRODUCTION: Values = {
   },
 };
 
-/** The second set takes precedence. */
+/** Merges two sets of values. The second set takes precedence. */
 export function mergeValues(first: Values, second: Values): Values {
   const isTree = (value: unknown): value is Values =>
     typeof value === "object" && value !== null && !Array.isArray(value);

@@ -121,7 +121,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     expect(await check()).toEqual({
       fault: `${kind} ${name} differs from crds/policies.yaml of this version`,
     });
-    // Server-side apply does not remove fields that another manager has added.
+    // Deletes the policy, because server-side apply does not remove fields of a different manager.
     await kubernetes.call("DELETE", policyPath(kind, name));
   });
 

@@ -31,7 +31,7 @@ test("the operator copies a promoted webhook secret into the Secret, together wi
   const { body } = await person.client.post(path);
   expect((await credentials()).webhook_signing_secret).toBe(first.webhook_signing_secret);
   expect((await person.client.post(`${path}/promote`)).status).toBe(200);
-  // A running operator checks for such changes only every 10 minutes and at its start.
+  // Restarts the operator, because it checks for such changes only at its start and every 10 minutes.
   await world.stop();
   await world.start();
   await until(

@@ -148,7 +148,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
         subresource: "",
         patchOf: ({ metadata: { finalizers, deletionTimestamp } }) => {
           if (finalizers.includes(FINALIZER) === present) return undefined;
-          // The cluster refuses new finalizers on an object that is being deleted.
+          // Skips a write that would fail: the cluster refuses new finalizers on an object under deletion.
           if (present && deletionTimestamp !== undefined) return undefined;
           const others = finalizers.filter((name) => name !== FINALIZER);
           return { metadata: { finalizers: present ? [...others, FINALIZER] : others } };

@@ -133,7 +133,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
         .then(events.flush)
         .then(() => finished.abort());
       await pause(stopMs, finished.signal);
-      // From here on, calls that are still running fail.
+      // Aborts the calls that are still running.
       await client.close();
       await rest;
     },

@@ -84,7 +84,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   const copy = createCopy<T>(onChange);
   const stopping = new AbortController();
   const started = Promise.withResolvers<void>();
-  // A stop may reject this promise while nobody awaits it. That must not count as an unhandled rejection.
+  // Prevents an unhandled rejection: a stop may reject this promise while nobody awaits it.
   started.promise.catch(() => undefined);
   let running = Promise.resolve();
   let failures = 0;

@@ -51,7 +51,7 @@ async function writeDurably(path: string, text: string, mode: number): Promise<v
   }
 }
 
-/** Returns `false` if another file has the name `to`. */
+/** Creates a link from `to` to the file `from`. Returns `false` if `to` already exists. */
 async function linked(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);

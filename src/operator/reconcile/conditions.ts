@@ -67,7 +67,7 @@ export function definedOnly<T extends object>(status: { [K in keyof T]: T[K] | u
   return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== undefined)) as T;
 }
 
-/** Any error code that is not listed means a fault in the spec. */
+/** Reasons for the error codes of a refusal. All other codes mean a fault in the spec. */
 const refusals: Partial<Record<ErrorCode, Reason>> = {
   namespace_not_bound: "NamespaceNotBound",
   onboarding_incomplete: "NamespaceNotBound",

@@ -88,7 +88,7 @@ export async function publishCredentials(
   return putSecret(context, platform, answer, secrets, movedSecret(holder, platform, context.apiUrl));
 }
 
-/** A missing key of a platform that the object is adopting is not lost, and may be in use. */
+/** Returns whether the object is adopting a platform. A key without a Secret may then be in use, not lost. */
 function isTakingOver({ spec, status }: Platform): boolean {
   return spec.adopt !== undefined && status.platformID !== spec.adopt;
 }

@@ -36,7 +36,7 @@ export async function sealVault(tools: Tools): Promise<void> {
 /** Returns the trial's PIN, which an administrator would know. */
 export const pinOf = (tools: Tools) => secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
 
-/** The PIN is the trial's PIN by default. Waits until the vault is ready. */
+/** Unseals the vault, by default with the trial's PIN, and waits until the vault is ready. */
 export async function unsealVault(tools: Tools, pin?: string): Promise<void> {
   const typed = `${await administrator(tools)}${pin ?? (await pinOf(tools))}\n`;
   await inPod(tools, VAULT, ["keyvault", "unseal", "--cert", "-"], typed);

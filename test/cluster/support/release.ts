@@ -24,7 +24,7 @@ export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] 
 export type Component = (typeof COMPONENTS)[number];
 
 const READY_MS = 300_000;
-/** Raises the limit that the load from one machine would exceed. A trial's limit on sign-in codes suffices. */
+/** Raises the limit that a load from one machine exceeds. A trial's limit on sign-in codes suffices. */
 const LIMITS = { REFUSED_PROOFS_PER_MINUTE: "60000" };
 
 /** Values of the trial under test, with images of one tag and Postgres of another. */

@@ -34,7 +34,7 @@ export type AdmissionWorld = {
   ): Promise<KubernetesAnswer>;
   path(resource: string, name?: string, subresource?: string): string;
   declare(who: Somebody, name: string, spec?: object): Promise<KubernetesAnswer>;
-  /** The approval is valid by default. Writes it as `kubectl patch --subresource=status` does. */
+  /** Writes an approval as `kubectl patch --subresource=status` does. By default, the approval is valid. */
   approve(who: Somebody | KubernetesUser, name: string, changes?: object): Promise<KubernetesAnswer>;
   /** Sends a merge patch of an object or its status. */
   patch(
@@ -95,7 +95,7 @@ export async function admissionWorld(kubernetes: Kubernetes): Promise<AdmissionW
   await role("both", [edits, writesStatus, approves("shop")]);
   await role("wildcard", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
   await role("operator", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
-  // The API server applies roles in order, shortly after storing them. So the last role is applied last.
+  // Waits only for the last role, because the API server applies roles in order after storing them.
   await until(
     "the roles count",
     async () => (await call("operator", "GET", path("platforms"))).status === 200,
