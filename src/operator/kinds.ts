@@ -24,7 +24,7 @@ export function keyText({ kind, namespace, name }: Key): string {
 export type Metadata = {
   name: string;
   namespace: string;
-  /** An object that is recreated under the same name has another uid. */
+  /** An object that is recreated under the same name has a different uid. */
   uid: string;
   /** Increases with every change of the spec. */
   generation: number;
@@ -57,7 +57,7 @@ export type CommonStatus = {
 export type DeletionPolicy = "Retain" | "Delete";
 export type Reference = { name: string };
 
-/** The principal of another account that a Platform accepts, for these scopes and until this time. */
+/** The principal of a different account that a Platform accepts, for these scopes and until this time. */
 export type AcceptedPrincipal = { humanID: string; scopes: string[]; acceptedUntil?: string };
 
 export type PlatformSpec = {

@@ -114,7 +114,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
     expect(isGood).toBe(false);
   });
 
-  test("refuse a second release without policies and roles, unless that release has no operator", async () => {
+  test("refuse a second release without policies and roles, unless the second release has no operator", async () => {
     const args = ["install", "second", CHART, "--namespace", "apart", "--no-hooks", "--dry-run=server"];
     const second = (operator: Values) => {
       const bare = { admissionPolicies: { enabled: false }, rbac: { roles: false }, operator };

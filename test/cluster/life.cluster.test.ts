@@ -118,7 +118,7 @@ function underLoad<T>(
   });
 }
 
-test("a trial installs in a namespace for restricted pods, and its tests pass", async () => {
+test("a trial can be installed in a namespace for restricted pods, and passes the chart's tests", async () => {
   await makeNamespace(tools);
   recoveryKey = await makeRecoveryKey(tools, folder);
   say(`helm install --wait: ${await helmUpgrade(tools, values)} s`);
@@ -176,7 +176,7 @@ test("a drain evicts only one pod of each component at a time", async () => {
   }
 });
 
-test("an upgrade with a migration, and its rollback, lose no decision under load", async () => {
+test("an upgrade with a migration and the rollback of the upgrade lose no decision under load", async () => {
   await importNextImages(cluster, join(folder, "next"), TAG);
   const chart = await packageNextChart(tools, folder);
   const account = await withReach(openSampleAccount);
@@ -221,7 +221,7 @@ async function withRecoveryKey(): Promise<string> {
   return recoveryKey;
 }
 
-test("a lost vault recovers from its backup, and reports what was created after that backup", async () => {
+test("a lost vault recovers from its backup, and reports what was created after the backup", async () => {
   const names = { image: vaultImageOf(TAG), database: `${RELEASE}-trial-keyvault-database` };
   const [recoveryKey, pin] = [await withRecoveryKey(), await pinOf(tools)];
   const account = await withReach(openSampleAccount);

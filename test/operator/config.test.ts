@@ -17,7 +17,7 @@ describe("the operator's settings", () => {
     expect(cluster).not.toHaveProperty("MANIFESTS_DIR");
   });
 
-  test.each(Object.keys(folder))("require %s if another folder setting is present", (name) => {
+  test.each(Object.keys(folder))("require %s if any other folder setting is present", (name) => {
     const { [name as keyof typeof folder]: _, ...rest } = folder;
     expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(ConfigError);
     expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(name);

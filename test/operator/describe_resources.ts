@@ -12,7 +12,7 @@ export type ResourcesHarness = {
   remove(key: Key): Promise<void>;
   /** `data` maps namespaces to entries of the ConfigMap `deputize-tenants`. */
   bind(data: Record<string, string>): Promise<void>;
-  /** Creates or changes a Secret as another owner would. */
+  /** Creates or changes a Secret as a different owner would. */
   putSecret(secret: Omit<Secret, "version">): Promise<void>;
   /** Opens the store again over the same data, without starting it. */
   reopen(): Promise<Resources>;

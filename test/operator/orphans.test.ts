@@ -146,7 +146,7 @@ describe("a sweep for orphans", () => {
     });
   });
 
-  test("holds no orphans after a change of the leader, or under the first leader of a cluster", () => {
+  test("waits for no confirmation after a change of the leader, or under the first leader of a cluster", () => {
     expect(sweep(input(["d1"], { epoch: 8, formerEpoch: 7 })).record.state).toBe("ok");
     expect(sweep(input(["d1"], { formerEpoch: null, former: undefined })).record.state).toBe("ok");
   });

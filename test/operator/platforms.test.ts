@@ -106,7 +106,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("report immediately that their namespace is now bound to another account, or no longer bound", async ({
+  test("report immediately that their namespace is now bound to a different account, or no longer bound", async ({
     world,
   }) => {
     await world.start();

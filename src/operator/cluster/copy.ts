@@ -3,7 +3,7 @@ export type Entry<T> = {
   namespace: string;
   name: string;
   uid: string;
-  /** The resourceVersion. A later change, also of another object, has a larger version. */
+  /** The resourceVersion. A later change, also of a different object, has a larger version. */
   version: bigint;
   value: T;
 };

@@ -23,7 +23,7 @@ import {
 /**
  * The result of publishing credentials:
  * - `published`: the Secret contains the credentials.
- * - `not_owned`: a Secret of another owner has the name.
+ * - `not_owned`: a Secret of a different owner has the name.
  * - `raced`: another writer changed the Secret or the key meanwhile.
  * - `failed`: the API call failed.
  */

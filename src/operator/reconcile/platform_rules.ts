@@ -104,7 +104,7 @@ function isUpToDate(
   return current.data.base_url === apiUrl && (due === undefined || due > now);
 }
 
-/** Returns the verdict for a Platform whose Secret belongs to another owner. */
+/** Returns the verdict for a Platform whose Secret belongs to a different owner. */
 export function notOwned(object: Platform): StatusReason {
   const message = `Secret ${secretName(object)} exists and is not this Platform's; it was left as it is`;
   return { reason: "SecretNotOwned", message };

@@ -3,7 +3,7 @@ import type { Credentials, PlatformAnswer } from "../../operator_calls.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 
-/** Type of the Secrets that the operator writes. The operator touches no Secret of another type. */
+/** Type of the Secrets that the operator writes. The operator touches no Secret of a different type. */
 export const SECRET_TYPE = "deputize.io/platform-credentials";
 
 const OWNER = "deputize.io/platform-uid";

@@ -13,7 +13,7 @@ export type SampleAccount = {
   present(apiUrl: string): Promise<string>;
 };
 
-/** Creates such an account, with a certificate that the vault has signed. */
+/** Creates a sample account, with a certificate that the vault has signed. */
 export async function openSampleAccount(addresses: Addresses): Promise<SampleAccount> {
   const owner = await openOwner(addresses);
   return sampleAccountOf(owner, await openShop(owner, addresses));

@@ -27,7 +27,7 @@ const READY_MS = 300_000;
 /** Raises the limit that a load from one machine exceeds. A trial's limit on sign-in codes suffices. */
 const LIMITS = { REFUSED_PROOFS_PER_MINUTE: "60000" };
 
-/** Values of the trial under test, with images of one tag and Postgres of another. */
+/** Values of the trial under test, with images of the tag `tag`, and Postgres of `postgresTag`. */
 export function valuesOf(tag: string, postgresTag = tag): object {
   const image = { tag, pullPolicy: "Never" };
   return {

@@ -100,7 +100,7 @@ describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster",
       },
     );
 
-    test("remains during a deletion, also together with other finalizers", async () => {
+    test("remains during a deletion, while other finalizers can be removed", async () => {
       await world.patch("editor", "delegations", "help", {
         metadata: { finalizers: [FINALIZER, "example.test/other"] },
       });

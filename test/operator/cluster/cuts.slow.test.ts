@@ -125,7 +125,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
   });
 
   /**
-   * Runs a scenario with an operator that loses its connections at `cut`, and then with another operator.
+   * Runs a scenario with an operator that loses its connections at `cut`, and then with a second operator.
    * Returns the number of the first operator's writes.
    */
   async function play({ given, when, ends }: Scenario, cut: Cut | undefined): Promise<number> {

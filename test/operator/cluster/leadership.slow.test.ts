@@ -112,7 +112,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(world.api.leader.epoch).toBe(1);
   });
 
-  test("stop leading when another process takes the Lease, and wait for their turn", async () => {
+  test("stop leading when a different process takes the Lease, and wait until they can lead again", async () => {
     const operator = await world.start();
     await declare();
     await world.lease("PATCH", { spec: { holderIdentity: "somebody" } });

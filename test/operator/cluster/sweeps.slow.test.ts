@@ -72,7 +72,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     await until("the list is empty", async () => (await record())?.items.length === 0);
   });
 
-  test("end if all objects are recreated with new uids, and nothing exists twice", async () => {
+  test("end if all objects are recreated with new uids, and leave no duplicates", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");
@@ -91,7 +91,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     expect(await world.secret("shop-credentials")).toEqual(secret);
   });
 
-  test("remain in force in an emptied cluster until an administrator confirms", async () => {
+  test("remain in force in an emptied cluster until an administrator confirms their revocation", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");

@@ -101,7 +101,7 @@ describe.skipIf(binary.missing !== undefined)(
       expect(answer.body.metadata).not.toHaveProperty("finalizers");
     });
 
-    test("reads bindings from every ConfigMap with the label, and records faults as Events of each", async () => {
+    test("reads bindings from every ConfigMap with the label, and records a ConfigMap's faults as Events of that ConfigMap", async () => {
       world = await operatorCluster(kubernetes);
       const labels = { "deputize.io/tenants": "true" };
       await must("DELETE", `${configMaps()}/deputize-tenants`);

@@ -137,7 +137,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     expect(message).toBe("create secrets: 403 Forbidden");
   });
 
-  test("report a Secret that is immutable or of another type", async () => {
+  test("report a Secret that is immutable or of a different type", async () => {
     await resources.writeSecret(secret("secret-first"));
     const first = (await resources.readSecret("default", "shop-credentials")) as Secret;
     const opaque = { ...secret("secret-second"), type: "Opaque" };

@@ -28,7 +28,7 @@ describe("a folder of changing manifests", () => {
     expect((await world.folders.errors()).map(({ document }) => document)).toEqual([1, 2]);
   });
 
-  test("recognizes an object that moves to another file", async ({ world }) => {
+  test("recognizes an object that moves to a different file", async ({ world }) => {
     await world.started("a.yaml", platform());
     const uid = world.shop()?.metadata.uid;
     await rename(join(world.folders.manifests, "a.yaml"), join(world.folders.manifests, "b.yaml"));

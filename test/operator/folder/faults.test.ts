@@ -145,7 +145,7 @@ describe.concurrent("a folder with faulty manifests", () => {
       },
     );
 
-    test("does not prevent the deletion of another object in the same file", async ({ world }) => {
+    test("does not prevent the deletion of a different object in the same file", async ({ world }) => {
       const foreign = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "other" } };
       await world.started("shop.yaml", platform(), foreign);
       await world.folders.write("shop.yaml", foreign);

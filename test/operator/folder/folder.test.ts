@@ -79,7 +79,7 @@ describe.concurrent("a folder of manifests", () => {
     }
   });
 
-  test("reads folders 16 levels deep; with 17 levels, it reports an unreadable folder and keeps all objects", async ({
+  test("reads folders 16 levels deep, but with 17 levels, reports an unreadable folder and keeps all objects", async ({
     world,
   }) => {
     const deep = (depth: number) => `${"d/".repeat(depth)}deep.yaml`;

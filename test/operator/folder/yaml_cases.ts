@@ -1,6 +1,6 @@
 /**
  * YAML below `spec:` and the value that kubectl reads. Without `spec`, kubectl refuses the YAML. With
- * `onlyFolderRefuses`, the folder refuses it because the folder would read another value.
+ * `onlyFolderRefuses`, the folder refuses it because the folder would read a different value.
  */
 export type YamlCase = { name: string; text: string; spec?: unknown; onlyFolderRefuses?: true };
 

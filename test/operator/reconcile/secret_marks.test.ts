@@ -122,7 +122,10 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.secret()).annotations["theirs.example.test/x"]).toBe("2");
   });
 
-  test("follows a reconciliation request, which the status repeats", async ({ world, shop }) => {
+  test("belongs to a platform that handles a reconciliation request once, and repeats the request in its status", async ({
+    world,
+    shop,
+  }) => {
     await shop.begin();
     const before = world.api.callsTo("PUT", "/platforms").length;
     await shop.declare({}, { [RECONCILE]: "now" });

@@ -95,8 +95,8 @@ describe.skipIf(binary.missing !== undefined)("the schema of Deputize's kinds on
   });
 
   /**
-   * Returns whether a message shows a pattern. Ignores two patterns that no CEL rule can replace: a rule cannot
-   * read the text of a time, and a rule for 64,000 scopes would be too expensive.
+   * Returns whether a message shows a pattern. Ignores two patterns that no CEL rule can replace: a rule
+   * cannot read the text of a time, and a rule for 64,000 scopes would be too expensive.
    */
   function showsPattern(message: string): boolean {
     return message.includes("should match '") && !/should match '\^(2\[0-9\]|\(custom)/.test(message);
