@@ -123,7 +123,7 @@ function serverOf(config: KubeConfig, file: string | undefined): string {
   return cluster.server.replace(/\/$/, "");
 }
 
-/** The URL of a proxy may contain a password, so no error quotes it. */
+/** Returns the URL of the proxy. The URL may contain a password, so no error quotes the URL. */
 function proxyOf(config: KubeConfig, file: string | undefined): string | undefined {
   const { proxyUrl } = config.getCurrentCluster() ?? {};
   if (!proxyUrl) return undefined;

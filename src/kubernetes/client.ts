@@ -195,7 +195,7 @@ function createAgents({ server, proxyUrl }: ClusterAccess, tls: ClusterTls): Age
   return { tls, calls, watches: watches.compose(onlyTo(new URL(server).origin)), all: [calls, watches] };
 }
 
-/** The library's `Watch` follows redirects and would send its headers to another server. */
+/** Refuses requests to other servers: the library's `Watch` would follow a redirect with its credentials. */
 function onlyTo(origin: string): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (request, handler) => {
     if (String(request.origin) !== origin) throw new TypeError("redirected to another server");

@@ -135,12 +135,12 @@ export function createApiClient({
   };
 }
 
-/** A refusal to assign an epoch says nothing about the call's object, so it counts as an outage. */
+/** Converts a refusal to assign an epoch to an outage, because it says nothing about the call's object. */
 function outageOf(failure: ApiFailure): ApiFailure {
   return failure.kind === "refused" ? { kind: "unavailable", message: failure.message } : failure;
 }
 
-/** The API's state of the object with an external id. Empty if the API does not know the id. */
+/** The API's state of the object with an external id. The state is empty if the API does not know the id. */
 export type ExternalState = { platform?: PlatformState; agent?: AgentState; delegation?: DelegationState };
 
 /** Reads the states of objects, many in one call of the API. */

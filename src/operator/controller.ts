@@ -97,8 +97,8 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
 }
 
 /**
- * The finalizer must come before the first call to the API. Without it, Kubernetes could remove the object
- * before the operator has cleaned up.
+ * Returns whether to add the finalizer, which must precede the first call to the API. Without the finalizer,
+ * Kubernetes could remove the object before the operator has cleaned up.
  */
 function needsFinalizer({ metadata }: AnyObject): boolean {
   return metadata.deletionTimestamp === undefined && !metadata.finalizers.includes(FINALIZER);

@@ -107,17 +107,17 @@ export function sweep(given: SweepInput): Sweep {
   return { record, revoke: due.map(({ externalID }) => externalID) };
 }
 
-/** If only some namespaces are watched, a delegation without a known namespace is never an orphan. */
+/** Returns whether the operator watches a delegation's namespace: one in `watched`, or any if it is absent. */
 function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean {
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
-/** If neither this leader nor its predecessor wrote the record, the cluster may have been restored. */
+/** Returns whether this leader or the former one wrote the record. If not, the cluster may be restored. */
 function isFromKnownLeader({ epoch, formerEpoch, former }: SweepInput): boolean {
   return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
 }
 
-/** Returns why the unconfirmed orphans are held, or `undefined` if they are not. */
+/** Returns why the unconfirmed orphans need a confirmation; `undefined` if they need none. */
 function reasonToHold(input: SweepInput, count: number): string | undefined {
   const { epoch, formerEpoch, former, live, isEmpty } = input;
   const howTo = `Check the list. If these delegations should end, confirm with the annotation deputize.io/confirmed: "${epoch}"`;

@@ -15,7 +15,7 @@ export type Peer = {
 export type PeerPod = { labels: Labels; namespace: string };
 export type End = PeerPod | { address: string };
 
-/** `home` is the namespace of the policy. */
+/** Returns whether a policy's peer selects `end`. `home` is the namespace of the policy. */
 export function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: End, home: string): boolean {
   if ("address" in end) {
     if (ipBlock === undefined || ipBlock.cidr.includes(":")) return false;

@@ -100,7 +100,7 @@ export type PodSpec = {
 
 export type Pod = { of: Rendered; template: PodTemplate };
 
-/** Pod templates are in Deployments, StatefulSets, Jobs and CronJobs. A pod itself also counts as one. */
+/** Returns the pod templates of Deployments, StatefulSets, Jobs and CronJobs. A pod is its own template. */
 export function podsOf(objects: readonly Rendered[]): Pod[] {
   return objects.flatMap((of) => {
     const template =

@@ -22,7 +22,7 @@ describe("access to a cluster", () => {
     await rm(folder, { recursive: true });
   });
 
-  /** The file also has a second context. */
+  /** Writes a kubeconfig with this user and cluster, and with a second context. */
   const write = (user: object, cluster: object = {}) =>
     writeFile(
       file,

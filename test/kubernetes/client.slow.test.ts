@@ -44,7 +44,7 @@ describe("the client of a cluster", () => {
     await once(server, "close");
   });
 
-  /** The server repeats the last response. */
+  /** Sets the server's responses. The server repeats the last one. */
   function answers(...all: [number, object | string, Record<string, string>?][]): void {
     handler = (request, response) => {
       const [status, body, headers] = all[Math.min(asked.length, all.length - 1)] as (typeof all)[number];

@@ -85,7 +85,7 @@ export function condition(state: StateFile | undefined, type: string) {
   return state?.status?.conditions?.find((each) => each.type === type);
 }
 
-/** Call `start` to start the operator. */
+/** Prepares an operator over new folders. Call `start` to start the operator. */
 export async function operatorFolder(): Promise<OperatorFolder> {
   const fake = await startFakeOperatorApi({ token: TOKEN });
   fake.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });

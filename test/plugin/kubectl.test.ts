@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** `err` is the standard error of a kubectl that exits with status 1. */
+/** Returns the error's message for a kubectl that exits with status 1 and this standard error. */
 async function failureAfter(err: string): Promise<string> {
   const program = join(folder, "kubectl");
   await writeFile(`${program}.err`, err);

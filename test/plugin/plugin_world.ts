@@ -15,7 +15,7 @@ export type PluginWorld = {
   dispose(): Promise<void>;
 };
 
-/** `programs` maps names to command lines. `people` maps users to tokens. */
+/** Prepares kubectl for the users. `programs` maps names to command lines, and `people` users to tokens. */
 export async function pluginWorld(
   kubernetes: Kubernetes,
   {

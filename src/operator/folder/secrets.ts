@@ -65,7 +65,7 @@ export function openSecretFiles(folder: string): SecretFiles {
   };
 }
 
-/** A file without a Secret gets an empty type, so that the operator never treats it as its own. */
+/** Parses a Secret. A file without one gets an empty type, so that the operator never overwrites the file. */
 function parseSecret(namespace: string, name: string, source: string): Secret {
   const version = hash("sha256", source, "hex");
   const result = secretFile.safeParse(parsed(source));

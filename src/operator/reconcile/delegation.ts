@@ -119,8 +119,8 @@ async function failed(
 }
 
 /**
- * After an approval in the cluster, a temporary failure has the reason `Issuing`, because the operator
- * retries until the certificate is issued.
+ * Returns the verdict on a failure after an approval in the cluster. A temporary failure has the reason
+ * `Issuing`, because the operator retries until the certificate is issued.
  */
 function issuing(failure: ApiFailure): StatusReason {
   const verdict = reasonOf(failure);

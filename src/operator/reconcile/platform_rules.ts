@@ -87,7 +87,7 @@ export function nextStep(input: PlatformInput): PlatformStep {
   return { step: "register", tenant };
 }
 
-/** True if the desired state was sent recently for this tenant and the Secret contains the current key. */
+/** Returns whether the desired state was sent recently for this tenant and the Secret has the current key. */
 function isUpToDate(
   { object, secrets: { current, former }, lastSent, apiUrl, now }: PlatformInput,
   { accountEmail }: Tenant,

@@ -31,7 +31,7 @@ type Example = {
 const { api, kafka, keyvault, gateway, monitoring, operator, network } = EXAMPLE as unknown as Example;
 const { peers } = network;
 
-/** CloudNativePG sets these labels. */
+/** Returns a pod of a database cluster, with the labels that CloudNativePG sets. */
 const database = (cluster: string): PeerPod => ({
   namespace: NAMESPACE,
   labels: {

@@ -37,7 +37,7 @@ type Definition = {
   };
 };
 
-/** The definitions of a former release lack one field. */
+/** Copies the chart as a former release, whose definitions lack one field. */
 const formerChart = (): Promise<Copy> =>
   copyOfChart({
     "crds/platforms.yaml": ({ spec }: Definition) => {

@@ -131,7 +131,7 @@ async function openWorlds(database: Database, sealingKey: string): Promise<Proof
   return worlds;
 }
 
-/** The balance of a test account needs a posting, so that the ledger is consistent. */
+/** Adds the posting for a test account's balance, so that the ledger is consistent. */
 async function bookCredit(database: Database, accountId: string): Promise<void> {
   await database("ledger_postings").insert({
     account_id: accountId,

@@ -82,7 +82,7 @@ const placeOf = ({ namespace }: Tools, source: string) => (source === "elsewhere
 const nameOf = (source: string) => `probe-${source}`;
 const isStranger = (source: string) => (STRANGERS as readonly string[]).includes(source);
 
-/** A probe pod is never ready, so no Service sends it traffic for the component whose labels it has. */
+/** Returns a pod with the component's labels. It is never ready, so no Service sends it traffic. */
 function probePod(tools: Tools, source: string, image: string): object {
   const labels = {
     "app.kubernetes.io/name": "deputize",

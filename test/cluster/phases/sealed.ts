@@ -95,7 +95,7 @@ export async function forgetPin(tools: Tools): Promise<void> {
   await tools.kubectl("-n", tools.namespace, "delete", "secret", INIT_PIN);
 }
 
-/** The replacement of a pod has a different uid. */
+/** Returns the uid of the vault's pod. A pod that replaces it has a different uid. */
 export const vaultPod = async (tools: Tools) => (await podOf(tools, "keyvault")).metadata.uid;
 
 /** Returns whether a Secret with the PIN is mounted into the running vault. */

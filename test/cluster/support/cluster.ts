@@ -66,7 +66,7 @@ function scriptsFolder(): string {
   );
 }
 
-/** The cluster has separate state, so that it does not interfere with other clusters of the scripts. */
+/** Creates a cluster whose state is separate from that of the scripts' other clusters. */
 async function bringUp(scripts: string): Promise<Cluster> {
   const built = process.env.CLUSTER_HOME ?? join(homedir(), ".cache/deputize/cluster");
   const home = `${built}-suite`;

@@ -73,7 +73,7 @@ export async function untilReady(tools: Tools, component: string, count: number)
   await until(`${count} pods of ${component} are ready`, areReady, READY_MS);
 }
 
-/** `input` is the command's standard input. Returns the output. */
+/** Runs a command in a component's pod, and returns the output. `input` is the standard input. */
 export function inPod(tools: Tools, component: Component, command: string[], input = ""): Promise<string> {
   const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
   const place = ["-n", tools.namespace, "exec", "-i", `${kind}/${RELEASE}-${component}`];

@@ -28,7 +28,7 @@ export type Tools = {
 
 export type Forward = { port: number; close(): Promise<void> };
 
-/** kubectl and helm have administrator rights. */
+/** Returns kubectl and helm with administrator rights. */
 export function toolsOf({ kubeconfig, helm }: Cluster, namespace: string): Tools {
   const env = { KUBECONFIG: kubeconfig };
   const kubectlWith = (input: string, ...args: string[]) => run("kubectl", args, { env, input });

@@ -48,7 +48,7 @@ describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () =
     expect(status).toBe(200);
   };
 
-  /** The test's end restores the definition. */
+  /** Changes the definition until the end of the test. */
   const changeDefinition = async (version: KubernetesObject) => {
     onTestFinished(async () => {
       await setVersions(whole.spec.versions);

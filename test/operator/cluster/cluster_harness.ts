@@ -13,7 +13,7 @@ const GROUP = "/apis/deputize.io/v1alpha1/namespaces/default";
 const SECRETS = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS = `/api/v1/namespaces/${OPERATOR_NAMESPACE}/configmaps`;
 
-/** `as` is a user whom the administrator impersonates. */
+/** Returns the administrator's access to a cluster, or the access of the impersonated user `as`. */
 export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): ClusterAccess {
   return {
     server: url,

@@ -134,7 +134,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
     const world: World = { ...cluster, requestId };
     let writes = 0;
     let isCut = false;
-    /** All writes after the cut are lost. */
+    /** Returns what happens to the next write. All writes after the cut are lost. */
     const fate = (): "cut" | "lost" | undefined => {
       if (isCut) return "cut";
       writes += 1;

@@ -9,7 +9,7 @@ import { until } from "../../support/process.ts";
 type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
 type Sent = { metadata: { resourceVersion?: string }; spec: Spec };
 
-/** A write with another version than the current one is a conflict. */
+/** Creates a fake cluster with one lease. A write with an outdated version is a conflict. */
 function fakeCluster() {
   const state = {
     spec: undefined as Spec | undefined,

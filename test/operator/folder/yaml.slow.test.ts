@@ -46,7 +46,7 @@ describe.skipIf(binary.missing !== undefined)("Kubernetes' YAML reader", () => {
 
   afterAll(() => kubernetes?.stop());
 
-  /** Until the API server serves the kind, its answer is plain text. */
+  /** Returns whether the API server serves the kind. If not, its answer is plain text. */
   async function isServed(): Promise<boolean> {
     return kubernetes.call("GET", things).then(
       ({ status }) => status === 200,

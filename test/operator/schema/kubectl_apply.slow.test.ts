@@ -37,7 +37,7 @@ const cases = [...ofNewObjects.filter(({ accepted }) => accepted), ...refused].m
   file: `case-${index}.yaml`,
 }));
 
-/** Each case has a separate namespace. */
+/** Returns a case's manifest as YAML, in the namespace of this case. */
 function textOf({ object, namespace }: SchemaCase & { namespace: string }): string {
   const manifest = { ...object, metadata: { ...object.metadata, namespace } };
   return stringify(manifest, { version: "1.1" });
@@ -80,7 +80,7 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
     await kubernetes?.stop();
   });
 
-  /** kubectl must refuse some of the files, so a failure is expected. */
+  /** Applies all files. kubectl must refuse some of them, so a failure is expected. */
   async function apply(): Promise<void> {
     const ca = join(folder, "ca.crt");
     await writeFile(ca, kubernetes.ca);
