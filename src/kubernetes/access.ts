@@ -53,7 +53,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
 
   async function read(): Promise<ClusterCredentials> {
     const isPlugin = Boolean(config.getCurrentUser()?.exec);
-    // A plugin states how long its answer is valid, and the library caches the answer for that time.
+    // Keeps a plugin's configuration, because the library caches the plugin's answer while it is valid.
     if (cached !== undefined && (refused || !isPlugin)) config = await loadConfig(source);
     const credentials = await credentialsOf(config);
     cached = { credentials, at: clock.now().getTime() };
@@ -86,7 +86,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
 }
 
 async function loadConfig({ file, context, podRoot }: Omit<Options, "clock">): Promise<KubeConfig> {
-  // The library is large, so a process without a cluster does not load it.
+  // Loads the library only here, because it is large and a process without a cluster does not need it.
   const { KubeConfig } = await import("@kubernetes/client-node");
   const config = new KubeConfig();
   try {

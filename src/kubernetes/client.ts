@@ -126,7 +126,7 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
       access.forget();
       return 0;
     }
-    // If the cluster asks to repeat a call, it has not executed the call.
+    // Repeating is safe: if the cluster asks to repeat a call, the cluster has not executed the call.
     const { retryAfterMs, status } = error as ClusterError;
     const isPutOff = status === 429 || (status !== undefined && status >= 500);
     return isPutOff && retryAfterMs !== undefined && retryAfterMs < deadlineMs ? retryAfterMs : undefined;
@@ -190,7 +190,7 @@ function createAgents({ server, proxyUrl }: ClusterAccess, tls: ClusterTls): Age
       ? new Agent({ connect: { ...tls, timeout: CONNECT_MS }, allowH2: false, ...limits })
       : new ProxyAgent({ uri: proxyUrl, requestTls: tls, allowH2: false, ...limits });
   const calls = create({ connections: 16, keepAliveTimeout: 30_000 });
-  // A watch has no body timeout, because the reflector detects silence.
+  // Sets no body timeout for watches, because the reflector detects silence.
   const watches = create({ bodyTimeout: 0 });
   return { tls, calls, watches: watches.compose(onlyTo(new URL(server).origin)), all: [calls, watches] };
 }

@@ -86,7 +86,7 @@ export function errorOfAnswer(
 /** Converts the failure of a call without a complete answer. Its reason is the error code of the cause. */
 export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, error: unknown): ClusterError {
   if (error instanceof ClusterError) return error;
-  // `fetch` wraps the actual error.
+  // Uses the cause of a `TypeError`, in which `fetch` wraps the actual error.
   const { name, code } = (error instanceof TypeError ? (error.cause ?? error) : error) as {
     name?: unknown;
     code?: unknown;

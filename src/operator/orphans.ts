@@ -107,7 +107,7 @@ export function sweep(given: SweepInput): Sweep {
   return { record, revoke: due.map(({ externalID }) => externalID) };
 }
 
-/** Returns whether the operator watches a delegation's namespace: one in `watched`, or any if it is absent. */
+/** Returns whether the operator watches the namespace. If `watched` is absent, it watches all namespaces. */
 function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean {
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }

@@ -4,7 +4,7 @@ import { systemClock } from "./clock.ts";
 import { runPlugin } from "./run.ts";
 import { processTerminal } from "./terminal.ts";
 
-// A reader such as `head` closes the pipe early. That is not an error.
+// Exits without an error if a reader such as `head` closes the pipe early.
 process.stdout.on("error", () => process.exit(0));
 process.exitCode = await runPlugin(process.argv.slice(2), {
   terminal: processTerminal(),

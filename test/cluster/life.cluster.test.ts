@@ -229,7 +229,7 @@ test("a lost vault recovers from its backup, and reports what was created after 
   expect(await checkBackup(backup)).toContain(`${backup.file} is whole`);
   const later = await account.lend();
   const made = [await atApi(account.withNewAgent), await withReach(openSampleAccount)];
-  // Sealing logs an audit head, so the logged heads cover everything that will be lost.
+  // Seals the vault to log an audit head, so that the logged heads cover everything that will be lost.
   await sealVault(tools);
   const noted = await vaultLog(tools);
 

@@ -29,7 +29,7 @@ describe("the operator with the real API", () => {
       OPERATOR_API_URL: api.operatorUrl,
       OPERATOR_TOKEN,
     });
-    // The people in these tests accept the namespace in the cluster with this id.
+    // Sets the cluster id for which the people in these tests accept the namespace.
     await nameCluster(world, "c1");
     person = await api.person();
   });

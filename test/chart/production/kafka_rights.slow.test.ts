@@ -56,7 +56,7 @@ describe.skipIf(missing !== undefined)(
         })),
         settings: {
           "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-          // In this test, the nodes connect to each other without authentication.
+          // Includes ANONYMOUS, because the nodes of this test connect to each other without authentication.
           "super.users": `User:${ADMIN};User:ANONYMOUS`,
           "listener.name.people.sasl.enabled.mechanisms": "SCRAM-SHA-512",
           "listener.name.people.scram-sha-512.sasl.jaas.config": login,

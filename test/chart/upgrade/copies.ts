@@ -17,7 +17,7 @@ export async function copyOfChart(
   for (const [path, change] of Object.entries(changes)) {
     const content: unknown = parse(await readFile(join(chart, path), "utf8"));
     change(content);
-    // JSON is valid YAML.
+    // Writes JSON, which is valid YAML.
     await writeFile(join(chart, path), JSON.stringify(content));
   }
   return { chart, remove: () => rm(folder, { recursive: true, force: true }) };

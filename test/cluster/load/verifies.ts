@@ -99,8 +99,8 @@ export function startVerifies(
       const due = Math.floor(((performance.now() - started) / 1000) * perSecond);
       for (; place < due && open.size < MOST_OPEN; place += 1) {
         const proof = proofs.shift();
-        // A missing proof means that this machine was too slow to create one. The call is skipped, because it
-        // does not measure the service.
+        // Skips the calls that are due: a missing proof means that this machine was too slow to create one,
+        // so they would not measure the service.
         if (proof === undefined) {
           place = due;
           break;

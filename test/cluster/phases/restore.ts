@@ -226,7 +226,7 @@ async function endOf(tools: Tools, job: string): Promise<Ended> {
     return types.includes("Complete") || types.includes("Failed");
   };
   await until(`Job ${job} has ended`, hasEnded, JOB_MS);
-  // If a Job fails before its last container, the error contains the output of the others.
+  // Reads the logs of all containers, because a Job may fail before its last container.
   const logs = tools.kubectl("-n", tools.namespace, "logs", `job/${job}`, "--all-containers");
   const log = await logs.catch((error: Error) => error.message);
   return { isComplete: types.includes("Complete"), log };

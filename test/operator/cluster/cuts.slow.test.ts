@@ -158,7 +158,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that loses all connec
         await ends(world);
         return writes;
       }
-      // The order of events determines the writes, so a late write may be missing.
+      // Also stops waiting at the final state: in a different order of events, this write may never come.
       const never = new Promise<void>(() => undefined);
       await Promise.race([until(`write ${cut.at} came`, () => isCut), ends(world).catch(() => never)]);
       await first.stop();

@@ -60,8 +60,8 @@ export async function startRealCluster(kubernetes: Kubernetes): Promise<RealClus
   };
   let vault = await connected(await startVault());
   const api = await startApi({ trusted: clusters, vault: vaultForApi(() => vault.client) });
-  // Decisions in the cluster count only on objects that were created at least ten seconds after the
-  // policies.
+  // Waits, because decisions in the cluster count only on objects that were created at least ten seconds
+  // after the policies.
   await sleep(Math.max(0, 12_000 - (performance.now() - begun)));
 
   async function tokenOf(account: string, audience: string): Promise<string> {

@@ -76,7 +76,7 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
     world = await operatorCluster(kubernetes);
     const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
     await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard: { secrets: "0" } } });
-    // No controller runs, so nothing updates the quota's object counts.
+    // Sets the quota's object counts, because no controller runs that would set them.
     const status = { hard: { secrets: "0" }, used: { secrets: "0" } };
     await kubernetes.call("PATCH", `${quotas}/few/status`, { status }, MERGE_PATCH);
     await until("the quota is enforced", async () => {

@@ -121,7 +121,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     const folder = "/api/v1/namespaces/limited/resourcequotas";
     await create("/api/v1/namespaces", { metadata: { name: "limited" } });
     await create(folder, { metadata: { name: "none" }, spec: { hard: { secrets: "0" } } });
-    // No controller runs, so nothing updates the quota's object counts.
+    // Sets the quota's object counts, because no controller runs that would set them.
     const status = { hard: { secrets: "0" }, used: { secrets: "0" } };
     await kubernetes.call("PATCH", `${folder}/none/status`, { status }, MERGE_PATCH);
     let message = "";
