@@ -81,7 +81,7 @@ describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () =
         observedGeneration: 1,
       },
     };
-    // Waits, because the API server drops the status or aborts the call until the new definition is effective.
+    // Waits, because the API server drops the status or aborts calls until the new definition is effective.
     await until("a status with the object is refused", async () => {
       const answer = await world.patch("wildcard", "delegations", "help", { status }).catch(() => undefined);
       if (answer?.status === 200) expect(answer.body).not.toHaveProperty("status.approval");
