@@ -83,19 +83,16 @@ describe.skipIf(missing !== undefined)("the production example", () => {
     },
   );
 
-  test.each(SPOILT)(
-    "fails strict validation if a %s has a fault at %s",
-    async (kind, where, spoil) => {
-      const object = structuredClone(
-        Object.values(OBJECTS)
-          .flat()
-          .find((each) => each.kind === kind),
-      );
-      if (object === undefined) throw new Error(`no ${kind}`);
-      spoil(object);
-      const { status, body } = await cluster.admits(object);
-      expect(String(body.message)).toContain(where);
-      expect([400, 422]).toContain(status);
-    },
-  );
+  test.each(SPOILT)("fails strict validation if a %s has a fault at %s", async (kind, where, spoil) => {
+    const object = structuredClone(
+      Object.values(OBJECTS)
+        .flat()
+        .find((each) => each.kind === kind),
+    );
+    if (object === undefined) throw new Error(`no ${kind}`);
+    spoil(object);
+    const { status, body } = await cluster.admits(object);
+    expect(String(body.message)).toContain(where);
+    expect([400, 422]).toContain(status);
+  });
 });
