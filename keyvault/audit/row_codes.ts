@@ -101,7 +101,7 @@ export function createRowCodes(
   return rowCodes;
 }
 
-/** Returns SHA-256 of the bytes that a key's code covers. */
+/** Returns SHA-256 of the bytes that the authentication code of a key's row covers. */
 export function keyStateDigest(row: KeyState): Buffer {
   return hash("sha256", keyStateBytes(row), "buffer");
 }

@@ -123,7 +123,10 @@ export function createKekRetirement(parts: {
       );
       if (ended !== undefined) return ended;
     }
-    const late = refuse("policy_violation", "Data keys change faster than they are proven: try again later");
+    const late = refuse(
+      "policy_violation",
+      "Data keys changed while they were checked, so the version was not retired: try again later",
+    );
     return journal.change(async () => ({ ...change(late), value: late }));
   }
 

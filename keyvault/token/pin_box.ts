@@ -40,7 +40,8 @@ export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
   if (pin.length === 0 || pin.length > MAX_PIN_BYTES) {
     throw new RangeError(`A PIN has 1 to ${MAX_PIN_BYTES} bytes`);
   }
-  if (offer.length !== POINT_BYTES) throw new RangeError("The offer is not an X25519 key");
+  if (offer.length !== POINT_BYTES)
+    throw new RangeError("The token process did not offer an X25519 key for the PIN");
   const once = generateKeyPairSync("x25519");
   const point = pointOf(once.publicKey);
   const key = deriveKey(once.privateKey, publicOf(offer), point, offer);

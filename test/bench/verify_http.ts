@@ -56,7 +56,7 @@ async function measureRound(place: Place, record: FigureRecord): Promise<void> {
   }
 }
 
-/** Every decision must verify the challenge signatures, whatever it has cached. */
+/** Every decision must verify the challenge signatures, whatever the API has cached. */
 async function measureBare(proofs: readonly Proven[], record: FigureRecord): Promise<void> {
   const before = await processorTime(process.pid);
   const start = performance.now();

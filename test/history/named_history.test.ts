@@ -78,7 +78,7 @@ describe("GET …/audit/personal/export", () => {
   });
 
   test.each([EXPORT, "/v1/service/audit/personal"])(
-    "filters by the properties of an event at the path %s",
+    "filters events by their properties on the path %s",
     async (path) => {
       const { platform, event, keep, read } = await account();
       const connection = randomUUID();

@@ -16,8 +16,8 @@ const LOCK = 7_233_002;
 export const OWNER_AND_RUNNING = { role: "keyvault_owner", guest: "keyvault" } as const;
 
 /**
- * Copies a vault that `keyvault init` created once for the whole run: its data folder to `dataDir`, which
- * must not exist, and a database with its own owner role.
+ * Copies the vault that `keyvault init` created once for the whole run. Copies its data folder to `dataDir`,
+ * which must not exist, and its database to a new database with a new owner role.
  */
 export async function copyVault(dataDir: string): Promise<TestDatabase> {
   const template = join(runPart("runFolder"), NAME);

@@ -93,7 +93,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     return { world, person, cluster, plugin, as, call, link, allow, approvers, editors, declare };
   });
 
-  test("approves some of the requested scopes, once, and waits for the result", async ({
+  test("approves some of the requested scopes and waits for the result", async ({
     shop: { world, as, link, approvers, declare },
   }) => {
     await approvers();

@@ -245,8 +245,8 @@ function npmCommand(root) {
 }
 
 /**
- * Returns this process's environment with a PATH without the project's own programs. npm compiles with the
- * headers next to Node if they exist, and otherwise downloads headers.
+ * Returns npm's environment: that of this process, but PATH omits the project's own programs. If Node's headers
+ * are installed next to Node, npm compiles with them, and otherwise downloads headers.
  *
  * @param {string} root
  * @returns {Record<string, string | undefined>}

@@ -1,4 +1,4 @@
-/** Runs a function on the items of concurrent calls. */
+/** Collects the items of concurrent calls, and runs a function once for each batch. */
 export type Batcher<T> = {
   /** Resolves when a run has handled the items. */
   work(items: readonly T[]): Promise<void>;

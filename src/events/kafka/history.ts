@@ -13,7 +13,7 @@ type Deps = { database: Database; log: Logger; producer: KafkaProducer; topic: s
 const BATCH = 500;
 /** Seconds from a row's time to the check for open transactions. The row's transaction may begin later. */
 const DELAY_SECONDS = 5;
-/** After this many seconds, a row no longer waits for open transactions. */
+/** After this many seconds, a row is sent even if a transaction that began before it is still open. */
 const OVERDUE_SECONDS = 60;
 
 /**

@@ -74,7 +74,7 @@ export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: rea
   if (over.length > 0) {
     throw new ApiError(
       "ceiling_exceeded",
-      `The account's owner does not accept these scopes of the namespace: ${named(over)}`,
+      `The account's owner does not allow this namespace to request these scopes: ${named(over)}`,
     );
   }
 }

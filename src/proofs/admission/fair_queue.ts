@@ -5,9 +5,9 @@ export type FairQueueBounds = {
   /** Number of slots: the maximum number of calls that run at a time. */
   places: number;
   /**
-   * Number of slots that one account may use while other accounts call too. It equals the largest number of
-   * concurrent calls of any other account, but is at least `least` and at most `most`. It is `most` if other
-   * accounts called about a second ago but have no calls now.
+   * Number of slots that one account may use if other accounts call or have called in the last seconds. It
+   * equals the largest number of concurrent calls of any other account, but is at least `least` and at most
+   * `most`. If no other account has a call now, it is `most`.
    */
   share: { least: number; most: number };
   waitMs: number;

@@ -117,7 +117,7 @@ test("a retirement gives up if data keys change faster than they can be checked"
   };
   const { retire } = createKekRetirement({ ...parts(), journal });
   expect(await retire(ADMIN, "kek-1")).toMatchObject({
-    message: expect.stringContaining("change faster than they are proven"),
+    message: expect.stringContaining("changed while they were checked"),
   });
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });

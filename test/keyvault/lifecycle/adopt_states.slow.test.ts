@@ -7,7 +7,7 @@ import { adoptedRows, earlierRows, machineOfLevel } from "../backup/earlier_supp
 import { codeOf, issueAdmins, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 import type { Client } from "../http/caller_support.ts";
 
-/* A vault of a version without codes for states, after its upgrade. */
+/* An upgraded vault whose earlier version stored states without an authentication code (MAC). */
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
 

@@ -170,7 +170,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     test.each<[string, object]>([
       ["flipped", { decision: "Denied", approvedScopes: null }],
       ["widened", { approvedScopes: ["data:read", "payments:send"] }],
-    ])("a second time, so the first approval cannot be %s", async (_, changes) => {
+    ])("if the request already has an approval, so the first approval cannot be %s", async (_, changes) => {
       await world.approve("approver", "help");
       const before = await approvalOf();
       for (const who of ["approver", "wildcard", "admin"] as const) {
