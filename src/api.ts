@@ -74,7 +74,8 @@ export type ApiDeps = {
 };
 
 /** Replacements for parts of the API, for tests. All other parts are the same as in production. */
-export type ReplacedParts = Partial<Pick<ApiRoutesDeps, "lookupTxt" | "queue">> & {
+export type ReplacedParts = Partial<Pick<ApiRoutesDeps, "queue">> & {
+  lookupTxt?: ApiRoutesDeps["lookupTxt"] | undefined;
   organizationRates?: ApiRoutesDeps["organizationRates"] | undefined;
   vault?: ApiVault;
   clusters?: TrustedClusters;

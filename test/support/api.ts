@@ -60,6 +60,7 @@ export type TestApi = {
   /** Base URL of the operations for the operator. */
   operatorUrl: string;
   port: number;
+  isReady(): Promise<boolean>;
   db: Database;
   databaseUrl: string;
   clock: SteeredClock;
@@ -189,6 +190,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       metrics,
       lines,
     },
+    isReady: role.isReady,
     secretBox: createSecretBox(sealingKey),
     client,
     operatorClient,
