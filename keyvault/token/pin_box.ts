@@ -41,7 +41,7 @@ export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
     throw new RangeError(`A PIN has 1 to ${MAX_PIN_BYTES} bytes`);
   }
   if (offer.length !== POINT_BYTES)
-    throw new RangeError("The token process did not offer an X25519 key for the PIN");
+    throw new RangeError("The token process offered no X25519 key for the PIN");
   const once = generateKeyPairSync("x25519");
   const point = pointOf(once.publicKey);
   const key = deriveKey(once.privateKey, publicOf(offer), point, offer);

@@ -83,7 +83,7 @@ export function errorOfAnswer(
   return found !== undefined && REFUSALS.has(found) ? new ClusterRefused(call) : new ClusterError(call);
 }
 
-/** Returns the error for a call that got no complete answer. Its reason is the code of the underlying error. */
+/** Returns the error for a call that got no complete answer. Its reason is the underlying error's code. */
 export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, error: unknown): ClusterError {
   if (error instanceof ClusterError) return error;
   // Uses the cause of a `TypeError`, in which `fetch` wraps the actual error.

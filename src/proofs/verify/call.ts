@@ -56,7 +56,7 @@ export type VerifyCall = {
   /** Throws `invalid_request` unless there is exactly one proof, and `invalid_proof` if it is malformed. */
   readProof: () => Proof;
   options: z.infer<typeof verifyOptions>;
-  /** The agent that the proof must belong to. Present only if the call names an agent in addition to the proof. */
+  /** The agent that the proof must belong to, if the call names an agent in addition to the proof. */
   agentId?: string;
   /** Absent if the call has no queue slot. */
   stepAside?: StepAside;
