@@ -49,7 +49,7 @@ describe("the API role", () => {
     expect(rows).toEqual([]);
   });
 
-  test("is ready only if its version supports the schema", async () => {
+  test("becomes ready only if its version supports the schema", async () => {
     const database = await migratedDatabase();
     const api = await startApi({ databaseUrl: database.url });
     expect(await api.isReady()).toBe(true);

@@ -40,8 +40,7 @@ export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
   if (pin.length === 0 || pin.length > MAX_PIN_BYTES) {
     throw new RangeError(`A PIN has 1 to ${MAX_PIN_BYTES} bytes`);
   }
-  if (offer.length !== POINT_BYTES)
-    throw new RangeError("The token process offered no X25519 key for the PIN");
+  if (offer.length !== POINT_BYTES) throw new RangeError("The token process offered no X25519 key");
   const once = generateKeyPairSync("x25519");
   const point = pointOf(once.publicKey);
   const key = deriveKey(once.privateKey, publicOf(offer), point, offer);
