@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -45,8 +46,8 @@ describe("the API role", () => {
     const { rows } = await first.db.raw("select application_name from pg_stat_activity where datname = ?", [
       new URL(database.url).pathname.slice(1),
     ]);
-    await database.drop();
     expect(rows).toEqual([]);
+    await database.drop();
   });
 
   test("becomes ready only if its version supports the schema", async () => {
@@ -77,13 +78,20 @@ describe("the API role", () => {
     await rm(folder, { recursive: true });
   });
 
-  test("refuses connections of one address beyond CONNECTIONS_PER_IP, and not beyond BODIES_PER_IP", async () => {
+  test("refuses connections of one address beyond CONNECTIONS_PER_IP", async () => {
     await withReplica({ config: { CONNECTIONS_PER_IP: 3, BODIES_PER_IP: 1 } }, async (api) => {
-      const answers: string[] = [];
-      const sockets = [0, 1, 2, 3].map(() =>
-        connect(api.port, "127.0.0.1").on("data", (chunk) => answers.push(chunk.toString().slice(0, 12))),
-      );
-      await expect.poll(() => answers, PATIENT).toEqual(["HTTP/1.1 429"]);
+      const sockets: Socket[] = [];
+      const statusOfNext = async () => {
+        const socket = connect(api.port, "127.0.0.1", () =>
+          socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        );
+        sockets.push(socket);
+        const [answer] = await once(socket, "data");
+        return String(answer).split(" ")[1];
+      };
+      const statuses = [];
+      for (let n = 0; n < 4; n += 1) statuses.push(await statusOfNext());
+      expect(statuses).toEqual(["404", "404", "404", "429"]);
       for (const socket of sockets) socket.destroy();
     });
   });
@@ -123,16 +131,14 @@ describe("the API role", () => {
       created_at: first.clock.now(),
       next_attempt_at: first.clock.now(),
     });
-    const mailed: string[] = [];
-    const mailer = () => ({ send: async ({ to }: { to: string }) => void mailed.push(to), close() {} });
-    await withReplica({ mailer }, async () => {
-      await until("a notice is mailed", async () => {
-        const waiting = await first.db("notices").where({ account_id: accountId, state: "waiting" });
-        return waiting.length === 0;
-      });
+    await until("the notice is sent", async () => {
+      return (await first.db("notices").where({ account_id: accountId, state: "sent" })).length === 1;
     });
-    const [sent] = await first.db("notices").where({ account_id: accountId });
-    expect([sent?.state, email]).toEqual(["sent", expect.any(String)]);
+    const { body } = await first.client().get("/dev/mailbox", { headers: { accept: "application/json" } });
+    const mails = body.mails as { to: string; subject: string }[];
+    expect(mails.filter((mail) => mail.to === email).map((mail) => mail.subject)).toContain(
+      "Your credit is running low",
+    );
   });
 
   test("sends to the vault the changes of agents that are due, although no call is made", async () => {
@@ -238,7 +244,7 @@ describe("the upkeep of a running API", () => {
     });
   });
 
-  test("logs one line about a fault, and works again afterwards", async () => {
+  test("logs a fault, and continues after the fault", async () => {
     await first.db.raw("alter table idempotency_keys rename to hidden_keys");
     await withReplica({}, async (api) => {
       const logged = (text: string) => api.lines.filter((line) => line.includes(text)).length;

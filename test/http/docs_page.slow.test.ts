@@ -1,7 +1,5 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { docsPage } from "../../src/http/docs/page.ts";
-import { openApiPage } from "../../src/http/openapi/openapi.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { findChromium, startChromium } from "../support/chromium.ts";
 import { contract } from "./walk/documented.ts";
@@ -15,9 +13,7 @@ describe.skipIf(program === undefined)(
     let browser: Browser;
 
     beforeAll(async () => {
-      api = await startApi({
-        pages: [openApiPage(() => contract.document), docsPage(() => contract.document)],
-      });
+      api = await startApi();
       browser = await startChromium(program ?? "");
     });
     afterAll(async () => {

@@ -3,7 +3,6 @@ import { declaration } from "../platforms/declarations.ts";
 import type { TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import type { TestPlatform } from "../support/platform_world.ts";
-import type { Sql } from "./held_row.ts";
 import {
   lockAccount,
   lockConnection,
@@ -11,6 +10,7 @@ import {
   type Owned,
   type RaceRow,
   removeConnection,
+  type Sql,
 } from "./races.ts";
 
 /** Races of the operations on namespaces and approvers, and of the operator's operations. */

@@ -1,7 +1,13 @@
 import { actingFor, addMember } from "../support/members.ts";
 import { delegated, registerPlatform, requested } from "../support/platform_world.ts";
-import type { Sql } from "./held_row.ts";
-import { lockAccount, lockConnection, ofConnection, type RaceRow, removeConnection } from "./races.ts";
+import {
+  lockAccount,
+  lockConnection,
+  ofConnection,
+  type RaceRow,
+  removeConnection,
+  type Sql,
+} from "./races.ts";
 
 /** Races of the operations on requests and certificates. */
 export const delegationRaces: Record<string, RaceRow[]> = {

@@ -1,11 +1,12 @@
-import { describe, expect, test } from "vitest";
+import { Pool } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { declaredRoutes } from "../http/walk/documented.ts";
 import { runningApi } from "../support/api.ts";
+import { heldRows } from "../support/held_rows.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { errorCode } from "../support/platform_world.ts";
 import { clusterRaces } from "./cluster_races.ts";
 import { delegationRaces } from "./delegation_races.ts";
-import { rowHolder } from "./held_row.ts";
 import { organizationRaces } from "./organization_races.ts";
 import { platformRaces } from "./platform_races.ts";
 import type { RaceRow } from "./races.ts";
@@ -51,24 +52,36 @@ const withoutLock: Record<string, string> = {
 };
 
 const api = runningApi();
-const hold = rowHolder(api);
+let pool: Pool;
+beforeAll(() => {
+  pool = new Pool({ connectionString: api.databaseUrl, max: 2 });
+});
+afterAll(() => pool.end());
+const { hold, untilBlocked } = heldRows(() => pool);
 
 const shown = (answer: HttpAnswer) => [answer.status, errorCode(answer)].filter((part) => part).join(" ");
 
-describe("an operation that changes something", () => {
-  test("holds the row that it depends on, or needs no lock", () => {
+describe("operations that change something", () => {
+  test("each have a race below, or a reason why they need no lock", () => {
     const changing = declaredRoutes.filter(({ method }) => method !== "GET").map(({ id }) => id);
     expect([...Object.keys(races), ...Object.keys(withoutLock)].sort()).toEqual(changing.sort());
   });
 
   const rows = Object.entries(races).flatMap(([id, each]) => each.map((row) => ({ id, ...row })));
-  test.each(rows)("$id $title waits for the other change, and then gets $gets", async ({ prepare, gets }) => {
-    const { holds, meanwhile, call, times = 1 } = await prepare(api);
-    const held = await hold(...holds);
-    const calls = Promise.all(Array.from({ length: times }, call));
-    await held.blocks(times);
-    if (meanwhile !== undefined) await held.run(...meanwhile);
-    await held.commit();
-    expect((await calls).map(shown).sort()).toEqual(gets);
-  });
+  test.each(rows)(
+    "$id $title: waits until the competing change ends, and then returns $gets",
+    async ({ prepare, gets }) => {
+      const { holds, meanwhile, call, times = 1 } = await prepare(api);
+      const [text, ...values] = holds;
+      const held = await hold(text, values);
+      const calls = Promise.all(Array.from({ length: times }, call));
+      await untilBlocked(times);
+      if (meanwhile !== undefined) {
+        const [change, ...given] = meanwhile;
+        await held.run(change, given);
+      }
+      await held.commit();
+      expect((await calls).map(shown).sort()).toEqual(gets);
+    },
+  );
 });

@@ -3,8 +3,7 @@ import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { addMember } from "../support/members.ts";
 import { registerPlatform, type TestPlatform } from "../support/platform_world.ts";
-import type { Sql } from "./held_row.ts";
-import { lockAccount, ORGANIZATION, type RaceRow } from "./races.ts";
+import { lockAccount, ORGANIZATION, type RaceRow, type Sql } from "./races.ts";
 
 type Team = { owner: Person; member: Person };
 

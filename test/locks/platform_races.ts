@@ -1,6 +1,5 @@
 import { insertDelivery } from "../support/deliveries.ts";
 import { registerPlatform, requested } from "../support/platform_world.ts";
-import type { Sql } from "./held_row.ts";
 import {
   keyed,
   lockAccount,
@@ -12,6 +11,7 @@ import {
   pathOf,
   type RaceRow,
   removeConnection,
+  type Sql,
 } from "./races.ts";
 
 const byOwner = (method: string, suffix: string, body?: unknown) => (own: Owned) =>

@@ -1,7 +1,9 @@
 import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { registerPlatform, type TestPlatform } from "../support/platform_world.ts";
-import type { Sql } from "./held_row.ts";
+
+/** An SQL statement and its values. */
+export type Sql = [text: string, ...values: unknown[]];
 
 /** A call that waits for a row, and the change that the holder of this row commits meanwhile. */
 export type Race = {

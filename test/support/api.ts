@@ -29,7 +29,10 @@ export const OPERATOR_TOKEN = "operator-token-of-the-tests-32-characters";
 /** The email addresses of the service administrators. */
 export const ADMINISTRATORS = Array.from({ length: 100 }, (_, n) => `administrator-${n}@example.test`);
 
-/** Options of a test API. */
+/**
+ * Options of a test API. `lookupTxt: undefined` and `organizationRates: undefined` select the role's own
+ * parts.
+ */
 export type ApiOptions = Omit<ReplacedParts, "app" | "clusters" | "receiveDatabase"> & {
   /** Settings that differ from those of {@link startApi}. */
   config?: Partial<ApiConfig>;

@@ -1,22 +1,19 @@
-import { afterAll, beforeAll } from "vitest";
-import { type ApiOptions, startApi, type TestApi } from "../../support/api.ts";
+import { type ApiOptions, runningApi, startApi, type TestApi } from "../../support/api.ts";
 
-/** Starts an API. Every person is a service administrator. Names with `missing` have no TXT records. */
-export async function startWholeApi(options: ApiOptions = {}): Promise<TestApi> {
-  return startApi({
-    lookupTxt: async (name) => (name.includes("missing") ? "absent" : "found"),
-    authenticators: { isServiceAdministrator: () => true },
-    ...options,
-    config: { ALPHA_CREDITS_MICRO_USD: 1_000_000_000, ...options.config },
-  });
+/** Every person is a service administrator. Names with `missing` have no TXT records. */
+const wholeOptions = (options: ApiOptions = {}): ApiOptions => ({
+  lookupTxt: async (name) => (name.includes("missing") ? "absent" : "found"),
+  authenticators: { isServiceAdministrator: () => true },
+  ...options,
+  config: { ALPHA_CREDITS_MICRO_USD: 1_000_000_000, ...options.config },
+});
+
+/** Starts an API for tests that make calls to every operation. */
+export async function startWholeApi(options?: ApiOptions): Promise<TestApi> {
+  return startApi(wholeOptions(options));
 }
 
-/** Calls `startWholeApi` before the first test of a file, and stops the API after the last test. */
+/** Starts this API before the first test of a file, and stops it after the last test. */
 export function wholeApi(options?: ApiOptions): TestApi {
-  const api = {} as TestApi;
-  beforeAll(async () => {
-    Object.assign(api, await startWholeApi(options));
-  });
-  afterAll(() => api.stop());
-  return api;
+  return runningApi(wholeOptions(options));
 }
