@@ -42,7 +42,8 @@ export async function grantCredits(database: Database, grant: Grant, now: Date):
         reason: grant.reason,
         amount_micro_usd: grant.amount,
       })
-      .onConflict("reference")
+      // A concurrent grant with the same reference and time conflicts in both unique keys.
+      .onConflict()
       .ignore()
       .returning("reference");
     if (entered.length === 0) return readRepeated(tx, grant);
