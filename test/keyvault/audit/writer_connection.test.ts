@@ -36,10 +36,11 @@ async function otherWriter(): Promise<pg.Client> {
 }
 
 test("openLedger waits while an earlier writer's connection is closing", async () => {
-  const other = await otherWriter();
+  const earlier = await open();
   const opening = open();
-  await expect.poll(() => locks(false), { timeout: 20_000, interval: 5 }).toHaveLength(1);
-  await other.end();
+  const waits = expect.poll(() => locks(false), { timeout: 20_000, interval: 5 }).toHaveLength(1);
+  expect(await Promise.race([opening.then(() => "opened"), waits.then(() => "waits")])).toBe("waits");
+  await closeLedger(earlier.client);
   await closeLedger((await opening).client);
 });
 
