@@ -166,6 +166,23 @@ test.each(Object.entries(CHANGES))(
   },
 );
 
+test("POST /v1/keys holds its tenant's row until the key is stored", async () => {
+  const { tenant, key } = await subjectOf();
+  const second = "f".repeat(32);
+  const sameRequest = await hold(
+    `insert into keys select (jsonb_populate_record(keys, $2)).* from keys where key_id = $1`,
+    [key, { key_id: second, request_key: "api:of-second-key" }],
+  );
+  const body = { tenant, purpose: "agent", label: "second", ceiling: [] };
+  const creating = vault.post("/v1/keys", body, vault.api, { "idempotency-key": "of-second-key" });
+  await Promise.race([untilBlocked(), creating]);
+  const locking = vault.home.sql("select from tenants where tenant = $1 for update nowait", [tenant]);
+  await expect(locking).rejects.toMatchObject({ code: "55P03" });
+  await sameRequest.run("delete from keys where key_id = $1", [second]);
+  await sameRequest.commit();
+  expect(codeOf(await creating)).toBe(200);
+});
+
 test("a rewrapping waits for a tenant's row, and does not restore a data key that was erased meanwhile", async () => {
   const { tenant } = await subjectOf();
   await vault.post("/v1/kek/rotate", {}, alice);
