@@ -110,7 +110,7 @@ const CHANGES: Record<string, Change> = {
   },
 };
 
-/** Calls that change neither a key's nor a tenant's state. The last test holds a row that a rewrapping needs. */
+/** Calls that change no state of a key or tenant. The last test holds a row that a rewrapping needs. */
 const OTHERS = [
   ...[
     "delegation",
