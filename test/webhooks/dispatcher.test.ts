@@ -1,8 +1,11 @@
+import { Registry } from "prom-client";
 import { v5 as uuidv5 } from "uuid";
 import { describe, expect, test } from "vitest";
+import { createEventMetrics } from "../../src/events/event_metrics.ts";
 import { makeConnection } from "../events/support/connection.ts";
 import { append, createdEvent } from "../events/support/events.ts";
 import { startHarness } from "../events/support/harness.ts";
+import { virtualClock } from "../events/support/time.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 
 describe("the dispatcher", () => {
@@ -233,4 +236,22 @@ test("the dispatcher writes a result although the database closes its connection
   await lock.rollback();
   await delivering;
   expect([world.receiver.requests.length, await states(connection)]).toEqual([1, ["delivered"]]);
+});
+
+test("the dispatcher measures the seconds of each attempt, by outcome", async () => {
+  const [registry, clock] = [new Registry(), virtualClock()];
+  const { attempt: measure } = createEventMetrics({ registry, clock });
+  world.harness = await startHarness(world.home, { clock, measure });
+  const connection = await connect();
+  world.receiver.reply = (_request, _response, nth) => {
+    clock.advance(nth === 1 ? 0.25 : 1.5);
+    return nth === 1 ? 400 : 204;
+  };
+  for (const id of ["one", "two"]) await deny(connection, id);
+  await world.harness.run();
+  const sums = (await registry.metrics()).match(/^deputize_webhook_attempt_seconds_sum.*$/gm);
+  expect(sums).toEqual([
+    'deputize_webhook_attempt_seconds_sum{outcome="rejected"} 0.25',
+    'deputize_webhook_attempt_seconds_sum{outcome="delivered"} 1.5',
+  ]);
 });

@@ -1,0 +1,65 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { metricEvents } from "./metric_events.ts";
+
+/** For each other fast test file, the metrics whose events it causes. */
+const elsewhere: Record<string, string[]> = {
+  "events/event_metrics.test.ts": [
+    "deputize_consumer_events_total",
+    "deputize_consumer_latency_seconds",
+    "deputize_kafka_produce_seconds",
+    "deputize_relay_batches_total",
+  ],
+  "events/event_states.test.ts": [
+    "deputize_consumer_oldest_seconds",
+    "deputize_dead_letters",
+    "deputize_dead_letters_uncarried",
+    "deputize_history_queue_oldest_seconds",
+    "deputize_history_queue_rows",
+    "deputize_outbox_events",
+    "deputize_outbox_oldest_seconds",
+    "deputize_webhook_deliveries",
+    "deputize_webhook_endpoints",
+  ],
+  "events/kafka/consumer.test.ts": ["deputize_kafka_pauses_total", "deputize_kafka_reader_silent_seconds"],
+  "events/kafka/lag.test.ts": ["deputize_kafka_consumer_lag"],
+  "events/measurements.test.ts": ["deputize_measurement_up"],
+  "keyvault/creation_rate.test.ts": ["keyvault_key_creations_total"],
+  "keyvault/http/answers.test.ts": ["keyvault_call_seconds"],
+  "keyvault/readiness.test.ts": ["keyvault_certificate_expiry_timestamp_seconds", "keyvault_not_ready"],
+  "operator/operator_metrics.test.ts": [
+    "deputize_delegation_expiry_timestamp_seconds",
+    "deputize_operator_api_call_seconds",
+    "deputize_operator_objects",
+    "deputize_operator_urgent_seconds",
+    "leader_election_master_status",
+  ],
+  "operator/queue_metrics.test.ts": [
+    "controller_runtime_active_workers",
+    "controller_runtime_max_concurrent_reconciles",
+    "controller_runtime_reconcile_errors_total",
+    "controller_runtime_reconcile_time_seconds",
+    "controller_runtime_reconcile_total",
+    "workqueue_adds_total",
+    "workqueue_depth",
+    "workqueue_longest_running_processor_seconds",
+    "workqueue_queue_duration_seconds",
+    "workqueue_retries_total",
+    "workqueue_unfinished_work_seconds",
+    "workqueue_work_duration_seconds",
+  ],
+  "vault/certificate_end.test.ts": ["deputize_vault_certificate_expiry_timestamp_seconds"],
+  "webhooks/dispatcher.test.ts": ["deputize_webhook_attempt_seconds"],
+};
+
+describe("the metric", () => {
+  test.each(Object.entries(metricEvents))("%s follows its events", (_, causeAndRead) => causeAndRead());
+});
+
+test.each(Object.entries(elsewhere))("%s reads its metrics", async (file, names) => {
+  const text = await readFile(join(import.meta.dirname, "..", file), "utf8");
+  expect(names.filter((name) => !new RegExp(`${name}(_count|_sum|_bucket)?(?![a-z_])`).test(text))).toEqual(
+    [],
+  );
+});
