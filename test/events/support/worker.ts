@@ -5,11 +5,16 @@ import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "..
 /** The encryption key of these tests, in the form of the worker's setting. */
 export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
 
+/** Parts of a worker that a test replaces. `config` overrides single settings. */
+export type WorkerChange = Partial<Omit<WorkerDeps, "config" | "timing">> & {
+  config?: Partial<WorkerDeps["config"]>;
+};
+
 /** Starts the worker role in this process, and allows callbacks to loopback. */
 export function startTestWorker(
   url: string,
   timing?: WorkerTiming,
-  more: Pick<WorkerDeps, "metrics" | "carrier" | "fatal"> = {},
+  { config, ...more }: WorkerChange = {},
 ): Worker {
   return startWorker({
     config: {
@@ -18,6 +23,7 @@ export function startTestWorker(
       SERVICE_WORD: "service",
       DEVELOPMENT: true,
       WEBHOOK_ALLOWED_CIDRS: ["127.0.0.0/8"],
+      ...config,
     },
     clock: systemClock,
     log: pino({ level: "silent" }),

@@ -1,0 +1,53 @@
+import { vi } from "vitest";
+
+/** The pauses of all loops in this process. Pauses of a held length end only when the test ends them. */
+export type LoopPauses = {
+  /** Returns the number of held pauses, of one length in milliseconds or of any length. */
+  held(milliseconds?: number): number;
+  /** Ends the held pauses, of one length in milliseconds or of any length. */
+  end(milliseconds?: number): void;
+  /** Ends all pauses, and no longer holds any. */
+  restore(): void;
+};
+
+type Pause = { milliseconds: number; end(): void };
+
+/** Holds pauses of at least `atLeast` milliseconds. Does not change other timers. */
+export function holdLoopPauses(atLeast = 0): LoopPauses {
+  const pauses = new Map<unknown, Pause>();
+  const { setTimeout: start, clearTimeout: clear } = globalThis;
+  const starting = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
+    run: () => void,
+    milliseconds = 0,
+    ...args: []
+  ) => {
+    const isHeld = milliseconds >= atLeast && new Error().stack?.includes("/concurrency/loop.ts");
+    if (!isHeld) return start(run, milliseconds, ...args);
+    const timer = start(() => {}, 2 ** 31 - 1).unref();
+    pauses.set(timer, { milliseconds, end: run });
+    return timer;
+  }) as typeof setTimeout);
+  const clearing = vi.spyOn(globalThis, "clearTimeout").mockImplementation((timer) => {
+    pauses.delete(timer);
+    clear(timer);
+  });
+
+  const of = (milliseconds?: number) =>
+    [...pauses].filter(([, pause]) => milliseconds === undefined || pause.milliseconds === milliseconds);
+  function end(milliseconds?: number): void {
+    for (const [timer, pause] of of(milliseconds)) {
+      pauses.delete(timer);
+      clear(timer as NodeJS.Timeout);
+      pause.end();
+    }
+  }
+  return {
+    held: (milliseconds) => of(milliseconds).length,
+    end,
+    restore() {
+      starting.mockRestore();
+      clearing.mockRestore();
+      end();
+    },
+  };
+}
