@@ -10,12 +10,14 @@ export const NO_INSPECTOR = "--disable-sigusr1";
 
 /**
  * Node options of the vault's processes. They disable the inspector and keep little garbage in memory. By
- * default, dead objects keep several times their size outside the heap, which Node does not count.
+ * default, dead objects keep several times their size outside the heap, which Node does not count. The last
+ * one gives each address of a host with several addresses 2 seconds to connect, instead of 500 ms.
  */
 export const NODE_OPTIONS: readonly string[] = [
   NO_INSPECTOR,
   "--max-semi-space-size=8",
   "--heap-growing-percent=40",
+  "--network-family-autoselection-attempt-timeout=2000",
 ];
 
 const SHELL = "/bin/sh";

@@ -1,17 +1,19 @@
 import { setFlagsFromString } from "node:v8";
 import type { Command } from "commander";
 
-/** V8 options of every process, unless the user has already set them. */
+/** Node options of every process, unless the user has already set them. */
 const OPTIONS = {
   /** Size in MB of one semi-space. Node's default of 32 would use 64 MB for the two semi-spaces. */
   "--max-semi-space-size": 8,
   /** Threads for garbage collection and compilation. More threads would take processor time from calls. */
   "--v8-pool-size": 1,
+  /** Milliseconds to connect to one of several addresses of a name. Node's default of 500 is too short. */
+  "--network-family-autoselection-attempt-timeout": 2_000,
 };
 /** Runs a full garbage collection when the heap has grown by this percentage, not to four times its size. */
 const GROWTH = "--heap-growing-percent=40";
 
-restartWithV8Options();
+restartWithOptions();
 
 // These modules are imported only now. If the process replaced itself above, it would load them twice.
 const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
@@ -248,9 +250,9 @@ try {
   }
 }
 
-function restartWithV8Options(): void {
+function restartWithOptions(): void {
   const { execArgv, execPath, argv, execve, env } = process;
-  // V8 also accepts its options with underscores.
+  // Node also accepts its options with underscores.
   const given = [...execArgv, env.NODE_OPTIONS ?? ""].map((options) => options.replaceAll("_", "-"));
   const missing = Object.entries(OPTIONS).filter(([name]) => !given.some((option) => option.includes(name)));
   if (missing.length === 0 || execve === undefined) {

@@ -112,30 +112,42 @@ export function fixedAddress(url: URL): string | undefined {
   return /(^|\.)localhost\.?$/.test(host) ? "127.0.0.1" : undefined;
 }
 
-/** Resolves a host name to addresses. Rejects if there is none, or if no answer arrives in time. */
-export type Resolve = (name: string) => Promise<string[]>;
+/** Resolves a host name to addresses. Rejects if there is none, or when `signal` is aborted. */
+export type Resolve = (name: string, signal: AbortSignal) => Promise<string[]>;
 
-const TRY_MILLISECONDS = 900;
-const TRIES = 2;
-const LIMIT_MILLISECONDS = 2000;
+const TRY_MS = 900;
+const TRIES = 4;
+/** How long the other family's query may take after one family has addresses. */
+const OTHER_FAMILY_MS = 500;
 
 /**
- * Creates a resolver that asks `servers` (`address:port`; default: the machine's) for A and AAAA records, for
- * at most 2 s. Uses no thread of the pool, so a name server that hangs delays no other receivers and no
- * signatures.
+ * Creates a resolver that asks `servers` (`address:port`; default: the machine's) for A and AAAA records.
+ * Does not wait for a name server that never answers one of the two. Uses no thread of the pool, so a name
+ * server that hangs delays no other receivers and no signatures.
  */
 export function createResolve(servers?: string[]): Resolve {
-  return async function resolve(name) {
-    const resolver = new Resolver({ timeout: TRY_MILLISECONDS, tries: TRIES });
+  return async function resolve(name, signal) {
+    const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES });
     if (servers !== undefined) resolver.setServers(servers);
-    const limit = setTimeout(() => resolver.cancel(), LIMIT_MILLISECONDS);
+    const cancel = () => resolver.cancel();
+    let limit: NodeJS.Timeout | undefined;
+    async function look(query: Promise<string[]>): Promise<string[]> {
+      const found = await query;
+      limit ??= setTimeout(cancel, OTHER_FAMILY_MS);
+      return found;
+    }
+    signal.addEventListener("abort", cancel);
     try {
-      const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+      const answers = await Promise.allSettled([
+        look(resolver.resolve4(name)),
+        look(resolver.resolve6(name)),
+      ]);
       const addresses = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
       const failure = answers.find((answer) => answer.status === "rejected");
       if (addresses.length === 0) throw failure?.reason ?? new Error("the host has no address");
       return addresses;
     } finally {
+      signal.removeEventListener("abort", cancel);
       clearTimeout(limit);
     }
   };

@@ -1,6 +1,8 @@
 import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { type RequestOptions, request as requestHttps } from "node:https";
 import type { LookupFunction } from "node:net";
-import { Client, type Dispatcher } from "undici";
 import { unixSeconds } from "../clock.ts";
 import { type AddressPolicy, callbackUrlForm, fixedAddress, type Resolve } from "./callback_address.ts";
 import type { Sent } from "./retries_and_suspension.ts";
@@ -60,52 +62,57 @@ type SendRequest = {
   otherHeaders?: () => Promise<Record<string, string> | undefined>;
 };
 
-/** `limits` are in milliseconds. `deadline` is for the whole request. `ca` replaces the machine's CAs. */
-type SenderDeps = {
-  policy: AddressPolicy;
-  resolve: Resolve;
-  limits?: { dns: number; connect: number; deadline: number };
-  ca?: string[];
-};
+/** `ca` replaces the machine's CAs. */
+type SenderDeps = { policy: AddressPolicy; resolve: Resolve; limits?: Limits; ca?: string[] };
 
-const LIMITS = { dns: 2_000, connect: 5_000, deadline: 15_000 };
+/**
+ * Limits in milliseconds: for the lookup, for the connection with TLS, for the body, and for everything
+ * together. `deadline` ends every step.
+ */
+type Limits = { dns: number; connect: number; body: number; deadline: number };
+
+const LIMITS: Limits = { dns: 4_000, connect: 5_000, body: 2_000, deadline: 15_000 };
 const UNAUTHORIZED = 401;
+const HEADER_BYTES = 64 * 1024;
 const READ_BYTES = 64 * 1024;
 const KEPT_BYTES = 16 * 1024;
 
 /**
  * Creates a sender that prevents requests into our own network. For every request it resolves the name and
  * checks all addresses. It connects only to those addresses, without a proxy, and never follows redirects.
- * Reads at most 64 KiB of the response and keeps 16 KiB.
+ *
+ * The status alone decides. The body is only for people: a body that is broken, slow or unfinished changes
+ * nothing. Reads at most 64 KiB of it and keeps 16 KiB.
  */
 export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDeps): Send {
-  async function addressesOf(url: URL): Promise<string[]> {
-    const fixed = fixedAddress(url);
-    if (fixed !== undefined) return [fixed];
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new Error("no answer in time")), limits.dns);
-    try {
-      return await Promise.race([resolve(url.hostname), late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
   async function sendOnce({ url: text, headers, body }: SendRequest, signal: AbortSignal): Promise<Sent> {
     const checked = callbackUrlForm(text, policy);
     if ("refused" in checked) return { fault: "forbidden_address", detail: checked.refused };
     const { url } = checked;
+    const fixed = fixedAddress(url);
     let addresses: string[];
     try {
-      addresses = await addressesOf(url);
+      const within = AbortSignal.any([signal, AbortSignal.timeout(limits.dns)]);
+      addresses = fixed === undefined ? await resolve(url.hostname, within) : [fixed];
     } catch (error) {
       return { fault: "dns", detail: codeOf(error) };
     }
     if (!addresses.every(policy.allows)) {
       return { fault: "forbidden_address", detail: "the host has an address that is not allowed" };
     }
-    const connect = { lookup: pinned(addresses), timeout: limits.connect, ...(ca && { ca }) };
-    return exchange(url, connect, { method: "POST", path: url.pathname + url.search, headers, body, signal });
+    const options = {
+      method: "POST",
+      headers: { ...headers, "Content-Length": Buffer.byteLength(body) },
+      agent: false,
+      maxHeaderSize: HEADER_BYTES,
+      lookup: pinned(addresses),
+      autoSelectFamily: true,
+      // Every address gets the same part of the time, so that a silent one leaves time for the others.
+      autoSelectFamilyAttemptTimeout: Math.ceil(limits.connect / (addresses.length + 1)),
+      signal,
+      ...(ca && { ca }),
+    };
+    return exchange(url, options, { body, limits });
   }
 
   return async function send(request) {
@@ -119,38 +126,56 @@ export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDep
 
 async function exchange(
   url: URL,
-  connect: Client.Options["connect"] & object,
-  request: Omit<Dispatcher.RequestOptions, "signal"> & { signal: AbortSignal },
+  options: RequestOptions & { signal: AbortSignal },
+  { body, limits }: { body: string; limits: Limits },
 ): Promise<Sent> {
-  const client = new Client(url.origin, { connect, allowH2: false, headersTimeout: 0, bodyTimeout: 0 });
-  let connected = false;
-  client.once("connect", () => {
-    connected = true;
-  });
+  const isSecure = url.protocol === "https:";
+  const outgoing = (isSecure ? requestHttps : requestHttp)(url, options);
+  const giveUp = () => outgoing.destroy(Object.assign(new Error("no connection"), { code: "ETIMEDOUT" }));
+  const connecting = setTimeout(giveUp, limits.connect);
+  let isConnected = false;
+  outgoing.once("socket", (socket) =>
+    socket.once(isSecure ? "secureConnect" : "connect", () => {
+      isConnected = true;
+      clearTimeout(connecting);
+    }),
+  );
   try {
-    const answer = await client.request({ ...request, reset: true });
-    const retryAfter = answer.headers["retry-after"];
+    const arriving = once(outgoing, "response");
+    // An error after the response has no other listener.
+    outgoing.on("error", () => {}).end(body);
+    const [response] = (await arriving) as [IncomingMessage];
     return {
-      status: answer.statusCode,
-      retryAfter: Array.isArray(retryAfter) ? retryAfter[0] : retryAfter,
-      excerpt: await readExcerpt(answer.body),
+      status: response.statusCode as number,
+      retryAfter: response.headers["retry-after"],
+      excerpt: await readExcerpt(response, limits.body),
     };
   } catch (error) {
+    if (options.signal.aborted) return { fault: "timeout", detail: codeOf(options.signal.reason) };
     const detail = codeOf(error);
-    if (request.signal.aborted || detail === "UND_ERR_CONNECT_TIMEOUT") return { fault: "timeout", detail };
-    return { fault: connected ? "network" : "connect", detail };
+    if (isConnected) return { fault: "network", detail };
+    return { fault: detail === "ETIMEDOUT" ? "timeout" : "connect", detail };
   } finally {
-    await client.destroy().catch(() => {});
+    clearTimeout(connecting);
+    outgoing.destroy();
   }
 }
 
-async function readExcerpt(body: AsyncIterable<Buffer>): Promise<Buffer> {
+/** Returns the beginning of a body, as far as it arrives within `ms`. Never rejects. */
+async function readExcerpt(response: IncomingMessage, ms: number): Promise<Buffer> {
   const kept: Buffer[] = [];
   let read = 0;
-  for await (const chunk of body) {
-    if (read < KEPT_BYTES) kept.push(chunk.subarray(0, KEPT_BYTES - read));
-    read += chunk.length;
-    if (read >= READ_BYTES) break;
+  const late = setTimeout(() => response.destroy(), ms);
+  try {
+    for await (const chunk of response) {
+      if (read < KEPT_BYTES) kept.push(chunk.subarray(0, KEPT_BYTES - read));
+      read += chunk.length;
+      if (read >= READ_BYTES) break;
+    }
+  } catch {
+    // The status has decided already.
+  } finally {
+    clearTimeout(late);
   }
   return Buffer.concat(kept);
 }

@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from "node:net";
@@ -67,7 +68,7 @@ async function listen(server: Server | TcpServer): Promise<{ port: number; conne
 
 const policy = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
 const toLoopback: Resolve = async () => ["127.0.0.1"];
-const limits = { dns: 200, connect: 400, deadline: 800 };
+const limits = { dns: 200, connect: 400, deadline: 800, body: 100 };
 const sender = (resolve: Resolve = toLoopback) => createSender({ policy, resolve, limits });
 const request = (port: number, path = "/") => ({
   url: `http://hooks.example.test:${port}${path}`,
@@ -151,42 +152,66 @@ describe("the sender, for a response,", () => {
     expect(written).toBeLessThan(32 * 1024 * 1024);
   });
 
-  test.each([
-    ["never comes", () => {}],
-    [
-      "stops after its head",
-      (write: (text: string) => void) => write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
-    ],
-    [
-      "arrives too slowly",
-      (write: (text: string) => void) => {
-        write("HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n");
-        const drip = setInterval(() => write("a"), 20);
-        closing.push(async () => clearInterval(drip));
-      },
-    ],
-  ])("reports a timeout if the response %s", async (_, behave) => {
-    const { port } = await listen(
+  const OK = "HTTP/1.1 200 OK\r\n";
+  /** Answers each request with `text`, and leaves the connection open if `isOpen`. */
+  const answering = (text: string, isOpen = false) =>
+    listen(
       createTcpServer((socket) => {
         socket.on("error", () => {});
-        behave((text) => void (socket.writable && socket.write(text)));
+        socket.once("data", () => (isOpen ? socket.write(text) : socket.end(text)));
       }),
     );
-    expect(await sender()(request(port))).toMatchObject({ fault: "timeout" });
+
+  test.each([
+    ["ends too early", `${OK}Content-Length: 9\r\n\r\nabc`],
+    ["lacks its last chunk", `${OK}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n`],
+    ["has a malformed chunk", `${OK}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nx\r\n`],
+    ["stops after its head", `${OK}Content-Length: 9\r\n\r\n`, true],
+    ["stops within its body", `${OK}Content-Length: 9\r\n\r\nabc`, true],
+  ])("returns the status if the response %s", async (_, text, isOpen?: boolean) => {
+    const { port } = await answering(text, isOpen);
+    const excerpt = Buffer.from(text.includes("abc") ? "abc" : "");
+    expect(await sender()(request(port))).toEqual({ status: 200, retryAfter: undefined, excerpt });
   });
 
   test.each([
-    ["ends too early", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
-    ["is not HTTP", "SSH-2.0-OpenSSH\r\n\r\n"],
-    ["is empty", ""],
-    ["has endless headers", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(100_000)}`],
-  ])("reports a network fault if the response %s", async (_, text) => {
+    ["an interim response 100", `HTTP/1.1 100 Continue\r\n\r\n${OK}Content-Length: 0\r\n\r\n`],
+    ["interim responses 102 and 103", `HTTP/1.1 102 P\r\n\r\nHTTP/1.1 103 E\r\n\r\n${OK}\r\n`],
+    ["HTTP/1.0 and no length", "HTTP/1.0 200 OK\r\n\r\nabc"],
+    ["headers of 40 KiB", `${OK}X: ${"a".repeat(40_000)}\r\nContent-Length: 0\r\n\r\n`],
+    ["a repeated Retry-After", `${OK}Retry-After: 1\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n`],
+    ["trailers", `${OK}Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n0\r\nX: 1\r\n\r\n`],
+    ["no reason phrase", "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n"],
+  ])("accepts %s", async (_, text) => {
+    const { port } = await answering(text);
+    expect(await sender()(request(port))).toMatchObject({ status: 200 });
+  });
+
+  test("stops reading a slow body after its own limit, long before the deadline of the request", async () => {
     const { port } = await listen(
       createTcpServer((socket) => {
         socket.on("error", () => {});
-        socket.once("data", () => socket.end(text));
+        socket.write(`${OK}Content-Length: 999999\r\n\r\n`);
+        const drip = setInterval(() => socket.writable && socket.write("a"), 20);
+        closing.push(async () => clearInterval(drip));
       }),
     );
+    const patient = createSender({ policy, resolve: toLoopback, limits: { ...limits, deadline: 600_000 } });
+    expect(await patient(request(port))).toMatchObject({ status: 200 });
+  });
+
+  test("reports a timeout if no response comes", async () => {
+    const { port } = await listen(createTcpServer((socket) => socket.on("error", () => {})));
+    expect(await sender()(request(port))).toEqual({ fault: "timeout", detail: "TimeoutError" });
+  });
+
+  test.each([
+    ["is not HTTP", "SSH-2.0-OpenSSH\r\n\r\n"],
+    ["is empty", ""],
+    ["has endless headers", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(100_000)}`],
+    ["has only an interim head", "HTTP/1.1 102 Processing\r\n\r\n"],
+  ])("reports a network fault if the response %s", async (_, text) => {
+    const { port } = await answering(text);
     expect(await sender()(request(port))).toMatchObject({ fault: "network" });
   });
 });
@@ -206,8 +231,10 @@ describe("the sender, without a response,", () => {
     });
   });
 
-  test("reports a DNS fault if the resolver does not answer", async () => {
-    expect(await sender(() => new Promise(() => {}))(request(80))).toMatchObject({ fault: "dns" });
+  test("reports a DNS fault if the resolver does not answer in time", async () => {
+    const silent: Resolve = (_, signal) =>
+      once(signal, "abort").then(() => Promise.reject(new Error("late")));
+    expect(await sender(silent)(request(80))).toMatchObject({ fault: "dns" });
   });
 });
 

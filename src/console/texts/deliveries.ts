@@ -15,13 +15,17 @@ const DETAILS: Record<string, string | undefined> = {
     "Nothing listens at that host and port. Check the port, and that the receiver runs and listens outwards.",
   ECONNRESET:
     "The connection was broken off. Check proxies and load balancers in front of the receiver, and its log.",
-  UND_ERR_SOCKET:
+  EPIPE:
     "The connection was broken off. Check proxies and load balancers in front of the receiver, and its log.",
+  HPE_INVALID_CONSTANT: "The receiver's answer is not HTTP. Check the URL's port, and that it expects HTTPS.",
+  HPE_HEADER_OVERFLOW: "The headers of the receiver's answer are longer than 64 KiB.",
   TimeoutError:
     "No answer came within 15 seconds. Store the event, answer 204, and do the work afterwards; check firewalls too.",
-  UND_ERR_CONNECT_TIMEOUT: "No connection within 5 seconds. Check firewalls and that the host is reachable.",
+  ETIMEDOUT: "No connection within 5 seconds. Check firewalls and that the host is reachable.",
   ENOTFOUND: "The host's name is not known. Check how it is spelled, and its DNS record.",
-  EAI_AGAIN: "The host's name could not be looked up. Check its DNS servers.",
+  ETIMEOUT: "The host's DNS servers did not answer. Check its DNS records and servers.",
+  ECANCELLED: "The host's DNS servers did not answer in time. Check its DNS records and servers.",
+  ESERVFAIL: "The host's name could not be looked up. Check its DNS servers.",
   EHOSTUNREACH: "There is no network route to that host. Check its address and firewalls.",
   ENETUNREACH: "There is no route to that host's network. Check its address and firewalls.",
   ERR_TLS_CERT_ALTNAME_INVALID: "The certificate is for another name than the URL's host.",

@@ -48,7 +48,7 @@ export async function startHarness(
   await bus.subscribe(createWebhookConsumer({ secretBox, clock }));
   const relay = createRelay({ database, bus, clock, workerId });
   const policy = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
-  const limits = { dns: 500, connect: 1000, deadline: 2000 };
+  const limits = { dns: 500, connect: 1000, body: 500, deadline: 2000 };
   const send = createSender({ policy, resolve: createResolve(), limits });
   const dispatcher = createDispatcher({
     ...{ database, clock, secretBox, send },
