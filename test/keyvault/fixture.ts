@@ -129,11 +129,11 @@ export type TestVault = Omit<Serving, "vault"> & {
 let requests = 0;
 
 /** Starts a vault on this home, or on a new home. Its clock starts at `at`, or at the machine's time. */
-export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault> {
+export async function startVault(home?: VaultHome, at?: Date, log = SILENT): Promise<TestVault> {
   const place = home ?? (await createHome());
   const clock = testClock();
   if (at !== undefined) clock.at = at;
-  const serving = await serve(place.config, clock, SILENT);
+  const serving = await serve(place.config, clock, log);
   const { vault: opened, ...rest } = serving;
   const vault: TestVault = {
     ...rest,
@@ -174,7 +174,7 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
     verifyAudit: () => verifyChain(opened().database, serving.token),
     async restart() {
       await serving.stop();
-      return startVault(place);
+      return startVault(place, undefined, log);
     },
     async close() {
       await serving.stop();
@@ -185,10 +185,10 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
 }
 
 /** Starts a vault on a new home with these settings. */
-export async function startVaultWith(settings: Record<string, string>): Promise<TestVault> {
+export async function startVaultWith(settings: Record<string, string>, log = SILENT): Promise<TestVault> {
   const home = await createHome();
   home.config = loadConfig({ ...home.environment, ...settings });
-  return startVault(home);
+  return startVault(home, undefined, log);
 }
 
 function bindingAt(now: number): { challenge: string; challenge_at: number } {

@@ -171,12 +171,12 @@ test("POST /v1/keys holds its tenant's row until the key is stored", async () =>
   const second = "f".repeat(32);
   const sameRequest = await hold(
     `insert into keys select (jsonb_populate_record(keys, $2)).* from keys where key_id = $1`,
-    [key, { key_id: second, request_key: "api:of-second-key" }],
+    [key, { key_id: second, request_key: "api:of-second-key", tenant: "vault" }],
   );
   const body = { tenant, purpose: "agent", label: "second", ceiling: [] };
   const creating = vault.post("/v1/keys", body, vault.api, { "idempotency-key": "of-second-key" });
   await Promise.race([untilBlocked(), creating]);
-  const locking = vault.home.sql("select from tenants where tenant = $1 for update nowait", [tenant]);
+  const locking = vault.home.sql("select from tenants where tenant = $1 for no key update nowait", [tenant]);
   await expect(locking).rejects.toMatchObject({ code: "55P03" });
   await sameRequest.run("delete from keys where key_id = $1", [second]);
   await sameRequest.commit();
