@@ -12,6 +12,13 @@ export type LoopPauses = {
 
 type Pause = { milliseconds: number; end(): void };
 
+/** Returns whether the first function of our own on the stack is a loop, and not a step of a loop. */
+function isCalledByLoop(stack = ""): boolean {
+  const frames = stack.split("\n").slice(1);
+  const caller = frames.find((frame) => !/loop_pauses|node_modules|node:|<anonymous>/.test(frame));
+  return caller?.includes("/concurrency/loop.ts") === true;
+}
+
 /** Holds pauses of at least `atLeast` milliseconds. Does not change other timers. */
 export function holdLoopPauses(atLeast = 0): LoopPauses {
   const pauses = new Map<unknown, Pause>();
@@ -21,7 +28,7 @@ export function holdLoopPauses(atLeast = 0): LoopPauses {
     milliseconds = 0,
     ...args: []
   ) => {
-    const isHeld = milliseconds >= atLeast && new Error().stack?.includes("/concurrency/loop.ts");
+    const isHeld = milliseconds >= atLeast && isCalledByLoop(new Error().stack);
     if (!isHeld) return start(run, milliseconds, ...args);
     const timer = start(() => {}, 2 ** 31 - 1).unref();
     pauses.set(timer, { milliseconds, end: run });
