@@ -128,7 +128,7 @@ export function createLeaseElector({ lease, log, times = TIMES }: Options): Elec
     const lost = new AbortController();
     const ended = new AbortController();
     let heldAt = since;
-    let timer = setTimeout(expire, renewMs);
+    let timer: NodeJS.Timeout | undefined;
 
     function expire(): void {
       const leftMs = heldAt + renewMs - performance.now();
@@ -159,6 +159,7 @@ export function createLeaseElector({ lease, log, times = TIMES }: Options): Elec
       }
     }
 
+    expire();
     const renewing = keepRenewing();
     return {
       lost: lost.signal,

@@ -1,12 +1,18 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
-import { createLog } from "../../../src/log.ts";
+import type { Logger } from "../../../src/log.ts";
 import { createClusterLease, createLeaseElector } from "../../../src/operator/cluster/lease_election.ts";
 import type { Lead } from "../../../src/operator/leader_terms.ts";
-import { until } from "../../support/process.ts";
+import { logged } from "../../support/logged.ts";
 
-type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
+type Spec = {
+  holderIdentity?: string;
+  leaseTransitions?: number;
+  leaseDurationSeconds?: number;
+  acquireTime?: string;
+  renewTime?: string;
+};
 type Sent = { metadata: { resourceVersion?: string }; spec: Spec };
 
 /** Creates a fake cluster with one lease. A write with an outdated version is a conflict. */
@@ -17,6 +23,8 @@ function fakeCluster() {
     failure: undefined as ClusterError | undefined,
     /** Called once between a read and the next write. */
     meanwhile: undefined as (() => void) | undefined,
+    /** How long the response to a write takes. */
+    slowMs: 0,
   };
   const error = (status: number) =>
     new ClusterError({ verb: "patch", resource: "leases", status, reason: "Because" });
@@ -27,6 +35,7 @@ function fakeCluster() {
     if (isConflict()) throw error(409);
     state.spec = { ...state.spec, ...spec };
     state.version += 1;
+    if (state.slowMs > 0) await new Promise((resolve) => setTimeout(resolve, state.slowMs));
   }
   return Object.assign(state, {
     put(spec: Spec | undefined) {
@@ -51,92 +60,190 @@ function fakeCluster() {
   });
 }
 
-const TIMES = { renewMs: 800, retryMs: 20 };
+const away = () => new ClusterError({ verb: "get", resource: "leases", reason: "ECONNREFUSED" });
 
 describe("a lease in the cluster", () => {
   let cluster: ReturnType<typeof fakeCluster>;
   let leads: Lead[];
   let stopping: AbortController;
+  let log: Logger;
+  let lines: string[];
+
+  const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
   beforeEach(() => {
+    vi.useFakeTimers();
     cluster = fakeCluster();
     leads = [];
     stopping = new AbortController();
+    ({ log, lines } = logged());
   });
 
   afterEach(async () => {
     stopping.abort();
-    cluster.failure = undefined;
-    await Promise.all(leads.map((lead) => lead.release()));
+    Object.assign(cluster, { failure: undefined, slowMs: 0 });
+    const released = Promise.all(leads.map((lead) => lead.release()));
+    await pass(20_000);
+    await released;
+    vi.useRealTimers();
   });
 
   const leaseOf = (holder: string) =>
     createClusterLease({ client: cluster, namespace: "system", name: "lease", holder, clock: systemClock });
-  const electorOf = (holder: string) =>
-    createLeaseElector({ lease: leaseOf(holder), log: createLog("silent", "test"), times: TIMES });
+  const electorOf = (holder: string) => createLeaseElector({ lease: leaseOf(holder), log });
   async function acquire(holder: string): Promise<Lead> {
-    const lead = await electorOf(holder).acquire(stopping.signal);
+    const acquired = electorOf(holder).acquire(stopping.signal);
+    await pass(cluster.slowMs);
+    const lead = await acquired;
     if (lead === undefined) throw new Error("it was stopped");
     leads.push(lead);
     return lead;
   }
 
   test("can be acquired, renewed and released", async () => {
+    const begun = Date.now();
+    const at = (ms: number) => new Date(begun + ms).toISOString().replace("Z", "000Z");
     const lead = await acquire("a");
-    expect(cluster.spec).toMatchObject({ holderIdentity: "a", leaseTransitions: 1 });
-    const version = cluster.version;
-    await until("it is renewed", () => cluster.version > version);
-    expect(cluster.spec).toMatchObject({ holderIdentity: "a", leaseTransitions: 1 });
-    expect(cluster.spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
-    expect(lead.isHeld()).toBe(true);
+    const acquired = {
+      holderIdentity: "a",
+      leaseTransitions: 1,
+      leaseDurationSeconds: 15,
+      acquireTime: at(0),
+    };
+    expect(cluster.spec).toEqual({ ...acquired, renewTime: at(0) });
+    await pass(2_000);
+    expect(cluster.spec).toEqual({ ...acquired, renewTime: at(2_000) });
     await lead.release();
-    expect(cluster.spec?.holderIdentity).toBe("");
+    expect(cluster.spec).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
+    const { version } = cluster;
+    await pass(10_000);
+    expect(cluster.version).toBe(version);
     await acquire("b");
     expect(cluster.spec).toMatchObject({ holderIdentity: "b", leaseTransitions: 2 });
   });
 
-  test("cannot be acquired while its holder may still renew it, even if its recorded renewal time is old", async () => {
-    cluster.put({ holderIdentity: "a", renewTime: "2001-01-01T00:00:00.000000Z" });
-    expect(await leaseOf("b").hold()).toBe("taken");
+  test("stays with a process that renews it, for longer than its term", async () => {
+    const lead = await acquire("a");
+    const other = leaseOf("b");
+    for (let seconds = 0; seconds < 60; seconds += 1) {
+      expect(await other.hold()).toBe("taken");
+      await pass(1_000);
+    }
+    expect([lead.isHeld(), lead.lost.aborted, cluster.spec?.leaseTransitions]).toEqual([true, false, 1]);
   });
 
-  test("ends the leadership immediately when another process takes it, and keeps the new holder", async () => {
+  test("can be acquired 15 s after its last change, whatever time it records", async () => {
+    cluster.put({ holderIdentity: "a", renewTime: "2001-01-01T00:00:00.000000Z" });
+    const other = leaseOf("b");
+    expect(await other.hold()).toBe("taken");
+    await pass(14_999);
+    expect(await other.hold()).toBe("taken");
+    cluster.put({ holderIdentity: "a", renewTime: "2099-01-01T00:00:00.000000Z" });
+    expect(await other.hold()).toBe("taken");
+    await pass(14_999);
+    expect(await other.hold()).toBe("taken");
+    await pass(1);
+    expect(await other.hold()).toBe("held");
+  });
+
+  test("ends the leadership when another process takes it, and keeps the new holder", async () => {
     const lead = await acquire("a");
     cluster.put({ holderIdentity: "b" });
-    await until("it is lost", () => lead.lost.aborted);
-    expect(lead.isHeld()).toBe(false);
+    await pass(2_000);
+    expect([lead.isHeld(), lead.lost.aborted]).toEqual([false, true]);
     await lead.release();
     expect(cluster.spec?.holderIdentity).toBe("b");
   });
 
-  test("ends the leadership when it cannot be renewed in time, not earlier", async () => {
+  test("ends the leadership 10 s after its last renewal, and not earlier", async () => {
     const lead = await acquire("a");
-    cluster.failure = new ClusterError({ verb: "get", resource: "leases", reason: "ECONNREFUSED" });
-    await new Promise((resolve) => setTimeout(resolve, TIMES.renewMs / 2));
-    expect(lead.isHeld()).toBe(true);
-    cluster.failure = undefined;
-    await new Promise((resolve) => setTimeout(resolve, TIMES.renewMs));
-    expect(lead.isHeld()).toBe(true);
-    cluster.failure = new ClusterError({ verb: "get", resource: "leases", reason: "ECONNREFUSED" });
-    await until("it is lost", () => lead.lost.aborted);
+    await pass(4_000);
+    cluster.failure = away();
+    await pass(9_999);
+    expect([lead.isHeld(), lead.lost.aborted]).toEqual([true, false]);
+    await pass(1);
+    expect([lead.isHeld(), lead.lost.aborted]).toEqual([false, true]);
+    expect(new Set(lines)).toEqual(new Set(["warn the lease could not be renewed"]));
+  });
+
+  test("continues the leadership when a renewal succeeds after failures", async () => {
+    const lead = await acquire("a");
+    for (let outages = 0; outages < 10; outages += 1) {
+      cluster.failure = away();
+      await pass(5_000);
+      cluster.failure = undefined;
+      await pass(2_000);
+      expect([lead.isHeld(), lead.lost.aborted]).toEqual([true, false]);
+    }
+  });
+
+  test("counts a slow renewal from its beginning, because another process counts from the write", async () => {
+    const lead = await acquire("a");
+    await pass(1_999);
+    cluster.slowMs = 5_000;
+    await pass(5_002);
+    cluster.failure = away();
+    await pass(4_998);
+    expect([lead.isHeld(), lead.lost.aborted]).toEqual([true, false]);
+    await pass(1);
+    expect([lead.isHeld(), lead.lost.aborted]).toEqual([false, true]);
+  });
+
+  test("counts a slow acquisition from its beginning", async () => {
+    cluster.slowMs = 6_000;
+    const lead = await acquire("a");
+    cluster.failure = away();
+    await pass(3_999);
+    expect([lead.isHeld(), lead.lost.aborted]).toEqual([true, false]);
+    await pass(1);
+    expect([lead.isHeld(), lead.lost.aborted]).toEqual([false, true]);
+  });
+
+  test("counts as lost as soon as a paused process wakes up, before any timer runs", async () => {
+    const lead = await acquire("a");
+    const woken = performance.now() + 10_000;
+    const spy = vi.spyOn(performance, "now").mockReturnValue(woken);
     expect(lead.isHeld()).toBe(false);
+    spy.mockRestore();
   });
 
   test("stays with its holder when somebody deletes or changes it", async () => {
     const lead = await acquire("a");
     cluster.put(undefined);
-    await until("it exists again", () => cluster.spec?.holderIdentity === "a");
+    await pass(2_000);
+    expect(cluster.spec?.holderIdentity).toBe("a");
     cluster.meanwhile = () => cluster.put({ ...cluster.spec, leaseTransitions: 40 });
-    await until("somebody wrote", () => cluster.spec?.leaseTransitions === 40);
-    const version = cluster.version;
-    await until("it is renewed", () => cluster.version > version);
-    expect(lead.isHeld()).toBe(true);
+    await pass(2_000);
+    expect(cluster.spec?.leaseTransitions).toBe(40);
+    const { version } = cluster;
+    await pass(2_000);
+    expect([cluster.version, lead.isHeld()]).toEqual([version + 1, true]);
   });
 
   test("has one winner if two processes try to acquire it at the same time", async () => {
     cluster.meanwhile = () => cluster.put({ holderIdentity: "b" });
     expect(await leaseOf("a").hold()).toBe("contended");
     expect(await leaseOf("a").hold()).toBe("taken");
+  });
+
+  test("goes to a waiting process after an outage or as soon as its holder releases it", async () => {
+    cluster.failure = away();
+    let lead: Lead | undefined;
+    void electorOf("b")
+      .acquire(stopping.signal)
+      .then((acquired) => {
+        lead = acquired;
+        if (acquired !== undefined) leads.push(acquired);
+      });
+    await pass(60_000);
+    expect(lines).toContain("warn the lease could not be acquired");
+    Object.assign(cluster, { failure: undefined });
+    cluster.put({ holderIdentity: "a" });
+    await pass(4_000);
+    expect(lead).toBeUndefined();
+    cluster.put({ holderIdentity: "" });
+    await pass(2_000);
+    expect(lead?.isHeld()).toBe(true);
   });
 
   test("cannot be acquired by a process that has aborted its wait", async () => {
