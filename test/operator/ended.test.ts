@@ -1,10 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { createLog } from "../../src/log.ts";
 import type { Condition, DelegationStatus, Metadata } from "../../src/operator/kinds.ts";
-import type { Resources } from "../../src/operator/resources.ts";
-import { endedAt, isRemovable, startEndedRemoval } from "../../src/operator/sweeper.ts";
-import { until } from "../support/process.ts";
-import { aDelegation, NOW, truth } from "./objects.ts";
+import { endedAt, isRemovable } from "../../src/operator/sweeper.ts";
+import { aDelegation, truth } from "./objects.ts";
 
 const THEN = "2026-05-01T12:00:00.000Z";
 const since = (type: string, changes: Partial<Condition> = {}) =>
@@ -47,32 +44,5 @@ describe("a Delegation", () => {
   ])("remains after it ended if %s", (_, metadata) => {
     expect(isRemovable(marked(metadata))).toBe(false);
     expect(isRemovable(marked({ labels: { team: "shop" } }))).toBe(true);
-  });
-
-  test("disappears when its retention time is over, not before, and only while the operator leads", async () => {
-    const named = (name: string, at: string) => {
-      const object = ended("Denied", [since("Denied", { lastTransitionTime: at })]);
-      return { ...object, metadata: { ...object.metadata, name } };
-    };
-    const minutesAgo = (minutes: number) => new Date(NOW.getTime() - minutes * 60_000).toISOString();
-    const objects = [named("old", minutesAgo(61)), named("young", minutesAgo(59))];
-    const removed: string[] = [];
-    let looks = 0;
-    const list = () => {
-      looks += 1;
-      return objects;
-    };
-    const resources = { list } as unknown as Resources;
-    const context = { resources, clock: { now: () => NOW }, log: createLog("silent", "test") };
-    const remove = async ({ metadata }: { metadata: Metadata }) => void removed.push(metadata.name);
-    const options = { ttlMs: 3_600_000, remove, everyMs: 5 };
-    const other = startEndedRemoval(context, () => false, options);
-    await until("it has checked several times", () => looks > 2);
-    await other.stop();
-    expect(removed).toEqual([]);
-    const leader = startEndedRemoval(context, () => true, options);
-    await until("a delegation is deleted", () => removed.length > 0);
-    await leader.stop();
-    expect(new Set(removed)).toEqual(new Set(["old"]));
   });
 });

@@ -1,14 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Registry } from "prom-client";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { createLog } from "../../src/log.ts";
 import {
   type Elector,
   type Leadership,
   type LeadershipEvent,
   startLeadership,
 } from "../../src/operator/leader_terms.ts";
+import { logged } from "../support/logged.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
-import { until } from "../support/process.ts";
 
 /** The recorded events of a test in order, and functions that cause events. */
 type Stage = {
@@ -22,8 +22,14 @@ type Stage = {
 describe("the leadership of a process", () => {
   let stage: Stage;
   let leadership: Leadership;
+  let registry: Registry;
+  let lines: string[];
+
+  const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
   beforeEach(() => {
+    vi.useFakeTimers();
+    registry = new Registry();
     stage = {
       seen: [],
       events: [],
@@ -36,6 +42,7 @@ describe("the leadership of a process", () => {
   afterEach(async () => {
     stage.finish();
     await leadership.stop();
+    vi.useRealTimers();
   });
 
   const elector: Elector = {
@@ -52,10 +59,12 @@ describe("the leadership of a process", () => {
     },
   };
 
-  function start({ slowly = false, wait = 1 } = {}): void {
+  async function start({ slowly = false, firstPass = Promise.resolve() } = {}): Promise<void> {
+    const { log, lines: written } = logged();
+    lines = written;
     leadership = startLeadership({
       elector,
-      metrics: operatorMetrics(),
+      metrics: operatorMetrics(registry),
       begin() {
         stage.seen.push("begin");
         const superseded = Promise.withResolvers<void>();
@@ -65,7 +74,7 @@ describe("the leadership of a process", () => {
         if (!slowly) ended.resolve();
         return {
           superseded: superseded.promise,
-          firstPass: Promise.resolve(),
+          firstPass,
           async stop() {
             stage.seen.push("stop");
             await ended.promise;
@@ -75,68 +84,101 @@ describe("the leadership of a process", () => {
       },
       announce: (event) => void stage.events.push(event),
       clock: systemClock,
-      log: createLog("silent", "test"),
-      retryMs: { base: wait, cap: wait * 8 },
+      log,
     });
+    await pass(0);
   }
 
-  const begun = (count = 1) =>
-    until("it leads", () => stage.seen.filter((each) => each === "begin").length === count);
+  const terms = () => stage.seen.filter((each) => each === "begin").length;
+  async function losses(cause: string): Promise<number | undefined> {
+    const { values = [] } =
+      (await registry.getSingleMetric("deputize_operator_lead_losses_total")?.get()) ?? {};
+    return values.find(({ labels }) => labels.cause === cause)?.value;
+  }
+  /** Returns the milliseconds from the loss of a leadership to the next one. */
+  async function supersededFor(): Promise<number> {
+    const [begun, count] = [Date.now(), terms()];
+    stage.supersede();
+    for (let tries = 0; tries < 5 && terms() === count; tries += 1) await vi.advanceTimersToNextTimerAsync();
+    return Date.now() - begun;
+  }
 
   test("starts the work when the process leads, and ends it before another process may lead", async () => {
-    start();
-    await begun();
+    await start();
     expect(leadership.isLeading()).toBe(true);
     await leadership.stop();
     expect(stage.seen).toEqual(["acquire", "begin", "stop", "stopped", "release"]);
     expect(leadership.isLeading()).toBe(false);
+    expect([await losses("lost"), await losses("superseded")]).toEqual([0, 0]);
   });
 
   test.each([
-    ["lost the lease", "LeaseLost", () => stage.lose()],
-    ["was superseded", "Superseded", () => stage.supersede()],
-  ])("starts again after the process %s, and an event records the loss", async (_, reason, fail) => {
-    start();
-    await begun();
-    fail();
-    await begun(2);
-    expect(stage.seen).toEqual(["acquire", "begin", "stop", "stopped", "release", "acquire", "begin"]);
-    expect(stage.events.map((event) => [event.type, event.reason])).toEqual([
-      ["Normal", "Leading"],
-      ["Warning", reason],
-      ["Normal", "Leading"],
-    ]);
-  });
+    ["lost the lease", "lost", "LeaseLost", () => stage.lose()],
+    ["was superseded", "superseded", "Superseded", () => stage.supersede()],
+  ])(
+    "starts again after the process %s, and event, log and metric record the loss",
+    async (_, cause, reason, fail) => {
+      await start();
+      fail();
+      await pass(1_000);
+      expect(stage.seen).toEqual(["acquire", "begin", "stop", "stopped", "release", "acquire", "begin"]);
+      expect(stage.events.map((event) => [event.type, event.reason])).toEqual([
+        ["Normal", "Leading"],
+        ["Warning", reason],
+        ["Normal", "Leading"],
+      ]);
+      expect(lines[1]).toBe(`warn ${stage.events[1]?.message}`);
+      expect([await losses("lost"), await losses("superseded")]).toEqual(cause === "lost" ? [1, 0] : [0, 1]);
+    },
+  );
 
   test("ends as soon as the process starts to stop its work", async () => {
-    start({ slowly: true });
-    await begun();
+    await start({ slowly: true });
     stage.supersede();
-    await until("it stops", () => stage.seen.includes("stop"));
+    await pass(0);
+    expect(stage.seen.at(-1)).toBe("stop");
     expect(leadership.isLeading()).toBe(false);
+    await pass(60_000);
     expect(stage.seen).not.toContain("release");
     stage.finish();
-    await begun(2);
+    await pass(1_000);
+    expect(terms()).toBe(2);
   });
 
-  test("starts again after longer and longer waits if the process is superseded repeatedly", async () => {
-    start({ wait: 40 });
-    const times: number[] = [];
-    for (let count = 1; count <= 4; count += 1) {
-      await begun(count);
-      times.push(performance.now());
-      stage.supersede();
-    }
-    const gaps = times.slice(1).map((time, n) => time - (times[n] ?? 0));
-    expect(gaps[1]).toBeGreaterThan(75);
-    expect(gaps[2]).toBeGreaterThan(155);
+  test("starts again after 1 s, 2 s, 4 s … 5 min if the process is superseded repeatedly", async () => {
+    await start();
+    const waits: number[] = [];
+    for (let count = 0; count < 11; count += 1) waits.push((await supersededFor()) / 1_000);
+    expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+  });
+
+  test.each([
+    ["4 s if the process led for less than 10 min", 599_999, 4_000],
+    ["1 s if the process led for 10 min", 600_000, 1_000],
+  ])("starts again, the third time, after %s", async (_, ms, wait) => {
+    await start();
+    await supersededFor();
+    await supersededFor();
+    await pass(ms);
+    expect(await supersededFor()).toBe(wait);
+  });
+
+  test("reports the first pass over all objects in every later term", async () => {
+    const firstPass = Promise.withResolvers<void>();
+    await start({ firstPass: firstPass.promise });
+    expect(leadership.hasReconciledAll()).toBe(false);
+    firstPass.resolve();
+    await pass(0);
+    stage.lose();
+    await pass(0);
+    expect([terms(), leadership.hasReconciledAll()]).toEqual([2, true]);
   });
 
   test("does not start again if the process stops while it waits to lead again", async () => {
-    start({ wait: 60_000 });
-    await begun();
+    await start();
     stage.supersede();
-    await until("it let go", () => stage.seen.includes("release"));
+    await pass(0);
+    expect(stage.seen.at(-1)).toBe("release");
     await leadership.stop();
     expect(stage.seen.filter((each) => each === "acquire")).toHaveLength(1);
   });

@@ -1,3 +1,4 @@
+import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
@@ -6,7 +7,7 @@ import { type Poll, startPoll } from "../../src/operator/poll.ts";
 import type { Reason } from "../../src/operator/reconcile/ready_reasons.ts";
 import type { StateAnswer } from "../../src/operator_calls.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
-import { aDelegation, anApproval, aPlatform, aState, truth } from "./objects.ts";
+import { aDelegation, anAgent, anApproval, aPlatform, aState, truth } from "./objects.ts";
 
 const named = (name: string, reason: Reason): AnyObject =>
   aDelegation({
@@ -14,13 +15,28 @@ const named = (name: string, reason: Reason): AnyObject =>
     status: { requestID: "req-1", conditions: [truth("Ready", { status: "False", reason })] },
   });
 
+const unfiled = (reason: Reason): AnyObject =>
+  aDelegation({
+    metadata: { name: "a", uid: "a" },
+    status: { conditions: [truth("Ready", { status: "False", reason })] },
+  });
+
 describe("the operator's poll", () => {
   let objects: AnyObject[];
   let delegations: StateAnswer["delegations"];
   let away: boolean;
   let asked: string[][];
+  let askedAt: number[];
   let enqueued: string[];
   let poll: Poll;
+  let registry: Registry;
+  let random: number;
+
+  const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+  const drifts = async () => {
+    const { values = [] } = (await registry.getSingleMetric("deputize_operator_drift_total")?.get()) ?? {};
+    return Object.fromEntries(values.map(({ labels, value }) => [labels.kind, value]));
+  };
 
   beforeEach(() => {
     vi.useFakeTimers();
@@ -28,25 +44,36 @@ describe("the operator's poll", () => {
     delegations = {};
     away = false;
     asked = [];
+    askedAt = [];
     enqueued = [];
+    random = 0.5;
+    start();
+  });
+
+  function start(): void {
+    registry = new Registry();
     poll = startPoll(
       {
         resources: { list: (kind: Kind) => objects.filter((object) => object.kind === kind) } as never,
         api: {
           readState: async (ids: string[]) => {
             asked.push(ids);
+            askedAt.push(Date.now());
             if (away) return { failure: { kind: "unavailable", message: "away" } };
             return { value: { platforms: {}, agents: {}, delegations } };
           },
         } as never,
         clock: systemClock,
         log: createLog("silent", "test"),
-        metrics: operatorMetrics(),
+        metrics: operatorMetrics(registry),
         externalIdOf: ({ metadata }) => metadata.uid,
       },
-      { enqueue: (key, urgent) => enqueued.push(`${keyText(key)}${urgent ? "!" : ""}`), random: () => 0.5 },
+      {
+        enqueue: (key, urgent) => enqueued.push(`${keyText(key)}${urgent ? "!" : ""}`),
+        random: () => random,
+      },
     );
-  });
+  }
   afterEach(() => {
     poll.stop();
     vi.useRealTimers();
@@ -85,24 +112,38 @@ describe("the operator's poll", () => {
     expect(new Set(asked.flat()).size).toBe(2500);
   });
 
-  test("slows down while the API is unavailable, and retries every object once the API is back", async () => {
-    objects = [named("a", "ApiUnavailable")];
-    delegations = { a: aState() };
+  test.each<Reason>(["ApiUnavailable", "AuthorizationFailed"])(
+    "asks after 2, 4, 8, 15 … s during an outage, and then immediately retries objects that are %s",
+    async (reason) => {
+      objects = [unfiled(reason)];
+      away = true;
+      const begun = Date.now();
+      await pass(60_000);
+      expect(askedAt.map((at) => (at - begun) / 1_000)).toEqual([1, 3, 7, 15, 30, 45, 60]);
+      expect(enqueued).toEqual([]);
+      away = false;
+      await pass(15_000);
+      expect(enqueued).toEqual(["Delegation/default/a"]);
+      await pass(14_000);
+      expect(enqueued).toHaveLength(1);
+      await pass(1_000);
+      expect(enqueued).toHaveLength(2);
+    },
+  );
+
+  test("retries objects again as soon as a second outage ends, however soon after the first one", async () => {
+    objects = [unfiled("ApiUnavailable")];
+    await pass(1_000);
+    expect(enqueued).toHaveLength(1);
     away = true;
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(asked.length).toBeLessThan(9);
-    expect(enqueued).toEqual([]);
+    await pass(1_000);
     away = false;
-    await vi.advanceTimersByTimeAsync(15_000);
-    expect(enqueued).toEqual(["Delegation/default/a"]);
+    await pass(2_000);
+    expect(enqueued).toHaveLength(2);
   });
 
   test("does not retry every second if calls fail although the API answers", async () => {
-    const unfiled = aDelegation({
-      metadata: { name: "a", uid: "a" },
-      status: { conditions: [truth("Ready", { status: "False", reason: "ApiUnavailable" })] },
-    });
-    objects = [unfiled];
+    objects = [unfiled("ApiUnavailable")];
     await vi.advanceTimersByTimeAsync(60_000);
     expect(enqueued.length).toBeGreaterThanOrEqual(3);
     expect(enqueued.length).toBeLessThanOrEqual(5);
@@ -119,6 +160,53 @@ describe("the operator's poll", () => {
     delegations = { denied: aState({ status: "denied" }) };
     await vi.advanceTimersByTimeAsync(601_000);
     expect(enqueued).toEqual(["Platform/default/bound"]);
+  });
+
+  test("finds differences that nobody announced, and counts them but no awaited decision", async () => {
+    const issued = {
+      certID: "cert-1",
+      requestID: "req-1",
+      conditions: [truth("Ready", { reason: "Active" })],
+    };
+    objects = [
+      named("a", "AwaitingApproval"),
+      aDelegation({ metadata: { name: "b", uid: "b" }, status: issued }),
+      anAgent({ metadata: { name: "gone", uid: "c" } }),
+      aPlatform({ metadata: { name: "gone", uid: "d" } }),
+    ];
+    delegations = { a: anApproval(), b: anApproval({ status: "revoked" }) };
+    await pass(1_000);
+    expect(await drifts()).toEqual({});
+    objects.shift();
+    enqueued = [];
+    await pass(600_000);
+    expect(enqueued).toEqual(["Platform/default/gone", "Agent/default/gone", "Delegation/default/b"]);
+    expect(await drifts()).toEqual({ Platform: 1, Agent: 1, Delegation: 1 });
+  });
+
+  test("compares all objects again after a comparison that failed", async () => {
+    objects = [named("a", "Denied")];
+    delegations = { a: aState({ status: "expired" }) };
+    away = true;
+    await pass(601_000);
+    expect([asked.length, enqueued]).toEqual([1, []]);
+    away = false;
+    await pass(600_000);
+    expect(enqueued).toEqual(["Delegation/default/a"]);
+  });
+
+  test.each([
+    [0, 480_000],
+    [1, 720_000],
+  ])("compares all objects after 8 to 12 minutes (random %d)", async (given, ms) => {
+    poll.stop();
+    random = given;
+    start();
+    objects = [named("a", "Denied")];
+    await pass(ms - 1);
+    expect(asked).toEqual([]);
+    await pass(1);
+    expect(asked).toEqual([["a"]]);
   });
 
   test("makes no calls after it is stopped", async () => {
