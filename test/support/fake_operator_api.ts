@@ -37,6 +37,8 @@ export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
    */
   fail(prefix: string, failure: Failure, times?: number): void;
   heal(): void;
+  /** Holds back calls whose method and path begin with `prefix`. The returned function lets them continue. */
+  hold(prefix: string): () => void;
   /** Performs the next matching call but drops the response. */
   loseAnswer(prefix: string): void;
   /** Replaces the function that decides before each call to refuse the connection or to drop the response. */
@@ -58,6 +60,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   const calls: ReceivedCall[] = [];
   let failures: { prefix: string; failure: Failure; times: number }[] = [];
   let lost: string[] = [];
+  let held: { prefix: string; until: Promise<void> } | undefined;
   let intercepted: Parameters<FakeOperatorApi["intercept"]>[0] = () => undefined;
   const drifts: unknown[] = [];
   let server: Server | undefined;
@@ -94,6 +97,10 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     return planned?.failure;
   }
 
+  async function turnOf(call: string): Promise<void> {
+    if (held !== undefined && call.startsWith(held.prefix)) await held.until;
+  }
+
   function isLost(call: string): boolean {
     const before = lost.length;
     lost = lost.filter((prefix) => !call.startsWith(prefix));
@@ -107,6 +114,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     const body: unknown = text === "" ? {} : JSON.parse(text);
     const { method = "", url: path = "" } = request;
     calls.push({ method, path, body, traceparent: request.headers.traceparent?.toString() });
+    await turnOf(`${method} ${path}`);
     const interception = intercepted(method, path);
     const failure = interception === "cut" ? interception : plannedFor(`${method} ${path}`);
     if (failure !== undefined) {
@@ -187,6 +195,11 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
       void failures.push({ prefix, failure, times }),
     heal: () => {
       failures = [];
+    },
+    hold(prefix) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      held = { prefix, until: promise };
+      return resolve;
     },
     loseAnswer: (prefix) => void lost.push(prefix),
     intercept: (plan) => {

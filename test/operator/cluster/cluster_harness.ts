@@ -4,7 +4,7 @@ import { createLog } from "../../../src/log.ts";
 import { openCluster } from "../../../src/operator/cluster/open_cluster.ts";
 import type { Key } from "../../../src/operator/kinds.ts";
 import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
-import type { Kubernetes, KubernetesObject } from "../../support/kubernetes/server.ts";
+import type { KubernetesCalls, KubernetesObject } from "../../support/kubernetes/server.ts";
 import type { ResourcesHarness } from "../describe_resources.ts";
 
 export const OPERATOR_NAMESPACE = "deputize-system";
@@ -14,7 +14,7 @@ const SECRETS = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS = `/api/v1/namespaces/${OPERATOR_NAMESPACE}/configmaps`;
 
 /** Returns the administrator's access to a cluster, or the access of the impersonated user `as`. */
-export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): ClusterAccess {
+export function adminAccess({ url, ca, adminToken }: KubernetesCalls, as?: string): ClusterAccess {
   return {
     server: url,
     namespace: undefined,
@@ -32,7 +32,7 @@ export function pathOf({ kind, name }: Pick<Key, "kind" | "name">): string {
 
 /** Opens an empty cluster, and functions that change it as users would. `access` is the operator's access. */
 export async function clusterHarness(
-  kubernetes: Kubernetes,
+  kubernetes: KubernetesCalls,
   access: ClusterAccess = adminAccess(kubernetes),
   times: { deadlineMs?: number; idleMs?: number; relistMs?: number } = {},
 ): Promise<ResourcesHarness> {
@@ -80,7 +80,7 @@ export async function clusterHarness(
   };
 }
 
-async function clear(kubernetes: Kubernetes): Promise<void> {
+async function clear(kubernetes: KubernetesCalls): Promise<void> {
   for (const kind of ["Delegation", "Agent", "Platform"] as const) {
     const { body } = await kubernetes.call("GET", `${GROUP}/${kind.toLowerCase()}s`);
     for (const { metadata } of body.items as { metadata: { name: string } }[]) {

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
-import { systemClock } from "../../../src/clock.ts";
+import { type Clock, systemClock } from "../../../src/clock.ts";
 import type { ClusterOperatorConfig } from "../../../src/config.ts";
 import { createLog } from "../../../src/log.ts";
 import type { SweepTimes } from "../../../src/operator/cluster/run_in_cluster.ts";
@@ -13,7 +13,7 @@ import { startOperator } from "../../../src/operator/operator.ts";
 import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
 import { type FakeOperatorApi, startFakeOperatorApi } from "../../support/fake_operator_api.ts";
 import { kubeconfigText } from "../../support/kubernetes/kubeconfig.ts";
-import type { Kubernetes, KubernetesAnswer } from "../../support/kubernetes/server.ts";
+import type { KubernetesAnswer, KubernetesCalls } from "../../support/kubernetes/server.ts";
 import { operatorMetrics } from "../../support/operator_metrics.ts";
 import { killHard, type RunningScript, runScript, until } from "../../support/process.ts";
 import { OWNER, TOKEN } from "../operator_folder.ts";
@@ -58,7 +58,7 @@ export type OperatorCluster = {
  * administrator or as the user `as`. `settings` may name an API other than the fake one.
  */
 export async function operatorCluster(
-  kubernetes: Kubernetes,
+  kubernetes: KubernetesCalls,
   {
     id = randomUUID().slice(0, 8),
     url = kubernetes.url,
@@ -67,6 +67,7 @@ export async function operatorCluster(
     accountEmail = OWNER,
     settings = {},
     sweepTimes,
+    clock = systemClock,
   }: {
     id?: string;
     url?: string;
@@ -75,6 +76,7 @@ export async function operatorCluster(
     accountEmail?: string;
     settings?: Partial<ClusterOperatorConfig>;
     sweepTimes?: SweepTimes;
+    clock?: Clock;
   } = {},
 ): Promise<OperatorCluster> {
   const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
@@ -134,7 +136,7 @@ export async function operatorCluster(
       registry = new Registry();
       const operator = await startOperator({
         config,
-        clock: systemClock,
+        clock,
         log,
         metrics: operatorMetrics(registry),
         version: "0",

@@ -33,6 +33,9 @@ export type Kubernetes = {
   stop(): Promise<void>;
 };
 
+/** The part of an API server that the operator's tests need. */
+export type KubernetesCalls = Pick<Kubernetes, "url" | "ca" | "adminToken" | "call">;
+
 export type KubernetesTokens = Record<string, KubernetesUser>;
 
 /** Audits writes of our kinds, with the user and the policies' annotations. */

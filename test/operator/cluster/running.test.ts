@@ -1,0 +1,279 @@
+import { writeFile } from "node:fs/promises";
+import { test as base, describe, expect, vi } from "vitest";
+import { steeredClock } from "../../support/clock.ts";
+import { type FakeKubernetes, startFakeKubernetes } from "../../support/kubernetes/fake_server.ts";
+import { kubeconfigText } from "../../support/kubernetes/kubeconfig.ts";
+import { until } from "../../support/process.ts";
+import { agent, delegation, OWNER, only, platform, TOKEN } from "../operator_folder.ts";
+import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
+
+const KINDS = "/apis/deputize.io/v1alpha1";
+const MERGE_PATCH = "application/merge-patch+json";
+const SWEEPS = { firstMs: 50, everyMs: 50, endedEveryMs: 50 };
+
+type Options = NonNullable<Parameters<typeof operatorCluster>[1]>;
+type Event = { reason: string; message: string; involvedObject: { kind: string; name: string } };
+
+const test = base.extend<{ kubernetes: FakeKubernetes; open(options?: Options): Promise<OperatorCluster> }>({
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest requires a pattern here.
+  kubernetes: async ({}, use) => {
+    const kubernetes = await startFakeKubernetes();
+    await use(kubernetes);
+    await kubernetes.stop();
+  },
+  open: async ({ kubernetes }, use) => {
+    const worlds: OperatorCluster[] = [];
+    await use(async (options) => {
+      const world = await operatorCluster(kubernetes, options);
+      worlds.push(world);
+      return world;
+    });
+    await Promise.all(worlds.map((world) => world.dispose()));
+  },
+});
+
+async function line(world: OperatorCluster, start: string): Promise<string | undefined> {
+  const lines = (await world.metrics()).split("\n");
+  return lines
+    .find((each) => each.startsWith(start))
+    ?.split(" ")
+    .at(-1);
+}
+
+async function eventsOf(kubernetes: FakeKubernetes, namespace: string): Promise<Event[]> {
+  const { body } = await kubernetes.call("GET", `/api/v1/namespaces/${namespace}/events`);
+  return body.items as Event[];
+}
+
+describe.concurrent("an operator in a cluster with a fake API server", () => {
+  test("calls the API, links to the console and names the applications' URL as its settings say", async ({
+    kubernetes,
+    open,
+  }) => {
+    const settings = { API_URL: "https://public.example.test/", OPERATOR_TOKEN: TOKEN };
+    const world = await open({ settings });
+    const operator = await world.start();
+    await world.apply(platform(), agent(), delegation());
+    const { status } = await world.reaches("Delegation", "bot", "AwaitingApproval");
+    const message = status.conditions?.find(({ type }) => type === "Ready")?.message;
+    expect(message).toContain("https://console.example.test/requests/");
+    expect((await world.secret("shop-credentials"))?.base_url).toBe("https://public.example.test");
+    const { body } = await kubernetes.call("GET", "/api/v1/namespaces/kube-system");
+    const { uid } = body.metadata as { uid: string };
+    expect(operator.clusterId()).toBe(uid);
+    expect([...world.api.platforms.keys()][0]).toMatch(new RegExp(`^${uid}\\.`));
+    expect(await operator.isReady()).toBe(true);
+  });
+
+  test("works in the context, namespace and cluster that its settings name", async ({ kubernetes, open }) => {
+    const world = await open({ settings: { KUBE_CONTEXT: "good", CLUSTER_ID: "prod-eu" } });
+    const good = JSON.parse(kubeconfigText(kubernetes, { token: kubernetes.adminToken, namespace: "team" }));
+    good.contexts[0].name = "good";
+    good.contexts.push({ name: "bad", context: { cluster: "none", user: "test" } });
+    good["current-context"] = "bad";
+    await writeFile(world.config.KUBECONFIG ?? "", JSON.stringify(good));
+    const operator = await world.start();
+    await until("it leads", () => operator.isLeading());
+    expect(operator.clusterId()).toBe("prod-eu");
+    expect(await world.holder()).not.toBe("");
+    await operator.stop();
+    delete world.config.OPERATOR_NAMESPACE;
+    const next = await world.start();
+    await until("it leads", () => next.isLeading());
+    const lease = "/apis/coordination.k8s.io/v1/namespaces/team/leases/deputize-operator";
+    expect((await kubernetes.call("GET", lease)).status).toBe(200);
+  });
+
+  test("refuses to start without the name of its namespace", async ({ open }) => {
+    const world = await open();
+    delete world.config.OPERATOR_NAMESPACE;
+    await expect(world.start()).rejects.toThrow("OPERATOR_NAMESPACE");
+  });
+
+  test("reads its token from the file that its settings name", async ({ open }) => {
+    const world = await open({ settings: { OPERATOR_TOKEN: "x".repeat(32) } });
+    world.config.OPERATOR_TOKEN_FILE = `${world.config.KUBECONFIG}-token`;
+    await writeFile(world.config.OPERATOR_TOKEN_FILE, TOKEN);
+    await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+  });
+
+  test("asks the cluster only about the watched namespaces", async ({ kubernetes, open }) => {
+    const world = await open({ settings: { WATCH_NAMESPACES: ["bank", "other"] } });
+    world.config.WATCH_NAMESPACES = [world.namespace, "other"];
+    await kubernetes.call("POST", `${KINDS}/namespaces/bank/platforms`, platform());
+    const operator = await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    expect(operator.resources.list("Platform")).toHaveLength(1);
+    const lists = kubernetes.requests.filter(({ path }) => /\/(platforms|secrets)\?/.test(path));
+    expect(lists.every(({ path }) => new RegExp(`/namespaces/(other|${world.namespace})/`).test(path))).toBe(
+      true,
+    );
+  });
+
+  test("deletes a Delegation when its retention time is over, not before", async ({ open }) => {
+    const clock = steeredClock();
+    const world = await open({ settings: { ENDED_TTL: "1h" }, sweepTimes: SWEEPS, clock });
+    await world.start();
+    await world.apply(platform(), agent(), delegation());
+    await world.reaches("Delegation", "bot", "AwaitingApproval");
+    world.api.decide(only(world.api.delegations).request_id, "denied", "no");
+    await world.reaches("Delegation", "bot", "Denied");
+    clock.advance(3_599);
+    await world.apply(delegation({}, { name: "next" }));
+    await world.reaches("Delegation", "next", "AwaitingApproval");
+    expect(await world.find("Delegation", "bot")).toBeDefined();
+    clock.advance(2);
+    await world.gone("Delegation", "bot");
+  });
+
+  test.for(["1h", undefined])(
+    "lists a delegation without an object, and revokes it only after a grace period: %s",
+    async (grace, { kubernetes, open }) => {
+      const clock = steeredClock();
+      const settings = grace === undefined ? {} : { ORPHAN_GRACE: grace };
+      const world = await open({ settings, sweepTimes: SWEEPS, clock });
+      await world.start();
+      await world.apply(platform(), agent(), delegation());
+      await world.reaches("Delegation", "bot", "AwaitingApproval");
+      const path = `${KINDS}/namespaces/${world.namespace}/delegations/bot`;
+      world.api.approve(only(world.api.delegations).request_id, ["data:read"]);
+      await world.reaches("Delegation", "bot", "Active");
+      await world.operators()[0]?.stop();
+      await kubernetes.call("PATCH", path, { metadata: { finalizers: null } }, MERGE_PATCH);
+      await world.remove("Delegation", "bot");
+      await world.start();
+      const configMap = `/api/v1/namespaces/${world.systemNamespace}/configmaps/deputize-orphans`;
+      const items = async () => {
+        const { body } = await kubernetes.call("GET", configMap);
+        const data = (body.data ?? {}) as { "orphans.json"?: string };
+        return (JSON.parse(data["orphans.json"] ?? "{}").items ?? []) as { revokeAt?: string }[];
+      };
+      await until("it is listed", async () => (await items()).length === 1);
+      const revokeAt = new Date(clock.now().getTime() + 3_600_000).toISOString();
+      expect((await items())[0]?.revokeAt).toBe(grace === undefined ? undefined : revokeAt);
+      await until(
+        "it is counted",
+        async () => (await line(world, 'deputize_operator_orphans{state="ok"}')) === "1",
+      );
+      clock.advance(3_599);
+      if (grace === undefined) return;
+      expect(only(world.api.delegations).status).toBe("approved");
+      clock.advance(2);
+      await until("it is revoked", () => only(world.api.delegations).status === "revoked");
+    },
+  );
+
+  test("records who leads, and a lost leadership, as Events of the Lease, and leads again", async ({
+    kubernetes,
+    open,
+  }) => {
+    const world = await open();
+    const operator = await world.start();
+    await until("it leads", () => operator.isLeading());
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    world.api.leader.epoch += 1;
+    await world.apply(agent());
+    await world.reaches("Agent", "bot", "Active");
+    await operator.stop();
+    const events = await eventsOf(kubernetes, world.systemNamespace);
+    expect(events.map(({ reason }) => reason)).toEqual(["Leading", "Superseded", "Leading"]);
+    expect(events[0]).toMatchObject({
+      message: expect.stringMatching(/^This operator leads \(.+\)$/),
+      involvedObject: { kind: "Lease", name: "deputize-operator" },
+    });
+    expect(await line(world, 'deputize_operator_lead_losses_total{cause="superseded"}')).toBe("1");
+    expect(await world.holder()).toBe("");
+  });
+
+  test("records the faults of a ConfigMap that binds namespaces, also when they change", async ({
+    kubernetes,
+    open,
+  }) => {
+    const world = await open();
+    const tenants = `/api/v1/namespaces/${world.systemNamespace}/configmaps/deputize-tenants`;
+    const bind = (data: object) => kubernetes.call("PATCH", tenants, { data }, MERGE_PATCH);
+    const faults = async () =>
+      (await eventsOf(kubernetes, world.systemNamespace)).filter(({ reason }) => reason === "FaultyBinding");
+    await bind({ bank: "nobody" });
+    await world.start();
+    await until("the fault is recorded", async () => (await faults()).length === 1);
+    await bind({ bank: `accountEmail: ${OWNER}`, other: "accountEmail: 5" });
+    await until("the other fault is recorded", async () => (await faults()).length === 2);
+    expect((await faults()).map(({ message }) => message.split(":")[0])).toEqual(["bank", "other"]);
+  });
+
+  test("asks for the cluster's id until the cluster answers", async ({ kubernetes, open }) => {
+    let refusals = 1;
+    kubernetes.setRule((_, path) => {
+      if (!path.endsWith("/kube-system") || refusals === 0) return undefined;
+      refusals -= 1;
+      return { status: 403 };
+    });
+    const world = await open();
+    const operator = await world.start();
+    await until("it leads", () => operator.isLeading());
+    expect(operator.clusterId()).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test("counts lists, failures, silence and requests of each resource", async ({ kubernetes, open }) => {
+    let failures = 1;
+    kubernetes.setRule((_, path) => {
+      if (!path.includes("/agents?") || failures === 0) return undefined;
+      failures -= 1;
+      return { status: 500 };
+    });
+    const world = await open();
+    const operator = await world.start();
+    const of = (metric: string, resource: string) =>
+      line(world, `deputize_operator_${metric}{resource="${resource}"}`);
+    await until("Platforms are read", async () => (await of("synced", "platforms")) === "1");
+    await until("Agents are read", async () => (await of("synced", "agents")) === "1");
+    await until("it leads", () => operator.isLeading());
+    expect(await of("lists_total", "agents")).toBe("1");
+    expect(await of("watch_failures_total", "agents")).toBe("1");
+    expect(await of("watch_failures_total", "platforms")).toBe("0");
+    expect(Number(await of("watch_silence_seconds", "secrets"))).toBeGreaterThan(0);
+    const host = new URL(kubernetes.url).host;
+    const requests = (code: string, method: string) =>
+      line(world, `rest_client_requests_total{code="${code}",method="${method}",host="${host}"}`);
+    expect(await requests("500", "GET")).toBe("1");
+    expect(Number(await requests("200", "POST"))).toBeGreaterThan(0);
+    expect(operator.isAlive()).toBe(true);
+  });
+
+  test("finishes the work in progress when it stops", async ({ open }) => {
+    const world = await open();
+    const operator = await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    const resume = world.api.hold("PUT /internal/v1/agents");
+    await world.apply(agent());
+    await until("the call is made", () => world.api.callsTo("PUT", "/agents").length === 1);
+    const stopping = operator.stop();
+    resume();
+    await stopping;
+    const { status } = await world.reaches("Agent", "bot", "Active");
+    expect(status).toHaveProperty("agentID");
+  });
+});
+
+describe("an operator in a cluster whose watches hang", () => {
+  test("reports that it is not alive while the cluster answers other calls", async ({ open }) => {
+    const world = await open();
+    const operator = await world.start();
+    await until("it leads", () => operator.isLeading());
+    const now = performance.now.bind(performance);
+    const spy = vi.spyOn(performance, "now").mockImplementation(() => now() + 11 * 60_000);
+    try {
+      expect(operator.isAlive()).toBe(true);
+      await world.apply(platform());
+      await until("a call is answered", () => !operator.isAlive());
+    } finally {
+      spy.mockRestore();
+    }
+  });
+});
