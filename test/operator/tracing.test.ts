@@ -3,7 +3,6 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createTracing, noTracing } from "../../src/operator/tracing.ts";
-import { until } from "../support/process.ts";
 import { folderTest } from "./operator_folder.ts";
 
 type Attribute = { key: string; value: { stringValue?: string } };
@@ -107,14 +106,16 @@ describe("OpenTelemetry spans", () => {
     expect(noTracing.traceparent()).toBeUndefined();
   });
 
-  folderTest("continue at the API for a running operator", async ({ world }) => {
-    world.config.OTEL_EXPORTER_OTLP_ENDPOINT = url;
-    await world.start();
-    await world.declareAgent();
-    await world.stop();
-    await until("spans were sent", () => spans().length > 0);
-    const [call] = world.api.callsTo("PUT", "/platforms");
-    const traces = new Set(spans().map(({ traceId }) => traceId));
-    expect(traces).toContain(call?.traceparent?.split("-")[1]);
-  });
+  folderTest(
+    "continue at the API for a running operator, which sends the last ones when it stops",
+    async ({ world }) => {
+      world.config.OTEL_EXPORTER_OTLP_ENDPOINT = url;
+      await world.start();
+      await world.declareAgent();
+      await world.stop();
+      const [call] = world.api.callsTo("PUT", "/platforms");
+      const traces = new Set(spans().map(({ traceId }) => traceId));
+      expect(traces).toContain(call?.traceparent?.split("-")[1]);
+    },
+  );
 });
