@@ -23,6 +23,7 @@ const TEN_MINUTES_MS = 600_000;
 const DAY_SECONDS = 86_400;
 /** Interval of database pools, which clear it with a function that a test cannot replace. */
 const REAPER_MS = 1_000;
+const CALL = { caller: ADMIN, statement: "call", outcome: "granted" } as const;
 const HEALTH_HOST = "127.0.0.3";
 
 let home: VaultHome;
@@ -207,8 +208,12 @@ test("the running vault exports the time of the last complete backup, also after
   await record("granted", 1);
   await record("granted", 2, { step: "signed" });
   await record("failed", 2, { step: "signed" });
+  await Promise.all(Array.from({ length: 1_000 }, () => journal.record(CALL)));
+  const { seq } = journal.head();
   vault = await vault.restart();
   await until("the backup's time", async () => (await lastBackup()) === made);
+  const [saved] = await home.sql("select min(seq)::int as seq, count(*)::int as parts from audit_register");
+  expect(saved, "a snapshot of the register, because the audit has grown").toEqual({ seq, parts: 257 });
 });
 
 test("the running vault exports whether it can sign, and when its certificates expire", async () => {

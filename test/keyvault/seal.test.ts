@@ -72,7 +72,7 @@ test("a vault without a PIN file starts sealed, answers only status calls and is
     kek: null,
     retiring: null,
     keys: { active: 1 },
-    audit: { head: null },
+    audit: { records: before, head: null },
   });
   const key = "0".repeat(32);
   const statements = [
@@ -177,6 +177,7 @@ test("sealing stops all signing and overwrites data keys, and after unsealing th
   expect(kept, "even one that is still in use").toEqual(Buffer.alloc(32));
   for (const outcome of await Promise.all(flight)) expect([200, "sealed"]).toContain(outcome);
   expect(await sign(keyId)).toBe("sealed");
+  await expect(store.find(keyId), "not cached").rejects.toMatchObject({ code: "sealed" });
   expect(codeOf(await create())).toBe("sealed");
   const [last] = await vault.home.sql("select statement from audit order by seq desc limit 1");
   expect(last, "no record follows the seal's").toEqual({ statement: "seal" });

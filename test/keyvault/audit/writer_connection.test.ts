@@ -41,7 +41,10 @@ test("openLedger waits while an earlier writer's connection is closing", async (
   const waits = expect.poll(() => locks(false), { timeout: 20_000, interval: 5 }).toHaveLength(1);
   expect(await Promise.race([opening.then(() => "opened"), waits.then(() => "waits")])).toBe("waits");
   await closeLedger(earlier.client);
-  await closeLedger((await opening).client);
+  const { client } = await opening;
+  const { rows } = await client.query("show lock_timeout");
+  expect(rows, "for rows that a change holds").toEqual([{ lock_timeout: "0" }]);
+  await closeLedger(client);
 });
 
 test("openLedger leaves no connection open if it gives up or its preparation fails", async () => {

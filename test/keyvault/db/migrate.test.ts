@@ -37,19 +37,14 @@ test("a migration may take longer than an ordinary query, for example for an ind
 }, 60_000);
 
 test("migrate waits while a process of any version changes the schema", async () => {
-  const other = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
-  await other.connect();
-  await other.query("select pg_advisory_lock(7233102)");
-  let migrated = false;
-  const migrating = migrate(home.config, SILENT).then((applied) => {
-    migrated = true;
-    return applied;
-  });
   const waiting = waitingFor("locktype = 'advisory' and objid = 7233102");
-  await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
-  expect(migrated).toBe(false);
-  await other.end();
-  expect(await migrating).toEqual([]);
+  const migrating = await withSchemaLock(home.config, SILENT, async () => {
+    const migrated = migrate(home.config, SILENT);
+    const waits = expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
+    expect(await Promise.race([migrated, waits.then(() => "waits")])).toBe("waits");
+    return { migrated };
+  });
+  expect(await migrating.migrated).toEqual([]);
 });
 
 test("withSchemaLock completes even if the connection that holds its lock is lost", async () => {

@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { connect } from "node:net";
 import { Readable } from "node:stream";
 import { pino } from "pino";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { type ErrorCode, VaultError } from "../../../keyvault/errors.ts";
 import { type AppParts, createApp } from "../../../keyvault/http/app.ts";
@@ -280,4 +280,23 @@ test("metrics count each response by its call, without the key id", async () => 
     ['call="other",result="sealed"', "1"],
   ]);
   expect(text).not.toMatch(/acc-1|of-the-kind/);
+});
+
+test("the metric of a call's duration is in seconds, from its headers to its response", async () => {
+  metrics.calls.reset();
+  const before = performance.now();
+  const clock = vi.spyOn(performance, "now").mockReturnValue(before);
+  refuses = async () => {
+    clock.mockReturnValue(before + 250);
+    return {};
+  };
+  try {
+    await ask(`/v1/keys/${KEY}?tenant=acc-1`);
+  } finally {
+    clock.mockRestore();
+  }
+  const { values } = await metrics.calls.get();
+  const sums = values.filter(({ metricName }) => metricName === "keyvault_call_seconds_sum");
+  const labels = { call: "GET /v1/keys/:id", result: "answered" };
+  expect(sums).toEqual([expect.objectContaining({ labels, value: expect.closeTo(0.25) })]);
 });

@@ -8,6 +8,7 @@ import { createHome, readIdentity, startVault, type TestVault } from "../fixture
 import { type Client, call } from "./caller_support.ts";
 
 const MOST = 40;
+const PATIENTLY = { timeout: 20_000 };
 
 let vault: TestVault;
 let api: Client;
@@ -39,7 +40,7 @@ async function sayNothing(localAddress = "127.0.0.2"): Promise<Socket> {
 
 test("unfinished handshakes of one address use at most a quarter of the connections", async () => {
   for (let opened = 0; opened < 2 * MOST; opened += 1) await sayNothing();
-  await expect.poll(() => sockets.filter(({ closed }) => !closed).length).toBe(MOST / 4);
+  await expect.poll(() => sockets.filter(({ closed }) => !closed).length, PATIENTLY).toBe(MOST / 4);
   const answer = await call(`https://127.0.0.1:${vault.port}/readyz`, api);
   expect(answer.status).toBe(200);
 });
@@ -51,13 +52,13 @@ test.each([
   for (let round = 0; round < 3; round += 1) {
     const held = sockets.filter(({ closed }) => !closed);
     for (const socket of held) end(socket);
-    await expect.poll(() => held.every(({ closed }) => closed)).toBe(true);
+    await expect.poll(() => held.every(({ closed }) => closed), PATIENTLY).toBe(true);
     const holds = async () => {
       await sayNothing();
       await sleep(20);
       return sockets.filter(({ closed }) => !closed).length;
     };
-    await expect.poll(holds, { interval: 1, timeout: 10_000 }).toBe(MOST / 4);
+    await expect.poll(holds, { ...PATIENTLY, interval: 1 }).toBe(MOST / 4);
   }
 });
 
@@ -79,7 +80,7 @@ test("unfinished handshakes of many addresses do not prevent other clients from 
     const address = `127.0.0.${3 + (opened % 8)}`;
     await sayNothing(address);
   }
-  await expect.poll(() => sockets.filter(({ closed }) => !closed).length).toBe(MOST);
+  await expect.poll(() => sockets.filter(({ closed }) => !closed).length, PATIENTLY).toBe(MOST);
   for (let time = 0; time < 2 * MOST; time += 1) {
     expect((await call(`https://127.0.0.1:${vault.port}/readyz`, api)).status).toBe(200);
   }
@@ -104,7 +105,7 @@ test("one certificate uses at most three quarters of the connections", async () 
   const admin = vault.admin;
   expect((await call(`${vault.url}/v1/status`, admin)).status).toBe(200);
   for (const socket of open.splice(0)) socket.destroy();
-  await expect.poll(() => begin()).toBe(true);
+  await expect.poll(() => begin(), PATIENTLY).toBe(true);
   for (const socket of open) socket.destroy();
 });
 
@@ -120,9 +121,9 @@ test("the health port answers probes however many connections and requests other
     return socket;
   };
   const greedy = await begin("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(5_000));
-  await expect.poll(() => greedy.closed).toBe(true);
+  await expect.poll(() => greedy.closed, PATIENTLY).toBe(true);
   for (let opened = 0; opened < 300; opened += 1) await begin("");
-  await expect.poll(() => open.filter(({ closed }) => !closed).length).toBe(250);
+  await expect.poll(() => open.filter(({ closed }) => !closed).length, PATIENTLY).toBe(250);
   expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
   for (const socket of open) socket.destroy();
 });
