@@ -1,6 +1,6 @@
 /**
- * All error codes of this service, each with its HTTP status and its meaning. The OpenAPI document and the
- * reference in `docs/` are generated from this table.
+ * All error codes of this service, each with its HTTP status and its meaning. The OpenAPI document is
+ * generated from this table, and a test compares `docs/api.md` with it.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a parameter or a header is malformed, mistyped, missing or too large"],

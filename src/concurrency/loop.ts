@@ -3,7 +3,7 @@ import { backoff } from "./backoff.ts";
 
 /** A piece of work that repeats until it is stopped. */
 export type Loop = {
-  /** Ends the current pause immediately, because there may be work. */
+  /** Ends the current pause immediately, because there may be work, unless the last step failed. */
   wake(): void;
   /** Stops the loop after the current step and resolves when that step has finished. */
   stop(): Promise<void>;

@@ -46,7 +46,7 @@ const PUBLISHED_LOOKED_AT = 5_000;
 
 /**
  * Returns the states of events and their deliveries, which are the same at every worker. No query counts more
- * than 100,000 rows. Only the query for endpoints reads a whole table.
+ * than 100,000 rows.
  */
 export function eventStates(database: Database, consumers: readonly Reader[]): MeasuredState[] {
   return [

@@ -11,8 +11,9 @@ const HISTORY_DAYS = 30;
 const BATCH = 1000;
 
 /**
- * Deletes what has passed its retention time, in small statements. Returns true if there is more. Skips a
- * delivery that is resent or released at the same moment.
+ * Deletes what has passed its retention time, in statements of at most 1,000 rows. The statements for former
+ * secrets of callbacks, recoveries, secrets of events, dead letters and workers have no such limit. Returns
+ * true if there is more. Skips a delivery that is resent or released at the same moment.
  *
  * Cancels a held delivery if it was neither created nor attempted within 30 days. The attempt counts, so that
  * a pause does not lose an old delivery that someone sends again.

@@ -6,7 +6,7 @@ import {
   unregistrableScopes,
 } from "../protocol/documents/scopes.ts";
 
-/** Sorts scopes and removes duplicates. Throws `invalid_scopes` with the scopes that cannot be registered. */
+/** Removes duplicates. Throws `invalid_scopes` with the scopes that cannot be registered. */
 export function checkScopes(scopes: readonly string[]): string[] {
   const refused = unregistrableScopes(scopes);
   if (refused.length > 0) {

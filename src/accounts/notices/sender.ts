@@ -5,7 +5,7 @@ import type { Database } from "../../db/database.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
-import type { Mail, Mailer } from "../mail/smtp.ts";
+import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
 import {
   type ClaimedNotice,
   claimNotices,
@@ -71,8 +71,8 @@ const PAUSE_MS = 2_000;
  * Creates a sender of notices. One step claims the notices that are due, sends them, and returns whether any
  * were due. It throws if the database is unavailable.
  *
- * Each notice is sent at least once, and again only if the result of an attempt is unknown or could not be
- * recorded. The Message-ID contains the event's id, so it is the same each time.
+ * Each notice is attempted up to 12 times, and then fails. It is sent again only if the result of an attempt
+ * is unknown or could not be recorded. The Message-ID contains the event's id, so it is the same each time.
  */
 export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDeps): {
   step(): Promise<boolean>;
@@ -102,12 +102,8 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
       );
       return true;
     } catch (error) {
-      const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
       const { event_id, attempts } = notice;
-      log.warn(
-        { event_id, attempts, smtp_code: code, smtp_response_code: responseCode },
-        "a notice could not be mailed",
-      );
+      log.warn({ event_id, attempts, ...describeMailError(error) }, "a notice could not be mailed");
       return false;
     }
   }

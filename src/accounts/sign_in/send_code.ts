@@ -42,9 +42,9 @@ const answer = z.object({
  * accepted the email, although the caller receives an error. If sending fails, the earlier code remains
  * valid.
  *
- * Requests by others never prevent anyone from receiving a code. The sign-in cookie binds a code to its
- * browser. Above the address's limits, the email contains a long link code. While such a code is waiting, no
- * further email is sent, but the answer is the same.
+ * Requests from other networks never prevent anyone from receiving a code. The sign-in cookie binds a code to
+ * its browser. Above the address's limits, the email contains a long link code. While such a code is waiting,
+ * no further email is sent, but the answer is the same.
  */
 export function sendCodeRoute(deps: SendCodeDeps): Route {
   const { db, clock, rates, bounds, hashes } = deps;

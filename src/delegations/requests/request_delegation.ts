@@ -34,7 +34,7 @@ export type NewRequest = {
 
 /**
  * Files a request, which stays pending for 7 days. Refuses a request that could not be granted later. If a
- * request with this external id exists, returns that request.
+ * request with this external id exists, returns that request after the same checks.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
  * `invalid_expiry`, `invalid_constraints`.

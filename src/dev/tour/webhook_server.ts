@@ -22,7 +22,8 @@ const MOST_DELIVERIES = 1_000;
 
 /**
  * Starts a server that answers webhooks with the status from `take`, or with 500 if `take` throws. Answers
- * 413 to a body over 256 KiB and 404 to other requests. Without `host` it listens on every address.
+ * 413 to a body over 256 KiB, 200 to `GET /readyz`, and 404 to other requests. Without `host` it listens on
+ * every address.
  */
 export async function startWebhookServer({
   host,

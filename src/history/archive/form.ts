@@ -113,7 +113,10 @@ export function rowCounts({ files }: Manifest): Record<string, number> {
   return Object.fromEntries(files.map(({ table, rows }) => [table, rows]));
 }
 
-/** An archive cannot be created or is incomplete. The message says why and what to do. */
+/**
+ * An archive cannot be created or is incomplete. The message says why. The commands of `deputize history` add
+ * what to do about an incomplete archive.
+ */
 export class HistoryError extends Error {
   override name = "HistoryError";
 }

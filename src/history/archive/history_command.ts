@@ -24,6 +24,8 @@ export type HistoryCommands = {
 
 /** Seconds after a month in which it may still receive rows, because clocks differ and calls take time. */
 const LATE_SECONDS = 3_600;
+const REMEDY =
+  "Use a copy of the archive, or archive the month into another folder while the database has it";
 
 /**
  * Creates the commands. Each prints what it did, or one line with an error, and returns the exit status. 0:
@@ -34,7 +36,7 @@ export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommand
   return {
     archive: (options) => run(deps, options, () => archive(deps, options)),
     check: (options) =>
-      run(deps, options, async () => ({ ...(await checkArchive(options.from)), folder: options.from })),
+      run(deps, options, async () => ({ ...(await checkWhole(options.from)), folder: options.from })),
   };
 }
 
@@ -71,9 +73,19 @@ async function archiveMonth(
   clock: Clock,
 ): Promise<Report> {
   const { folder, repeated } = await writeArchive(db, wanted);
-  const checked = await checkArchive(folder);
+  const checked = await checkWhole(folder);
   await noteArchive(db, checked, clock.now());
   return { ...checked, folder, repeated };
+}
+
+/** Checks an archive. The message of a refusal also says what to do. */
+async function checkWhole(folder: string): Promise<CheckedArchive> {
+  try {
+    return await checkArchive(folder);
+  } catch (error) {
+    if (!(error instanceof HistoryError)) throw error;
+    throw new HistoryError(`${error.message}. ${REMEDY}`);
+  }
 }
 
 async function run(

@@ -9,7 +9,10 @@ type Reading =
   | { files: ManifestFile[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };
 
-/** Stamps of files by their path inside the folder. Every write or replacement changes a file's stamp. */
+/**
+ * Stamps of files by their path inside the folder. Every write or replacement changes a file's stamp, except
+ * a write of the same size within the precision of the file system's times.
+ */
 type Listing = Map<string, string>;
 
 const MAX_DEPTH = 16;
@@ -43,7 +46,7 @@ export async function readManifests(folder: string, quietMs: number): Promise<Re
   }
 }
 
-/** Returns a string that every change of a manifest alters; `undefined` if the folder is unreadable. */
+/** Returns a string of the manifests' stamps. Returns `undefined` if the folder is unreadable. */
 export async function fingerprintOf(folder: string): Promise<string | undefined> {
   return list(folder).then(fingerprint, () => undefined);
 }

@@ -3,8 +3,8 @@
  *
  * Verification is free until it commits, and one process serves every account. The guards stop one caller
  * from using the processing time of the other callers. Each guard bounds one resource. A guard refuses a call
- * by throwing an `ApiError`. A refused call decides, charges and spends nothing, so the caller can send the
- * same proof again.
+ * by throwing an `ApiError`. Guard 6 throws the database's lock error, which becomes an `ApiError` later. A
+ * refused call decides, charges and spends nothing, so the caller can send the same proof again.
  *
  *       call with an API key
  *              |

@@ -37,7 +37,12 @@ export type Refusals = {
   guard<T>(caller: Caller, proof: GuardedProof<T>): Promise<T>;
 };
 
-/** Allows at most `perMinute` refused proofs for a connection, in this process. */
+/**
+ * Creates the guard for this process. Each connection has separate limits: `perMinute` for unknown agents,
+ * `perMinute` for known agents, `perMinute` again for known agents whose signature was good, and four times
+ * that for forged signatures. An account has four times each limit. `docs/api.md` has the table of these
+ * limits, under "Forged proofs".
+ */
 export function createRefusals({ perMinute, clock }: { perMinute: number; clock: Clock }): Refusals {
   const bound = (count: number): Bound => ({
     pace: createPace({ perMinute: count, clock }),

@@ -279,6 +279,7 @@ describe("the check of an archive", () => {
   const refusal = async (): Promise<string> => {
     const ended: Ended = await check(folder);
     expect(ended).toMatchObject({ status: 1, out: "" });
+    expect(ended.err).toContain(". Use a copy of the archive, or archive the month into another folder");
     return ended.err;
   };
   const events = (change: (rows: Record<string, unknown>[]) => Record<string, unknown>[]) =>

@@ -55,9 +55,9 @@ function reachByKubectl(common: readonly string[]): Reach {
 }
 
 /**
- * Runs the steps of `npm start` against a release in a cluster. Always removes everything that it created.
- * Resolves to the exit status: 0 after success, 1 after a failure or if something is left in the cluster, 130
- * after an interruption.
+ * Runs the steps of `npm start` against a release in a cluster. Then always tries to remove everything that
+ * it created. Resolves to the exit status: 0 after success, 1 after a failure or if something is left in the
+ * cluster, 130 after an interruption.
  */
 export async function runClusterTour(
   options: ClusterTourOptions,
