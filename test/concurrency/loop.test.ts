@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { expect, test } from "vitest";
+import { within } from "../../src/clock.ts";
 import { startLoop } from "../../src/concurrency/loop.ts";
 import { eventually } from "../events/support/time.ts";
 
@@ -9,8 +10,14 @@ const never = { shortestPause: 3_600_000, longestPause: 3_600_000 };
 
 test("a loop repeats without a pause while there is work", async () => {
   let left = 50;
-  const loop = startLoop({ name: "test", log, ...never, step: async () => --left > 0 });
-  await eventually("all work is done", () => left === 0);
+  const { promise: isDone, resolve } = Promise.withResolvers<string>();
+  const step = async () => {
+    left -= 1;
+    if (left === 0) resolve("done");
+    return left > 0;
+  };
+  const loop = startLoop({ name: "test", log, ...never, step });
+  expect(await within(5_000, isDone, "late")).toBe("done");
   await loop.stop();
 });
 
@@ -91,5 +98,6 @@ test("a call of stop waits for the current step, or ends the pause", async () =>
   expect(finished).toBe(true);
   const idle = startLoop({ name: "test", log, ...never, step: async () => false });
   await sleep(20);
-  await idle.stop();
+  const stopping = idle.stop().then(() => "stopped");
+  expect(await within(5_000, stopping, "late")).toBe("stopped");
 });

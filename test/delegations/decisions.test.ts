@@ -82,21 +82,6 @@ describe("a request on which decisions race", () => {
       expect(certificates).toHaveLength((await statusOf(requestId)) === "approved" ? 1 : 0);
     }
   });
-
-  test("results in a certificate with the reduced ceiling if the ceiling is reduced during the approval", async () => {
-    for (let round = 0; round < 10; round += 1) {
-      const { person, platform, requestId } = await requested(api);
-      await Promise.all([
-        approve(person, requestId, ["data:read", "data:share"]),
-        person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
-          body: { default_allowed_scopes: ["data:read"] },
-        }),
-      ]);
-      for (const { ceiling_scope } of await api.db("certificates").where({ request_id: requestId })) {
-        expect(ceiling_scope).toEqual(["data:read"]);
-      }
-    }
-  });
 });
 
 describe("denying a request", () => {

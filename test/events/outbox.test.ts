@@ -110,8 +110,10 @@ test("appendEvents stores nothing if one event is invalid or belongs to a differ
   expect([...(await rowsOf(connection.connectionId)), ...(await rowsOf(other.connectionId))]).toEqual([]);
 });
 
-test("appendEvents accepts an empty list", async () => {
+test("appendEvents accepts an empty list, and stores nothing", async () => {
+  const before = await database("outbox");
   await database.transaction((tx) => appendEvents(tx, secretBox, [], now));
+  expect(await database("outbox")).toEqual(before);
 });
 
 test("appendEvent encrypts secrets for the event's id and keeps them out of the payload", async () => {

@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { afterEach } from "vitest";
+import type { Database } from "../../src/db/database.ts";
 import { until } from "./process.ts";
 
 /** A transaction that holds a row or an advisory lock until it ends. */
@@ -18,6 +19,14 @@ export type HeldRows = {
 
 const BLOCKED = `select from pg_stat_activity
   where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`;
+
+/** Resolves when at least `count` statements in the database wait for another transaction. */
+export function untilBlockedIn(database: Pick<Database, "raw">, count = 1): Promise<void> {
+  return until(
+    `${count} statements wait for a row`,
+    async () => (await database.raw(BLOCKED)).rowCount >= count,
+  );
+}
 
 /** Returns these functions for a database. After each test, rolls back transactions that are still open. */
 export function heldRows(pool: () => Pool): HeldRows {

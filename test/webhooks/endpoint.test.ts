@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { setCallback } from "../../src/platforms/change_platform.ts";
 import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
 import { claimDeliveries, reapLost } from "../../src/webhooks/claim.ts";
 import { endpointIdOf, ensureEndpoints, pauseEndpoint, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
 import { makeConnection, type TestConnection } from "../events/support/connection.ts";
+import { untilBlockedIn } from "../support/held_rows.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 
 const world = deliveryWorld();
@@ -222,7 +222,7 @@ test("setting a new URL ends a suspension that commits at the same time", async 
     .where({ endpoint_id: endpointIdOf(connection.connectionId) })
     .update({ state: "suspended", suspended_at: now, suspend_reason: "gone" });
   const replacing = setUrl(connection);
-  await sleep(200);
+  await untilBlockedIn(world.home.database);
   await suspending.commit();
   await replacing;
   expect(await endpointOf(connection)).toMatchObject({ state: "active", suspended_at: null });

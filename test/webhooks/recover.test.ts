@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { pauseEndpoint, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
@@ -10,6 +9,7 @@ import {
 } from "../../src/webhooks/resend_and_recover.ts";
 import { virtualClock } from "../events/support/time.ts";
 import { insertDelivery, insertRecovery } from "../support/deliveries.ts";
+import { untilBlockedIn } from "../support/held_rows.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 
 const world = deliveryWorld();
@@ -187,7 +187,7 @@ describe("a recovery does nothing", () => {
     const pausing = await database.transaction();
     await pauseEndpoint(pausing, connectionId, now());
     const stepping = step();
-    await sleep(100);
+    await untilBlockedIn(database);
     await pausing.commit();
     await stepping;
     expect(await pendingIds()).toEqual([]);

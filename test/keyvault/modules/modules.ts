@@ -15,7 +15,7 @@ import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 export type Module = {
   name: string;
   path: string | undefined;
-  /** True if Debian packages the module. If such a module is missing, its tests count as skipped. */
+  /** True if Debian packages the module. A test fails if such a module is missing. */
   packaged: boolean;
   /** Creates the module's token. Returns the vault's settings for this token. */
   prepare(home: VaultHome, path: string): Promise<Record<string, string>>;
