@@ -1,17 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { declaration } from "../platforms/declarations.ts";
-import type { TestApi } from "../support/api.ts";
-import type { HttpAnswer } from "../support/http.ts";
-import type { TestPlatform } from "../support/platform_world.ts";
-import {
-  lockAccount,
-  lockConnection,
-  NOT_FOUND,
-  type Owned,
-  type RaceRow,
-  removeConnection,
-  type Sql,
-} from "./races.ts";
+import { decidedScene, declaredRace, newId } from "./declared_scene.ts";
+import { lockAccount, NOT_FOUND, type RaceRow, type Sql } from "./races.ts";
 
 /** Races of the operations on namespaces and approvers, and of the operator's operations. */
 export const clusterRaces: Record<string, RaceRow[]> = {
@@ -178,123 +168,21 @@ export const clusterRaces: Record<string, RaceRow[]> = {
       ],
     ),
   ],
-  internal_decide_delegation: [
-    {
-      title: "by a user whose link is removed",
-      gets: ["403 approver_not_linked"],
-      async prepare(api) {
-        const { person, delegationId, decide } = await declaredScene(api);
-        const username = "ann@example.test";
-        await person.client.post("/v1/service/cluster-approvers", { cluster: "c1", username });
-        api.clusters.delegations.set(`default/${delegationId.slice("c1.".length)}`, {
-          metadata: {
-            uid: delegationId.slice("c1.".length),
-            generation: 1,
-            creationTimestamp: "2026-01-01T00:00:00Z",
-          },
-          spec: {
-            platformRef: { name: "shop" },
-            agentRef: { name: "bot" },
-            scopes: ["data:read"],
-            requestedBy: "ed@example.test",
-          },
-          status: {
-            approval: {
-              decision: "Approved",
-              approvedScopes: ["data:read"],
-              approver: { username },
-              observedGeneration: 1,
-            },
-          },
-        });
-        return {
-          holds: ["select from cluster_approvers where account_id = $1 for update", person.accountId],
-          meanwhile: ["delete from cluster_approvers where account_id = $1", person.accountId],
-          call: decide,
-        };
-      },
-    },
-  ],
-};
-
-const newId = () => `c1.${randomUUID()}`;
-
-type DeclaredScene = Owned & {
-  api: TestApi;
-  id: string;
-  agentId: string;
-  delegationId: string;
-  prefix: string;
-  declare(fields: object): Promise<HttpAnswer>;
-  putAgent(id: string): Promise<HttpAnswer>;
-  putDelegation(id: string): Promise<HttpAnswer>;
-  decide(): Promise<HttpAnswer>;
-};
-
-/** Declares a platform, an agent and a delegation of a new person. */
-async function declaredScene(api: TestApi): Promise<DeclaredScene> {
-  const person = await api.person();
-  const [id, agentId, delegationId] = [newId(), newId(), newId()];
-  const object = (name: string) => ({ namespace: "default", name });
-  const declare = (fields: object) =>
-    api.operator(
-      "PUT",
-      `/internal/v1/platforms/${id}`,
-      declaration(person, { object: object("shop"), ...fields }),
-    );
-  const putAgent = (agent: string) =>
-    api.operator("PUT", `/internal/v1/agents/${agent}`, {
-      object: object(agent === agentId ? "bot" : "other"),
-      platform_external_id: id,
-      name: "bot",
-      agent_type: "robot",
-    });
-  const delegation = object(delegationId.slice("c1.".length));
-  const putDelegation = (name: string) =>
-    api.operator("PUT", `/internal/v1/delegations/${name}`, {
-      object: name === delegationId ? delegation : object("another"),
-      platform_external_id: id,
-      agent_external_id: agentId,
-      requested_scope: ["data:read"],
-    });
-  const { body } = await declare({});
-  await putAgent(agentId);
-  await putDelegation(delegationId);
-  const platform = {
-    platformId: String(body.platform_id),
-    connectionId: String(body.connection_id),
-    apiKey: "",
-  } as TestPlatform;
-  const decide = () =>
-    api.operator("POST", `/internal/v1/delegations/${delegationId}/decision`, { object: delegation });
-  const prefix = String(body.api_key_prefix);
-  return {
-    api,
-    person,
-    platform,
-    id,
-    agentId,
-    delegationId,
-    prefix,
-    declare,
-    putAgent,
-    putDelegation,
-    decide,
-  };
-}
-
-function declaredRace(
-  title: string,
-  gets: string[],
-  call: (scene: DeclaredScene) => Promise<HttpAnswer>,
-  meanwhile: (scene: DeclaredScene) => Sql = removeConnection,
-): RaceRow {
-  return {
-    title,
-    gets,
+  internal_decide_delegation: ["Approved", "Denied"].map((decision) => ({
+    title: `as ${decision} by a user whose link is removed`,
+    gets: ["403 approver_not_linked"],
     async prepare(api) {
-      const scene = await declaredScene(api);
-      return { holds: lockConnection(scene), meanwhile: meanwhile(scene), call: () => call(scene) };
+      const { person, decide } = await decidedScene(api, { decision });
+      return {
+        holds: lockApprovers(person.accountId),
+        meanwhile: ["delete from cluster_approvers where account_id = $1", person.accountId],
+        call: decide,
+      };
     },
-  };
-}
+  })),
+};
+
+const lockApprovers = (accountId: string): Sql => [
+  "select from cluster_approvers where account_id = $1 for no key update",
+  accountId,
+];

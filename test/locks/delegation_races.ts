@@ -1,7 +1,7 @@
 import { actingFor, addMember } from "../support/members.ts";
 import { delegated, registerPlatform, requested } from "../support/platform_world.ts";
 import {
-  lockAccount,
+  expectNoEvent,
   lockConnection,
   ofConnection,
   type RaceRow,
@@ -41,10 +41,20 @@ export const delegationRaces: Record<string, RaceRow[]> = {
       requestId,
     ]),
     approvalRace("while its connection is removed", "404 not_found", removeConnection),
+    approvalRace("while it expires", "409 request_not_pending", ({ requestId }) => [
+      "update delegation_requests set expires_at = '2001-01-01' where request_id = $1",
+      requestId,
+    ]),
     organizationApproval(
       "by a member who is removed",
       "403 forbidden",
       "delete from organization_members where organization_id = $1",
+    ),
+    organizationApproval(
+      "by a member whose role changes",
+      "403 forbidden",
+      "update organization_members set role = 'developer' where organization_id = $1",
+      "select from organization_members where organization_id = $1 for no key update",
     ),
     organizationApproval(
       "by its requester while four eyes become necessary",
@@ -82,6 +92,7 @@ export const delegationRaces: Record<string, RaceRow[]> = {
             own.certId,
           ],
           call: () => own.person.client.post(`/v1/service/delegations/${own.certId}/revoke`),
+          check: () => expectNoEvent(api, own, "delegation.revoked"),
         };
       },
     },
@@ -105,8 +116,13 @@ function approvalRace(
   };
 }
 
-/** A member approves their own request, while another transaction holds the organization's account. */
-function organizationApproval(title: string, gets: string, change: string): RaceRow {
+/** A member approves their own request. By default, another transaction holds the organization's account. */
+function organizationApproval(
+  title: string,
+  gets: string,
+  change: string,
+  hold = "select from accounts where account_id = $1 for no key update",
+): RaceRow {
   return {
     title,
     gets: [gets],
@@ -120,7 +136,7 @@ function organizationApproval(title: string, gets: string, change: string): Race
       });
       const path = `/v1/service/delegations/requests/${String(asked.body.request_id)}/approve`;
       return {
-        holds: lockAccount(owner.accountId),
+        holds: [hold, owner.accountId],
         meanwhile: [change, owner.accountId],
         call: () => member.post(path, { approved_scope: ["data:read"] }),
       };

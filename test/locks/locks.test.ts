@@ -3,13 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { declaredRoutes } from "../http/walk/documented.ts";
 import { runningApi } from "../support/api.ts";
 import { heldRows } from "../support/held_rows.ts";
-import type { HttpAnswer } from "../support/http.ts";
-import { errorCode } from "../support/platform_world.ts";
+import { createSlowServers } from "../support/slow_servers.ts";
 import { clusterRaces } from "./cluster_races.ts";
 import { delegationRaces } from "./delegation_races.ts";
 import { organizationRaces } from "./organization_races.ts";
 import { platformRaces } from "./platform_races.ts";
-import type { RaceRow } from "./races.ts";
+import { type RaceRow, shown } from "./races.ts";
 import { signInRaces } from "./sign_in_races.ts";
 
 /** All races by operation. */
@@ -51,15 +50,14 @@ const withoutLock: Record<string, string> = {
   ),
 };
 
-const api = runningApi();
+const servers = createSlowServers();
+const api = runningApi(servers.options);
 let pool: Pool;
 beforeAll(() => {
   pool = new Pool({ connectionString: api.databaseUrl, max: 2 });
 });
 afterAll(() => pool.end());
 const { hold, untilBlocked } = heldRows(() => pool);
-
-const shown = (answer: HttpAnswer) => [answer.status, errorCode(answer)].filter((part) => part).join(" ");
 
 describe("operations that change something", () => {
   test("each have a race below, or a reason why they need no lock", () => {
@@ -71,18 +69,24 @@ describe("operations that change something", () => {
   test.each(rows)(
     "$id $title: waits until the competing change ends, and then returns $gets",
     async ({ prepare, gets }) => {
-      const { holds, meanwhile, call, times = 1 } = await prepare(api);
+      const { holds, meanwhile, call, times = 1, waitsFor, check } = await prepare(api);
       const [text, ...values] = holds;
+      const slow = waitsFor && servers.holdBack(waitsFor);
+      const early = slow && call();
+      await slow?.isReached;
       const held = await hold(text, values);
-      const calls = Array.from({ length: times }, call);
+      slow?.release();
+      const calls = early ? [early] : Array.from({ length: times }, call);
       const answered = Promise.race(calls).then((answer) => `answered ${shown(answer)}`);
-      expect(await Promise.race([untilBlocked(times).then(() => "waits"), answered])).toBe("waits");
+      expect(await Promise.race([untilBlocked(times), answered])).toBe(undefined);
       if (meanwhile !== undefined) {
         const [change, ...given] = meanwhile;
         await held.run(change, given);
       }
       await held.commit();
-      expect((await Promise.all(calls)).map(shown).sort()).toEqual(gets);
+      const answers = await Promise.all(calls);
+      expect(answers.map(shown).sort()).toEqual(gets);
+      await check?.(answers);
     },
   );
 });

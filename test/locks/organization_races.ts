@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
+import { expect } from "vitest";
 import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { addMember } from "../support/members.ts";
 import { registerPlatform, type TestPlatform } from "../support/platform_world.ts";
+import type { SlowCall } from "../support/slow_servers.ts";
 import { lockAccount, ORGANIZATION, type RaceRow, type Sql } from "./races.ts";
 
 type Team = { owner: Person; member: Person };
@@ -13,6 +15,7 @@ function ofMembers(
   gets: string,
   call: (team: Team, api: TestApi) => Promise<HttpAnswer>,
   meanwhile?: (team: Team) => Sql,
+  waitsFor?: SlowCall,
 ): RaceRow {
   return {
     title,
@@ -24,6 +27,7 @@ function ofMembers(
       return {
         holds: lockAccount(owner.accountId),
         ...(meanwhile && { meanwhile: meanwhile(team) }),
+        ...(waitsFor && { waitsFor }),
         call: () => call(team, api),
       };
     },
@@ -84,6 +88,14 @@ export const organizationRaces: Record<string, RaceRow[]> = {
       ({ owner }) =>
         owner.client.post(`${ORGANIZATION}/members`, { email: "new@example.test", role: "approver" }),
       demoteOwner,
+    ),
+    ofMembers(
+      "by an owner who loses the role after the email was sent",
+      "403 forbidden",
+      ({ owner }) =>
+        owner.client.post(`${ORGANIZATION}/members`, { email: "new@example.test", role: "approver" }),
+      demoteOwner,
+      "send",
     ),
     ofMembers(
       "while others fill the organization",
@@ -148,6 +160,12 @@ export const organizationRaces: Record<string, RaceRow[]> = {
     domainRace({
       title: "under which another call publishes a platform",
       gets: "200",
+      meanwhile: ({ platform, domain }) => [
+        "update platforms set publish_state = 'published', published_domain = $2 where platform_id = $1",
+        platform.platformId,
+        domain,
+      ],
+      state: "suspended",
       holds: ({ owner, domain }) => [
         "select from organization_domains where organization_id = $1 and domain = $2 for share",
         owner.accountId,
@@ -162,7 +180,7 @@ export const organizationRaces: Record<string, RaceRow[]> = {
       gets: "403 domain_not_verified",
       isVerified: true,
       holds: ({ owner, domain }) => [
-        "select from organization_domains where organization_id = $1 and domain = $2 for update",
+        "select from organization_domains where organization_id = $1 and domain = $2 for no key update",
         owner.accountId,
         domain,
       ],
@@ -183,12 +201,15 @@ type DomainRace = {
   title: string;
   gets: string;
   isVerified?: boolean;
+  /** The platform's state after the call. Default: draft. */
+  state?: string;
   holds(scene: DomainScene): Sql;
   meanwhile?(scene: DomainScene): Sql;
   call(scene: DomainScene): Promise<HttpAnswer>;
 };
 
-function domainRace({ title, gets, isVerified = false, holds, meanwhile, call }: DomainRace): RaceRow {
+function domainRace(race: DomainRace): RaceRow {
+  const { title, gets, isVerified = false, state = "draft", holds, meanwhile, call } = race;
   return {
     title,
     gets: [gets],
@@ -206,6 +227,10 @@ function domainRace({ title, gets, isVerified = false, holds, meanwhile, call }:
         holds: holds(scene),
         ...(meanwhile && { meanwhile: meanwhile(scene) }),
         call: () => call(scene),
+        async check() {
+          const own = { platform_id: platform.platformId };
+          expect(await api.db("platforms").where(own).pluck("publish_state")).toEqual([state]);
+        },
       };
     },
   };

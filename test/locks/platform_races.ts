@@ -1,6 +1,8 @@
+import { expect } from "vitest";
 import { insertDelivery } from "../support/deliveries.ts";
 import { registerPlatform, requested } from "../support/platform_world.ts";
 import {
+  expectNoEvent,
   keyed,
   lockAccount,
   lockConnection,
@@ -9,6 +11,7 @@ import {
   ofConnection,
   owned,
   pathOf,
+  type Race,
   type RaceRow,
   removeConnection,
   type Sql,
@@ -19,6 +22,56 @@ const byOwner = (method: string, suffix: string, body?: unknown) => (own: Owned)
 
 const aboutPlatform = (method: string, suffix: string, body?: unknown) => (own: Owned) =>
   own.person.client.call(method, `/v1/service/platforms/${own.platform.platformId}${suffix}`, { body });
+
+const ALL_TIME = { since: "2001-01-01T00:00:00Z" };
+const lockEndpoint = ({ platform }: Owned): Sql => [
+  "select from webhook_endpoints where connection_id = $1 for share",
+  platform.connectionId,
+];
+const pauseEndpoint = ({ platform }: Owned): Sql => [
+  "update webhook_endpoints set state = 'paused', paused_at = now() where connection_id = $1",
+  platform.connectionId,
+];
+const clearUrl = ({ platform }: Owned): Sql => [
+  "update connections set callback_url = null where connection_id = $1",
+  platform.connectionId,
+];
+
+/** A call about the callback of a connection that another transaction holds. */
+function callbackRace(
+  title: string,
+  gets: string,
+  meanwhile: (own: Owned) => Sql,
+  suffix: string,
+  body?: unknown,
+): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const own = await owned(api);
+      await insertDelivery(api.db, own.platform.connectionId, { at: api.clock.now() });
+      const call = () => byOwner("POST", suffix, body)(own);
+      return { holds: lockConnection(own), meanwhile: meanwhile(own), call };
+    },
+  };
+}
+
+function resendRace(
+  title: string,
+  gets: string,
+  competing: (own: Owned, deliveryId: string) => Pick<Race, "holds" | "meanwhile">,
+): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const own = await owned(api);
+      const id = await insertDelivery(api.db, own.platform.connectionId, { at: api.clock.now() });
+      return { ...competing(own, id), call: () => byOwner("POST", `/deliveries/${id}/resend`)(own) };
+    },
+  };
+}
 
 /** Races of the operations on platforms, connections, API keys, agents and callbacks. */
 export const platformRaces: Record<string, RaceRow[]> = {
@@ -49,17 +102,61 @@ export const platformRaces: Record<string, RaceRow[]> = {
   ),
   end_accepted_principal: ofConnection(aboutPlatform("DELETE", "/accepted-principals/0123456789abcdef")),
   change_connection: ofConnection(byOwner("PATCH", "", { registry_answers: true })),
-  set_callback: ofConnection(byOwner("PUT", "/callback", { callback_url: null })),
+  set_callback: [
+    ...ofConnection(byOwner("PUT", "/callback", { callback_url: null })),
+    {
+      title: "while an attempt suspends it",
+      gets: ["200"],
+      async prepare(api) {
+        const own = await owned(api);
+        await insertDelivery(api.db, own.platform.connectionId, { at: api.clock.now() });
+        return {
+          holds: lockEndpoint(own),
+          meanwhile: [
+            `update webhook_endpoints set state = 'suspended', suspended_at = now(), suspend_reason = 'gone'
+             where connection_id = $1`,
+            own.platform.connectionId,
+          ],
+          call: () => byOwner("PUT", "/callback", { callback_url: "https://shop.example.com/new" })(own),
+          async check() {
+            const endpoint = { connection_id: own.platform.connectionId };
+            expect(await api.db("webhook_endpoints").where(endpoint).pluck("state")).toEqual(["active"]);
+          },
+        };
+      },
+    },
+  ],
   rotate_api_key: ofConnection(byOwner("POST", "/rotate-key")),
   end_former_api_keys: ofConnection(byOwner("POST", "/end-former-keys"), { gets: ["200"] }),
-  remove_connection: ofConnection(byOwner("DELETE", ""), { gets: ["200"] }),
+  remove_connection: ofConnection(byOwner("DELETE", ""), {
+    gets: ["200"],
+    check: (own, api) => expectNoEvent(api, own, "connection.removed"),
+  }),
   create_agent: ofConnection((own, api) =>
     keyed(api, own, "POST", pathOf(own, "/agents"), { name: "bot", agent_type: "robot" }),
   ),
-  pause_callback: ofConnection(byOwner("POST", "/callback/pause")),
-  resume_callback: ofConnection(byOwner("POST", "/callback/resume")),
-  test_callback: ofConnection(byOwner("POST", "/deliveries/test")),
-  recover_deliveries: ofConnection(byOwner("POST", "/deliveries/recover", { since: "2001-01-01T00:00:00Z" })),
+  pause_callback: [
+    ...ofConnection(byOwner("POST", "/callback/pause")),
+    callbackRace("whose URL another call clears", "409 no_callback", clearUrl, "/callback/pause"),
+  ],
+  resume_callback: [
+    ...ofConnection(byOwner("POST", "/callback/resume")),
+    callbackRace("whose URL another call clears", "409 no_callback", clearUrl, "/callback/resume"),
+  ],
+  test_callback: [
+    ...ofConnection(byOwner("POST", "/deliveries/test")),
+    callbackRace("that another call pauses", "409 callback_inactive", pauseEndpoint, "/deliveries/test"),
+  ],
+  recover_deliveries: [
+    ...ofConnection(byOwner("POST", "/deliveries/recover", ALL_TIME)),
+    callbackRace(
+      "of a callback that another call pauses",
+      "409 callback_inactive",
+      pauseEndpoint,
+      "/deliveries/recover",
+      ALL_TIME,
+    ),
+  ],
   rotate_webhook_secret: ofConnection(byOwner("POST", "/rotate-webhook-secret")),
   promote_webhook_secret: ofConnection(byOwner("POST", "/rotate-webhook-secret/promote"), {
     before: byOwner("POST", "/rotate-webhook-secret"),
@@ -75,6 +172,20 @@ export const platformRaces: Record<string, RaceRow[]> = {
         return { holds: lockConnection(own), meanwhile: removeConnection(own), call };
       },
     },
+    resendRace("that another call resends", "409 delivery_under_way", (_, id) => ({
+      holds: ["select from webhook_deliveries where delivery_id = $1 for share", id],
+      meanwhile: [
+        "update webhook_deliveries set state = 'pending', next_attempt_at = now(), settled_at = null where delivery_id = $1",
+        id,
+      ],
+    })),
+    resendRace("whose callback another call pauses", "409 callback_inactive", (own) => ({
+      holds: [
+        "select from webhook_endpoints where connection_id = $1 for no key update",
+        own.platform.connectionId,
+      ],
+      meanwhile: pauseEndpoint(own),
+    })),
   ],
   delete_agent: [
     {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
+import { createCodeHashes, newLinkCode } from "../../src/accounts/sign_in/codes.ts";
 import { lockAccount, type RaceRow } from "./races.ts";
 
 /** Races of the operations that sign in and onboard. */
@@ -19,22 +19,10 @@ export const signInRaces: Record<string, RaceRow[]> = {
     },
   ],
   verify_code: [
-    {
-      title: "whose code another call spends",
-      gets: ["400 invalid_code"],
-      async prepare(api) {
-        const email = `${randomUUID()}@example.test`;
-        const client = api.client();
-        await client.post("/v1/auth/email/send-code", { email });
-        const code = await client.codeFor(email);
-        const address = createCodeHashes(api.sealingKey).address(email);
-        return {
-          holds: ["select from sign_in_mails where email_hash = $1 for update", address],
-          meanwhile: ["update sign_in_mails set ended_at = now() where email_hash = $1", address],
-          call: () => client.post("/v1/auth/email/verify-code", { email, code }),
-        };
-      },
-    },
+    codeRace("whose code another call spends", "ended_at = now(), spent = true"),
+    codeRace("whose tries other calls use up", "own_tries = 5"),
+    codeRace("without a cookie, for a code that another code replaces", "shared = false", { cookie: false }),
+    codeRace("whose link another call spends", "ended_at = now(), spent = true", { kind: "link" }),
   ],
   refresh_session: [
     {
@@ -53,6 +41,32 @@ export const signInRaces: Record<string, RaceRow[]> = {
   set_profile: [onboardingRace("profile", { first_name: "Ada", last_name: "Lovelace" })],
   set_account_type: [onboardingRace("account-type", { account_type: "individual" })],
 };
+
+/** A call with the right code of an email that another transaction changes. */
+function codeRace(title: string, change: string, { cookie = true, kind = "digits" } = {}): RaceRow {
+  return {
+    title,
+    gets: ["400 invalid_code"],
+    async prepare(api) {
+      const email = `${randomUUID()}@example.test`;
+      const client = api.client();
+      await client.post("/v1/auth/email/send-code", { email });
+      const hashes = createCodeHashes(api.sealingKey);
+      const address = hashes.address(email);
+      const code = kind === "link" ? newLinkCode() : await client.codeFor(email);
+      await api
+        .db("sign_in_mails")
+        .where({ email_hash: address })
+        .update({ kind: kind as "digits", code_hash: hashes.code(email, code) });
+      const sender = cookie ? client : api.client();
+      return {
+        holds: ["select from sign_in_mails where email_hash = $1 for share", address],
+        meanwhile: [`update sign_in_mails set ${change} where email_hash = $1`, address],
+        call: () => sender.post("/v1/auth/email/verify-code", { email, code }),
+      };
+    },
+  };
+}
 
 /** Two calls complete the same step. */
 function onboardingRace(step: "profile" | "account-type", body: object): RaceRow {
