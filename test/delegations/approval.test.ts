@@ -124,29 +124,6 @@ describe("approving a request", () => {
     expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
   });
 
-  test("respects a ceiling that is reduced while the vault signs", async () => {
-    const { person, platform, requestId } = await requested(api);
-    const { promise: held, resolve: release } = Promise.withResolvers<void>();
-    const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
-    const sign = api.vault.signDelegation;
-    api.vault.signDelegation = async (...call) => {
-      const signed = await sign(...call);
-      reach();
-      await held;
-      return signed;
-    };
-    const approving = approve(person, requestId, ["data:read", "data:share"]);
-    await reached;
-    await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
-      body: { default_allowed_scopes: ["data:read"] },
-    });
-    release();
-    api.vault.signDelegation = sign;
-    expect(errorCode(await approving)).toBe("ceiling_exceeded");
-    expect(await statusOf(requestId)).toBe("pending");
-    expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
-  });
-
   test("leaves the request pending if the vault is unavailable or refuses, so the approval can be repeated", async () => {
     const { person, platform, requestId } = await requested(api);
     for (const failure of [

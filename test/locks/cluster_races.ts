@@ -1,7 +1,67 @@
 import { randomUUID } from "node:crypto";
+import { expect } from "vitest";
 import { declaration } from "../platforms/declarations.ts";
-import { decidedScene, declaredRace, newId } from "./declared_scene.ts";
+import type { TestApi } from "../support/api.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { type DeclaredScene, decidedScene, declaredRace, newId } from "./declared_scene.ts";
 import { lockAccount, NOT_FOUND, type RaceRow, type Sql } from "./races.ts";
+
+type Declaring = Pick<DeclaredScene, "person">;
+const NOT_BOUND = ["404 namespace_not_bound"];
+const lockOwner = ({ person }: Declaring) => lockAccount(person.accountId);
+const lockBinding = ({ person }: Declaring): Sql => [
+  "select from namespace_bindings where account_id = $1 for no key update",
+  person.accountId,
+];
+const endBinding = ({ person }: Declaring): Sql => [
+  "delete from namespace_bindings where account_id = $1",
+  person.accountId,
+];
+const narrowBinding = ({ person }: Declaring): Sql => [
+  "update namespace_bindings set ceiling = '{data:share}' where account_id = $1",
+  person.accountId,
+];
+
+/** A call that relies on an acceptance of a namespace, which ends. */
+function bindingRace(
+  title: string,
+  call: (scene: DeclaredScene) => Promise<HttpAnswer>,
+  decision?: string,
+): RaceRow {
+  return {
+    title,
+    gets: NOT_BOUND,
+    async prepare(api) {
+      const scene = await decidedScene(api, { decision });
+      return { holds: lockBinding(scene), meanwhile: endBinding(scene), call: () => call(scene) };
+    },
+  };
+}
+
+function newPlatformRace(
+  title: string,
+  gets: string[],
+  holds: (scene: Declaring) => Sql,
+  meanwhile: (scene: Declaring) => Sql,
+): RaceRow {
+  return {
+    title,
+    gets,
+    async prepare(api) {
+      const person = await api.person();
+      return {
+        holds: holds({ person }),
+        meanwhile: meanwhile({ person }),
+        call: () => api.operator("PUT", `/internal/v1/platforms/${newId()}`, declaration(person)),
+      };
+    },
+  };
+}
+
+const lockApprovers = (accountId: string): Sql => [
+  "select from cluster_approvers where account_id = $1 for no key update",
+  accountId,
+];
 
 /** Races of the operations on namespaces and approvers, and of the operator's operations. */
 export const clusterRaces: Record<string, RaceRow[]> = {
@@ -83,24 +143,31 @@ export const clusterRaces: Record<string, RaceRow[]> = {
           holds: ["select from operator_clusters where cluster_id = $1 for update", cluster],
           call: () => api.operator("POST", "/internal/v1/leadership", body, { cluster, epoch: 0 }),
           times: 2,
+          check(answers) {
+            const [first, second] = answers
+              .map(({ body }) => body as { epoch: number; former_epoch: number })
+              .sort((one, other) => one.epoch - other.epoch);
+            expect(second?.former_epoch).toBe(first?.epoch);
+          },
         };
       },
     },
   ],
   internal_put_platform: [
     declaredRace("that another call removes", NOT_FOUND, ({ declare }) => declare({ name: "Store" })),
-    {
-      title: "of a namespace whose acceptance ends",
-      gets: ["404 namespace_not_bound"],
-      async prepare(api) {
-        const person = await api.person();
-        return {
-          holds: ["select from namespace_bindings where account_id = $1 for update", person.accountId],
-          meanwhile: ["delete from namespace_bindings where account_id = $1", person.accountId],
-          call: () => api.operator("PUT", `/internal/v1/platforms/${newId()}`, declaration(person)),
-        };
-      },
-    },
+    newPlatformRace("of a namespace whose acceptance ends", NOT_BOUND, lockBinding, endBinding),
+    newPlatformRace(
+      "beside another registration while the acceptance ends",
+      NOT_BOUND,
+      lockOwner,
+      endBinding,
+    ),
+    newPlatformRace(
+      "beside another registration while the owner accepts fewer scopes",
+      ["400 ceiling_exceeded"],
+      lockOwner,
+      narrowBinding,
+    ),
     {
       title: "whose recorded ceiling another call narrows",
       gets: ["400 ceiling_widened"],
@@ -148,6 +215,7 @@ export const clusterRaces: Record<string, RaceRow[]> = {
   ],
   internal_put_agent: [
     declaredRace("whose platform is removed", NOT_FOUND, ({ putAgent }) => putAgent(newId())),
+    bindingRace("in a namespace whose acceptance ends", ({ putAgent }) => putAgent(newId())),
   ],
   internal_remove_agent: [
     declaredRace("whose platform is removed", ["200"], ({ api, agentId }) =>
@@ -156,6 +224,18 @@ export const clusterRaces: Record<string, RaceRow[]> = {
   ],
   internal_put_delegation: [
     declaredRace("whose platform is removed", NOT_FOUND, ({ putDelegation }) => putDelegation(newId())),
+    declaredRace(
+      "in a namespace whose acceptance ends",
+      NOT_BOUND,
+      ({ putDelegation }) => putDelegation(newId()),
+      endBinding,
+    ),
+    declaredRace(
+      "in a namespace for which the owner now accepts fewer scopes",
+      ["400 ceiling_exceeded"],
+      ({ putDelegation }) => putDelegation(newId()),
+      narrowBinding,
+    ),
   ],
   internal_revoke_delegation: [
     declaredRace(
@@ -168,21 +248,19 @@ export const clusterRaces: Record<string, RaceRow[]> = {
       ],
     ),
   ],
-  internal_decide_delegation: ["Approved", "Denied"].map((decision) => ({
-    title: `as ${decision} by a user whose link is removed`,
-    gets: ["403 approver_not_linked"],
-    async prepare(api) {
-      const { person, decide } = await decidedScene(api, { decision });
-      return {
-        holds: lockApprovers(person.accountId),
-        meanwhile: ["delete from cluster_approvers where account_id = $1", person.accountId],
-        call: decide,
-      };
+  internal_decide_delegation: ["Approved", "Denied"].flatMap((decision) => [
+    {
+      title: `(${decision}) by a user whose link is removed`,
+      gets: ["403 approver_not_linked"],
+      async prepare(api: TestApi) {
+        const { person, decide } = await decidedScene(api, { decision });
+        return {
+          holds: lockApprovers(person.accountId),
+          meanwhile: ["delete from cluster_approvers where account_id = $1", person.accountId] as Sql,
+          call: decide,
+        };
+      },
     },
-  })),
+    bindingRace(`(${decision}) in a namespace whose acceptance ends`, ({ decide }) => decide(), decision),
+  ]),
 };
-
-const lockApprovers = (accountId: string): Sql => [
-  "select from cluster_approvers where account_id = $1 for no key update",
-  accountId,
-];

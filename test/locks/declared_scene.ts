@@ -96,7 +96,7 @@ export async function decidedScene(
   {
     decision = "Approved",
     requestedBy = "ed@example.test",
-  }: { decision?: string; requestedBy?: string | null } = {},
+  }: { decision?: string | undefined; requestedBy?: string | null } = {},
 ): Promise<DeclaredScene> {
   const scene = await declaredScene(api);
   const username = "ann@example.test";

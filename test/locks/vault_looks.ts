@@ -14,7 +14,7 @@ export const vaultLooks: SecondLook[] = [
   {
     operation: "set_account_type",
     waitsFor: "createKey",
-    title: "an account whose onboarding another call completes",
+    title: "for an account whose onboarding another call completes",
     gets: "409 onboarding_step",
     async prepare(api) {
       const client = api.client();
