@@ -1,16 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { readCredentials } from "../../src/vault/credentials.ts";
+import type { TransportSettings } from "../../src/vault/transport.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
+import { until } from "../support/process.ts";
 
 let vault: TestVault;
 let client: VaultClient;
@@ -54,13 +57,19 @@ async function makePair(tenant = "acc-1") {
 
 async function clientOf(
   answer: Parameters<typeof createServer>[1],
-  deadlineMs = 10_000,
+  settings: Partial<TransportSettings> = {},
 ): Promise<VaultClient> {
   const { ca, cert, key } = readIdentity(vault.home, "server");
   const server: Server = createServer({ cert, key }, answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const own = createVaultClient({ url, ...readIdentity(vault.home, "api"), ca, deadlineMs });
+  const own = createVaultClient({
+    url,
+    ...readIdentity(vault.home, "api"),
+    ca,
+    deadlineMs: 10_000,
+    ...settings,
+  });
   others.push(own, { close: async () => server.close().closeAllConnections() });
   return own;
 }
@@ -177,7 +186,7 @@ test.each([
 });
 
 test("the vault client reports VaultUnavailable if the vault misses the deadline or aborts its response", async () => {
-  const silent = await clientOf(() => {}, 300);
+  const silent = await clientOf(() => {}, { deadlineMs: 300 });
   await expect(silent.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
   const breaking = await clientOf((_, response) => {
     response.writeHead(200, { "content-length": "100" });
@@ -185,6 +194,33 @@ test("the vault client reports VaultUnavailable if the vault misses the deadline
     setTimeout(() => response.destroy(), 20);
   });
   await expect(breaking.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
+});
+
+test("the vault client waits 5 s for a response by default", async () => {
+  const deadlines = vi.spyOn(AbortSignal, "timeout");
+  try {
+    await client.health();
+    expect(deadlines.mock.calls).toEqual([[5_000]]);
+  } finally {
+    deadlines.mockRestore();
+  }
+});
+
+test.each([
+  ["16 by default", {}, 16],
+  ["as many as its setting", { connections: 3 }, 3],
+])("the vault client opens at most this number of connections: %s", async (_, settings, most) => {
+  const waiting: ServerResponse[] = [];
+  const own = await clientOf((_, response) => void waiting.push(response), settings);
+  const calls = Array.from({ length: most + 4 }, () => own.health());
+  await until(`${most} calls`, () => waiting.length === most);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(waiting).toHaveLength(most);
+  for (let answered = 0; answered < calls.length; answered += 1) {
+    await until("a call", () => waiting.length > answered);
+    waiting[answered]?.end("{}");
+  }
+  await Promise.all(calls);
 });
 
 test("the vault client reports VaultUnavailable if nothing listens at the address", async () => {
@@ -223,17 +259,6 @@ test("the vault client rejects a server without TLS 1.3, and a certificate with 
     await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable" });
     expect(reached).toBe(false);
   }
-});
-
-test("the vault client completes many concurrent calls over a limited number of connections", async () => {
-  const { agent } = await makePair();
-  const narrow = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api"), connections: 2 });
-  others.push(narrow);
-  const key = { tenant: "acc-1", keyId: agent.key_id };
-  const answers = await Promise.all(
-    Array.from({ length: 60 }, () => narrow.signChallenge(key, { challenge: bytes(1), challenge_at: now() })),
-  );
-  expect(answers).toHaveLength(60);
 });
 
 test("the vault client reloads changed certificate files during calls, but not while certificate and key do not match", async () => {
