@@ -9,6 +9,7 @@ import { readHeads } from "../../../keyvault/audit/head_file.ts";
 import { cli } from "../command_line.ts";
 import { createHome, readIdentity, type VaultHome } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
+import { runProgram } from "../program.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -31,7 +32,7 @@ const write = async (name: string, text: string) => {
   return file;
 };
 
-type Line = { event: string; port: number; seq: number; why: string };
+type Line = { event: string; level: number; port: number; seq: number; why: string };
 const parsed = (text: readonly string[]) => text.map((line) => JSON.parse(line) as Line);
 const headsIn = (text: readonly string[]) => parsed(text).filter(({ event }) => event === "audit_head");
 
@@ -70,6 +71,15 @@ test("the vault logs the audit head at startup, at intervals, at a sealing and a
   expect(order.join(" ")).toMatch(/^start steady sealed( steady)? stop$/);
   const [first, sealed] = [heads[0]?.seq ?? 0, heads.find(({ why }) => why === "sealed")?.seq ?? 0];
   expect(sealed).toBeGreaterThan(first + 1);
+});
+
+test("keyvault serve warns about its exposure, logs no level below its setting, and stops when standard input ends", async () => {
+  const settings = { KEYVAULT_LOG_LEVEL: "warn", KEYVAULT_EXIT_ON_STDIN_CLOSE: "1" };
+  const { code, output } = await runProgram(home, ["serve"], { environment: settings });
+  expect(code).toBe(0);
+  const written = parsed(output.trim().split("\n"));
+  expect(written.map(({ event }) => event)).toContain("owner_url_present");
+  expect(written.filter(({ level }) => level < 40)).toEqual([]);
 });
 
 test("audit verify reads the vault's log with and without the prefixes of kubectl and log collectors", async () => {
