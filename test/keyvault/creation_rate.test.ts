@@ -86,7 +86,12 @@ describe("a limit per tenant", () => {
     const { body } = await make(vault, api, "acc-busy");
     const stray = await issueIdentity(vault.home, { kind: "client", role: "api", name: "stray" });
     const { answers } = await rush(vault, stray, "acc-busy", 20);
-    expect(late(answers).length).toBeGreaterThan(0);
+    const refusals = late(answers).length;
+    expect(refusals).toBeGreaterThan(0);
+    const text = await (await fetch(`http://127.0.0.1:${vault.healthPort}/metrics`)).text();
+    expect(text).toContain(
+      `keyvault_key_creations_total{caller="stray",outcome="tenant_limited"} ${refusals}`,
+    );
     const mine = await Promise.all([make(vault, api, "acc-busy"), make(vault, api, "acc-calm")]);
     expect(mine.map(({ status }) => status)).toEqual([200, 200]);
     expect((await vault.sign(String(body.key_id), "acc-busy")).status).toBe(200);

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { mkdir, rename, rmdir, writeFile } from "node:fs/promises";
 import { request, Server } from "node:https";
 import { join } from "node:path";
@@ -13,6 +14,7 @@ import { generateKeys, keyId } from "../../src/protocol/keys/hybrid.ts";
 import { heldRows } from "../support/held_rows.ts";
 import { isRunning, until } from "../support/process.ts";
 import { ADMIN, ADMINS, createHome, startVault, type TestVault, type VaultHome } from "./fixture.ts";
+import { call } from "./http/caller_support.ts";
 import { delegationRequest, subject } from "./sign/delegation_request.ts";
 
 /* One vault runs as `keyvault serve` starts it, but its intervals wait for the tests, which run in order. */
@@ -48,6 +50,11 @@ beforeAll(async () => {
     KEYVAULT_HEALTH_HOST: HEALTH_HOST,
     KEYVAULT_CEILING: "data:read",
     KEYVAULT_EXTERNAL_SUBJECTS: "1",
+    KEYVAULT_KEYS_PER_TENANT: "0",
+    KEYVAULT_MAX_CONNECTIONS: "0",
+    KEYVAULT_TOKEN_ENVIRONMENT: "HSM_CONF",
+    HSM_CONF: "/etc/hsm",
+    HSM_OTHER: "/etc/other",
   });
   await writeFile(home.config.recoveryKeyFile, createRecoveryKey().publicKey);
   pool = new pg.Pool({ connectionString: home.config.migrationDatabaseUrl, max: 2 });
@@ -94,6 +101,32 @@ test("the running vault uses only its own database role", async () => {
   expect((await vault.get("/v1/status")).status).toBe(200);
   const role = new URL(home.config.databaseUrl).username;
   expect(await sessions()).toEqual(["keyvault", "keyvault-audit"].map((name) => ({ role, name })));
+});
+
+test("the running vault listens for calls and for probes at the configured addresses only", async () => {
+  expect((await vault.get("/livez")).status).toBe(200);
+  expect(await metrics()).toContain("keyvault_not_ready");
+  await expect(call(`https://${HEALTH_HOST}:${vault.port}/livez`, vault.admin)).rejects.toMatchObject({
+    code: "ECONNREFUSED",
+  });
+  await expect(fetch(`http://127.0.0.1:${vault.healthPort}/livez`)).rejects.toThrow();
+});
+
+test.skipIf(process.platform !== "linux")("the token's process gets only the configured variables", () => {
+  const variables = readFileSync(`/proc/${vault.token.pid()}/environ`, "utf8").split("\0").filter(Boolean);
+  expect(variables.sort()).toEqual(["HSM_CONF=/etc/hsm", expect.stringMatching(/^SOFTHSM2_CONF=/)]);
+});
+
+test("the running vault forgets its cached keys when it reconnects to its database", async () => {
+  const changed = vi.spyOn(vault.vault.store, "changed");
+  await home.sql(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
+  );
+  await logged("audit_connection_lost");
+  expect(changed).not.toHaveBeenCalled();
+  await vault.vault.journal.record(CALL);
+  expect(changed.mock.calls).toEqual([[]]);
+  changed.mockRestore();
 });
 
 test("the running vault limits a handshake to 10 s, a request to 15 s and an idle connection to 75 s", () => {

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createBackups } from "../../../keyvault/backup/create.ts";
+import { createBackups, measureLastBackup } from "../../../keyvault/backup/create.ts";
 import { createRecoveryKey } from "../../../keyvault/backup/encrypted_stream.ts";
 import {
   backupSignBytes,
@@ -11,11 +11,12 @@ import {
   readLine,
   signerOf,
 } from "../../../keyvault/backup/format.ts";
+import type { Database } from "../../../keyvault/db/database.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import { createMetrics } from "../../../keyvault/metrics.ts";
 import { generateKeys, keyId, signHybridOnce } from "../../../src/protocol/keys/hybrid.ts";
-import { ADMIN, startVault, type TestVault } from "../fixture.ts";
+import { ADMIN, SILENT, startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
 
@@ -134,4 +135,19 @@ test("a backup that the service key fails to sign gets a failed record after its
     ["backup", "granted", "signed"],
     ["backup", "granted", undefined],
   ]);
+});
+
+test("measureLastBackup keeps the time of a newer backup, and logs a fault of the database", async () => {
+  const told: unknown[] = [];
+  const log = Object.assign(Object.create(SILENT), { warn: (line: unknown) => told.push(line) });
+  const { lastBackup } = createMetrics();
+  lastBackup.set(2_000);
+  const answering = (raw: () => Promise<unknown>) =>
+    measureLastBackup({ raw } as unknown as Database, { lastBackup }, log);
+  await answering(async () => ({ rows: [{ recorded_at: new Date(1_000_000) }] }));
+  expect((await lastBackup.get()).values[0]?.value).toBe(2_000);
+  await answering(() => Promise.reject(new Error("no database")));
+  expect(told).toEqual([{ event: "last_backup_unknown", reason: "no database" }]);
+  await answering(async () => ({ rows: [{ recorded_at: new Date(3_000_999) }] }));
+  expect((await lastBackup.get()).values[0]?.value).toBe(3_000);
 });
