@@ -10,7 +10,9 @@ import { ClusterError, ClusterRefused } from "../../src/kubernetes/cluster_error
 
 const PATH = "/apis/things.test/v1/platforms";
 const PLACE = { group: "things.test", version: "v1", plural: "platforms", namespace: "shop" };
-const DEADLINE_MS = 1500;
+/** Long, so that calls succeed on a busy machine. A test that proves a deadline connects with a short one. */
+const DEADLINE_MS = 20_000;
+const SHORT_MS = 250;
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -34,8 +36,13 @@ describe("the client of a cluster", () => {
         access.forgotten += 1;
       },
     };
-    client = await createClusterClient({ access, deadlineMs: DEADLINE_MS });
+    await connect();
   });
+
+  async function connect(deadlineMs = DEADLINE_MS): Promise<void> {
+    await client?.close();
+    client = await createClusterClient({ access, deadlineMs });
+  }
 
   afterEach(async () => {
     await client.close();
@@ -66,7 +73,7 @@ describe("the client of a cluster", () => {
     );
   const create = (body: object) => client.custom.createNamespacedCustomObject({ ...PLACE, body });
 
-  async function watched(signal = AbortSignal.timeout(5000)): Promise<unknown[]> {
+  async function watched(signal = AbortSignal.timeout(DEADLINE_MS)): Promise<unknown[]> {
     const events: unknown[] = [];
     await client.watch({ path: PATH, query: {}, signal, onEvent: (event) => events.push(event) });
     return events;
@@ -134,25 +141,30 @@ describe("the client of a cluster", () => {
     expect(asked.length).toBe(2);
   });
 
-  test.each([429, 503])(
-    "waits for the time in the Retry-After of a %i response, then repeats the call",
-    async (status) => {
-      answers([status, {}, { "retry-after": "1" }], [200, {}]);
-      const start = performance.now();
-      await list();
-      expect(performance.now() - start).toBeGreaterThanOrEqual(990);
-    },
-  );
+  test("waits for the time in the Retry-After of a 429 or 503 response, then repeats the call", async () => {
+    const seen: { name: string; at: number }[] = [];
+    handler = ({ url = "" }, response) => {
+      const name = url.split("/").at(-1) ?? "";
+      seen.push({ name, at: performance.now() });
+      const isFirst = seen.filter((call) => call.name === name).length === 1;
+      response.writeHead(isFirst ? Number(name) : 200, isFirst ? { "retry-after": "1" } : {}).end("{}");
+    };
+    const names = ["429", "503", "500"];
+    await Promise.all(names.map((name) => client.custom.getNamespacedCustomObject({ ...PLACE, name })));
+    for (const name of names) {
+      const [first, second] = seen.filter((call) => call.name === name);
+      expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(990);
+    }
+  });
 
   test("does not wait beyond its deadline, and reports the requested wait", async () => {
-    answers([429, {}, { "retry-after": "60" }]);
-    const start = performance.now();
-    expect(await failure(list())).toMatchObject({ status: 429, retryAfterMs: 60_000 });
-    expect(performance.now() - start).toBeLessThan(DEADLINE_MS);
+    answers([429, {}, { "retry-after": "20" }]);
+    expect(await failure(list())).toMatchObject({ status: 429, retryAfterMs: 20_000 });
     expect(asked.length).toBe(1);
   });
 
   test("gives up a call at the call's deadline if the response is incomplete", async () => {
+    await connect(SHORT_MS);
     handler = () => undefined;
     expect(await failure(list())).toMatchObject({ reason: "Timeout", status: undefined });
     handler = (_, response) => void response.writeHead(200).write("{");
@@ -160,6 +172,7 @@ describe("the client of a cluster", () => {
   });
 
   test("gives up waiting for credentials that do not arrive", async () => {
+    await connect(SHORT_MS);
     answers([200, {}]);
     access.credentials = () => new Promise(() => undefined);
     expect(await failure(list())).toMatchObject({ reason: "Timeout" });
@@ -180,11 +193,8 @@ describe("the client of a cluster", () => {
     silent.listen(0, "127.0.0.1");
     await once(silent, "listening");
     access.server = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
-    await client.close();
-    client = await createClusterClient({ access, deadlineMs: DEADLINE_MS });
-    const start = performance.now();
+    await connect(SHORT_MS);
     expect(await failure(list())).toMatchObject({ reason: "Timeout" });
-    expect(performance.now() - start).toBeLessThan(2 * DEADLINE_MS);
     for (const socket of sockets) socket.destroy();
     silent.close();
     await once(silent, "close");
@@ -198,8 +208,7 @@ describe("the client of a cluster", () => {
     ["half an answer", halfAnswer],
     ["a wait that the cluster asked for", longWait],
   ])("aborts calls and watches immediately when it is closed during %s", async (_, given) => {
-    await client.close();
-    client = await createClusterClient({ access, deadlineMs: 60_000 });
+    await connect(60_000);
     const arrived = Promise.withResolvers<void>();
     handler = (request, response) => {
       given(request, response);
@@ -215,7 +224,7 @@ describe("the client of a cluster", () => {
     await client.close();
     for (const error of await Promise.all([...calls, watching])) expect(error).toBeInstanceOf(ClusterError);
     expect(await failure(list())).toMatchObject({ reason: "Aborted" });
-    expect(performance.now() - start).toBeLessThan(1000);
+    expect(performance.now() - start).toBeLessThan(10_000);
   });
 
   test("passes on only complete lines of a watch, however the bytes arrive", async () => {
@@ -238,18 +247,19 @@ describe("the client of a cluster", () => {
   });
 
   test("gives up a watch without a response at the deadline, but keeps a watch with a response", async () => {
+    await connect(SHORT_MS);
     handler = () => undefined;
     expect(await failure(watched())).toMatchObject({ reason: "Timeout" });
     handler = (_, response) => {
       response.writeHead(200).write("{}\n");
-      setTimeout(() => response.end('{"type":"late"}\n'), DEADLINE_MS + 300);
+      setTimeout(() => response.end('{"type":"late"}\n'), 2 * SHORT_MS);
     };
     expect(await watched()).toEqual([{}, { type: "late" }]);
   });
 
   test("aborts a call when the call's signal aborts", async () => {
     handler = () => undefined;
-    const error = await failure(list(client.until(AbortSignal.timeout(300))));
+    const error = await failure(list(client.until(AbortSignal.timeout(50))));
     expect(error).toMatchObject({ verb: "list", reason: "Timeout" });
   });
 
@@ -304,7 +314,7 @@ describe("the client of a cluster", () => {
     const watching = client.watch({
       path: PATH,
       query: {},
-      signal: AbortSignal.timeout(5000),
+      signal: AbortSignal.timeout(DEADLINE_MS),
       onEvent(event) {
         seen.push(event);
         throw new Error("not that one");
@@ -328,6 +338,6 @@ describe("the client of a cluster", () => {
 
   test("ends a watch when the watch's signal aborts", async () => {
     handler = (_, response) => void response.writeHead(200).write("{}\n");
-    expect(await failure(watched(AbortSignal.timeout(300)))).toBeInstanceOf(ClusterError);
+    expect(await failure(watched(AbortSignal.timeout(50)))).toBeInstanceOf(ClusterError);
   });
 });
