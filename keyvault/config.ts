@@ -26,7 +26,8 @@ const names = z
   .transform((text) => text.split(",").map((item) => item.trim()))
   .transform((items) => items.filter((item) => item !== ""));
 
-const schema = z.object({
+/** All settings of the vault. */
+export const schema = z.object({
   KEYVAULT_DATA_DIR: path,
   KEYVAULT_DATABASE_URL: databaseUrl,
   KEYVAULT_MIGRATION_DATABASE_URL: databaseUrl.optional(),

@@ -190,6 +190,14 @@ const migrateSchema = databaseSchema
   })
   .superRefine(checkEventSettings);
 
+/** The settings of each role. The operator has one set for a folder and one for a cluster. */
+export const settingSchemas = {
+  api: apiSchema,
+  worker: workerSchema,
+  migrate: migrateSchema,
+  operator: [folderOperatorSchema, clusterOperatorSchema],
+} as const;
+
 /** Settings that every long-running role has. */
 export type RoleConfig = z.infer<typeof role>;
 /** Settings of the API role. */

@@ -35,14 +35,6 @@ describe("SERVICE_ADMINISTRATORS", () => {
   });
 });
 
-test("HISTORY_RETENTION_MONTHS accepts whole months up to a century, and by default keeps the history permanently", () => {
-  const read = (HISTORY_RETENTION_MONTHS?: string) =>
-    readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", HISTORY_RETENTION_MONTHS })
-      .HISTORY_RETENTION_MONTHS;
-  expect([read(), read(""), read("1"), read("1200")]).toEqual([undefined, undefined, 1, 1_200]);
-  for (const wrong of ["0", "1201", "1.5", "-1", "x"]) expect(() => read(wrong)).toThrow(ConfigError);
-});
-
 test("ACCOUNT_CEILING accepts a list of scopes, and sets no limit by default", () => {
   const read = (ACCOUNT_CEILING?: string) =>
     readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", ACCOUNT_CEILING }).ACCOUNT_CEILING;
@@ -86,20 +78,6 @@ describe("BASE_URL", () => {
 test("every other URL setting must also contain a host", () => {
   const read = () => readApiConfig({ ...environment, BASE_URL: "https://a", VAULT_URL: "https:///x" });
   expect(read).toThrow(/VAULT_URL: must name its host/);
-});
-
-test.each([
-  ["DRAIN_SECONDS", "0", "-1"],
-  ["DRAIN_SECONDS", "300", "301"],
-  ["MIGRATE_WAIT_SECONDS", "0", "-1"],
-  ["MIGRATE_WAIT_SECONDS", "3600", "3601"],
-])("%s accepts %s, but not %s", (name, good, bad) => {
-  const read = (value: string): Record<string, unknown> => {
-    const settings = { ...environment, BASE_URL: "https://a", [name]: value };
-    return { ...readApiConfig(settings), ...readMigrateConfig(settings) };
-  };
-  expect(read(good)[name]).toBe(Number(good));
-  expect(() => read(bad)).toThrow(new RegExp(`${name}: `));
 });
 
 test("DOMAIN_RESOLVERS accepts addresses of DNS servers with optional ports", () => {
@@ -258,10 +236,6 @@ describe("the event settings", () => {
   });
 
   test.each([
-    ["KAFKA_PARTITIONS", "1", "0"],
-    ["KAFKA_PARTITIONS", "1000", "1001"],
-    ["KAFKA_REPLICATION", "1", "0"],
-    ["KAFKA_REPLICATION", "9", "10"],
     ["KAFKA_PREFIX", "p".repeat(100), "p".repeat(101)],
     ["KAFKA_PREFIX", "a.b_c-1.", "a/b"],
   ])("accept a %s of %s, but not of %s", (name, good, bad) => {
