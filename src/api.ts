@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Pool } from "pg";
 import { createMailer } from "./accounts/mail/mail.ts";
 import type { Mailer } from "./accounts/mail/smtp.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
@@ -83,11 +84,14 @@ export type ReplacedParts = Partial<Pick<ApiRoutesDeps, "queue">> & {
   mailer?: (own: Mailer) => Mailer;
   /** Seconds for which the result of a check of the installation is reused. */
   freshSeconds?: number;
-  /** Receives the API's database pool. */
-  receiveDatabase?: (db: Database) => void;
+  /** Receives the API's database and its further pools. */
+  receiveDatabase?: (db: Database, pools: ApiPools) => void;
   /** Changes the HTTP application before it starts to listen. */
   app?: (app: AppDeps) => AppDeps;
 };
+
+/** Pools for decisions and upkeep, each with limits of its own. */
+export type ApiPools = Record<"decisions" | "patient" | "rated" | "months", Pool>;
 
 /** The calls that the API makes to the vault. */
 export type ApiVault = ApiRoutesDeps["vault"] &
@@ -114,11 +118,11 @@ export async function startApi({
   const url = config.DATABASE_URL;
   const common = { url, statementMs: STATEMENT_MS, silenceMs: SILENCE_MS, onError };
   const db = openDatabase({ ...common, name: "deputize-api", max: 8 });
-  replaced.receiveDatabase?.(db);
   const decisions = openPool({ ...common, name: "deputize-decisions", max: 4, lockMs: QUICK_LOCK_MS });
   const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });
   const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
   const months = openPool({ url, onError, name: "deputize-months", max: 1, silenceMs: MONTHS_SILENCE_MS });
+  replaced.receiveDatabase?.(db, { decisions, patient, rated, months });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
   const isServiceAdministrator = createIsServiceAdministrator(config.SERVICE_ADMINISTRATORS);

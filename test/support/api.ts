@@ -4,7 +4,7 @@ import type Koa from "koa";
 import { pino } from "pino";
 import { afterAll, beforeAll } from "vitest";
 import type { Mailbox } from "../../src/accounts/mail/mail.ts";
-import { type ReplacedParts, startApi as startRole } from "../../src/api.ts";
+import { type ApiPools, type ReplacedParts, startApi as startRole } from "../../src/api.ts";
 import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
 import { acceptBinding } from "../../src/clusters/namespace_binding.ts";
 import type { TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
@@ -42,6 +42,8 @@ export type ApiOptions = Omit<ReplacedParts, "app" | "clusters" | "receiveDataba
   vault?: FakeVault;
   /** Default: fake clusters. Every cluster ID names one of them. */
   trusted?: TrustedClusters;
+  /** Selects the role's own clients of the vault and of the clusters. */
+  ownClients?: true;
   /** Another test API whose database and keys this API shares. */
   shares?: TestApi;
   /** A different connection string for the shared database. */
@@ -64,7 +66,10 @@ export type TestApi = {
   operatorUrl: string;
   port: number;
   isReady(): Promise<boolean>;
+  /** Resolves after `DRAIN_SECONDS`. */
+  drain(): Promise<void>;
   db: Database;
+  pools: ApiPools;
   databaseUrl: string;
   clock: SteeredClock;
   sealingKey: Buffer;
@@ -149,6 +154,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const metrics = createMetrics();
   const config = { ...settingsOf(databaseUrl, sealingKey), ...options.config };
   let db!: Database;
+  let pools!: ApiPools;
   let mailbox!: Mailbox;
   const role = await startRole({
     config,
@@ -161,20 +167,20 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       organizationRates: noRates,
       freshSeconds: 0,
       ...options,
-      vault,
-      clusters: options.trusted ?? clusters,
+      ...(options.ownClients !== true && { vault, clusters: options.trusted ?? clusters }),
       mailer: (own) => {
         mailbox = own as Mailbox;
         return options.mailer?.(own) ?? own;
       },
-      receiveDatabase: (own) => {
+      receiveDatabase: (own, ownPools) => {
         db = own;
+        pools = ownPools;
       },
       app: (app) => appOf(app, mailboxPage(mailbox), options),
     },
   });
-  const url = `http://127.0.0.1:${role.port}`;
-  const operatorUrl = `http://127.0.0.1:${role.operatorPort}`;
+  const url = `http://${role.host}:${role.port}`;
+  const operatorUrl = `http://${config.OPERATOR_HOST}:${role.operatorPort}`;
   const operatorClient = () => createClient(operatorUrl, config.SERVICE_WORD);
   const client = () => createClient(url, config.SERVICE_WORD);
   const operator = operatorClient();
@@ -184,6 +190,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       operatorUrl,
       port: role.port,
       db,
+      pools,
       databaseUrl,
       clock,
       sealingKey,
@@ -194,6 +201,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       lines,
     },
     isReady: role.isReady,
+    drain: role.drain,
     secretBox: createSecretBox(sealingKey),
     client,
     operatorClient,
