@@ -5,18 +5,10 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { addSeconds } from "../src/clock.ts";
-import { setScene } from "./http/walk/scene.ts";
 import { startApi, type TestApi } from "./support/api.ts";
-import { steeredClock } from "./support/clock.ts";
 import { startDnsServer } from "./support/dns_server.ts";
-import { createFakeVault } from "./support/fake_vault.ts";
-import { createAgent, registerPlatform } from "./support/platform_world.ts";
 import { migratedDatabase } from "./support/postgres.ts";
 import { until } from "./support/process.ts";
-
-const DAY = 24 * 60 * 60;
-const PATIENT = { timeout: 20_000 };
 
 let first: TestApi;
 beforeAll(async () => {
@@ -141,116 +133,21 @@ describe("the API role", () => {
     );
   });
 
-  test("sends to the vault the changes of agents that are due, although no call is made", async () => {
-    const person = await first.person();
-    const agentId = await createAgent(first.client(), await registerPlatform(person));
-    await first.db("agents").where({ agent_id: agentId }).update({ vault_due_at: first.clock.now() });
-    const vault = Object.assign(createFakeVault(), { shrinkCeiling: async () => void called.push("shrink") });
-    const called: string[] = [];
-    await withReplica({ vault }, async () => {
-      await expect.poll(() => called, PATIENT).toEqual(["shrink"]);
+  test("listens for changes of API keys again after its connection was lost", async () => {
+    const listeners = async () => {
+      const { rows } = await first.db.raw(
+        `select pid from pg_stat_activity
+         where datname = current_database() and application_name = 'deputize-api-keys'`,
+      );
+      return rows.map(({ pid }: { pid: number }) => pid);
+    };
+    await until("it listens", async () => (await listeners()).length === 1);
+    const [former] = await listeners();
+    await first.db.raw("select pg_terminate_backend(?)", [former]);
+    await until("it listens again", async () => {
+      const [pid] = await listeners();
+      return pid !== undefined && pid !== former;
     });
-  });
-});
-
-/** Things that upkeep does after a time. `remaining` counts what it has not done yet. */
-const UPKEEP: {
-  title: string;
-  seconds: number;
-  prepare(api: TestApi): Promise<void>;
-  remaining(api: TestApi): Promise<number>;
-}[] = [
-  {
-    title: "deletes sign-in mails that no limit counts",
-    seconds: 40 * DAY,
-    prepare: async (api) => void (await api.client().signIn("mailed@example.test")),
-    remaining: async ({ db }) => (await db("sign_in_mails")).length,
-  },
-  {
-    title: "deletes the counts of rate limits that ended",
-    seconds: 2 * DAY,
-    prepare: async (api) => void (await api.client().signIn("counted@example.test")),
-    remaining: async ({ db }) => (await db("rate_limits").where("key", "like", "send_code_ip%")).length,
-  },
-  {
-    title: "deletes sessions long after they expired",
-    seconds: 100 * DAY,
-    prepare: async (api) => void (await api.person()),
-    remaining: async ({ db }) => (await db("sessions")).length,
-  },
-  {
-    title: "deletes invitations that expired",
-    seconds: 8 * DAY,
-    async prepare(api) {
-      const { client } = await api.person({ organization_name: "Engines" });
-      const body = { email: "invited@example.test", role: "auditor" };
-      expect((await client.post("/v1/service/organization/members", body)).status).toBe(201);
-    },
-    remaining: async ({ db }) => (await db("organization_invitations")).length,
-  },
-  {
-    title: "erases secrets in stored answers",
-    seconds: 60 * 60,
-    prepare: registerWithKey,
-    remaining: async ({ db }) =>
-      (await db("idempotency_keys").whereRaw("octet_length(answer_sealed) > 0")).length,
-  },
-  {
-    title: "deletes stored answers",
-    seconds: 3 * DAY,
-    prepare: registerWithKey,
-    remaining: async ({ db }) => (await db("idempotency_keys")).length,
-  },
-  {
-    title: "deletes decided invocations after INVOCATION_DAYS",
-    seconds: 31 * DAY,
-    prepare: async (api) => void (await setScene(api)),
-    remaining: async ({ db }) => (await db("invocations")).length,
-  },
-  {
-    title: "deletes presented proofs whose challenge expired",
-    seconds: 60 * 60,
-    prepare: async (api) => void (await (await setScene(api)).proof()),
-    remaining: async ({ db }) => (await db("audit_events").where({ event_type: "proof.presented" })).length,
-  },
-  {
-    title: "looks up verified domains again each day",
-    seconds: 2 * DAY,
-    async prepare(api) {
-      const { client } = await api.person({ organization_name: "Engines" });
-      await client.post("/v1/service/organization/domains", { domain: "again.example.com" });
-      await client.post("/v1/service/organization/domains/again.example.com/verify");
-    },
-    remaining: async ({ db, clock }) =>
-      (await db("organization_domains").where("checked_at", "<=", clock.now())).length,
-  },
-];
-
-async function registerWithKey(api: TestApi): Promise<void> {
-  const { client } = await api.person({ organization_name: "Engines" });
-  const body = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };
-  const headers = { "idempotency-key": randomUUID() };
-  expect((await client.post("/v1/service/platforms", body, { headers })).status).toBe(201);
-}
-
-describe("the upkeep of a running API", () => {
-  test.each(UPKEEP)("$title", async ({ seconds, prepare, remaining }) => {
-    const before = first.clock.now();
-    await prepare(first);
-    expect(await remaining(first)).toBeGreaterThan(0);
-    const clock = steeredClock(addSeconds(before, seconds));
-    await withReplica({ clock }, async () => {
-      await expect.poll(() => remaining(first), PATIENT).toBe(0);
-    });
-  });
-
-  test("logs a fault, and continues after the fault", async () => {
-    await first.db.raw("alter table idempotency_keys rename to hidden_keys");
-    await withReplica({}, async (api) => {
-      const logged = (text: string) => api.lines.filter((line) => line.includes(text)).length;
-      await expect.poll(() => logged("not working, trying again"), PATIENT).toBeGreaterThan(0);
-      await first.db.raw("alter table hidden_keys rename to idempotency_keys");
-      await expect.poll(() => logged("working again"), PATIENT).toBeGreaterThan(0);
-    });
+    expect(first.lines.some((line) => line.includes("database connection lost"))).toBe(true);
   });
 });

@@ -1,86 +1,297 @@
-import { randomBytes, randomUUID } from "node:crypto";
-import { pino } from "pino";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addSeconds } from "../src/clock.ts";
-import { type ApiConfig, ConfigError, readApiConfig } from "../src/config.ts";
-import { createIdempotency } from "../src/http/idempotency.ts";
-import { createSecretBox } from "../src/secret_box.ts";
-import { startUpkeep } from "../src/upkeep.ts";
-import { decisionWorld } from "./proofs/decision_world.ts";
+import { monthOf, partitionName } from "../src/db/months.ts";
+import { setScene } from "./http/walk/scene.ts";
+import { type Person, startApi, type TestApi } from "./support/api.ts";
 import { steeredClock } from "./support/clock.ts";
+import { createFakeVault } from "./support/fake_vault.ts";
+import { holdPauses } from "./support/held_pauses.ts";
+import { createAgent, registerPlatform } from "./support/platform_world.ts";
 import { until } from "./support/process.ts";
 
-const world = decisionWorld();
-const clock = steeredClock(new Date("2026-05-01T10:00:00.000Z"));
-const log = pino({ level: "silent" });
-let upkeep: { stop(): Promise<void> };
+const HOUR = 60 * 60;
+const DAY = 24 * HOUR;
+const MOMENT = 0.001;
+/** The pauses of the loops of the API, in milliseconds. */
+const UPKEEP = 30 * 60_000;
+const UPKEEP_SOON = 60_000;
+const VAULT_SYNC = 30_000;
 
-const invocation = (days: number) => ({
-  account_id: randomUUID(),
-  connection_id: randomUUID(),
-  invocation_id: `${days} days`,
-  operation_hash: Buffer.alloc(32),
-  event_id: randomUUID(),
-  decided_at: addSeconds(clock.now(), -days * 86_400),
-});
-
+const pauses = holdPauses([UPKEEP, UPKEEP_SOON, VAULT_SYNC]);
+let first: TestApi;
 beforeAll(async () => {
-  await world.db("invocations").insert([invocation(6), invocation(8)]);
-  await world.db("sign_in_mails").insert({
-    mail_id: randomUUID(),
-    email_hash: randomBytes(32),
-    kind: "digits",
-    client_hash: randomBytes(32),
-    code_hash: randomBytes(32),
-    created_at: addSeconds(clock.now(), -87_100),
-    expires_at: addSeconds(clock.now(), -86_500),
+  first = await startApi({ clock: steeredClock(now) });
+  for (const pause of [UPKEEP, UPKEEP_SOON, VAULT_SYNC]) await pauses.begun(pause);
+});
+afterAll(() => first.stop());
+
+/** Runs a second replica of the API while `use` runs. `step` lets its upkeep run once more. */
+async function withReplica(
+  options: Parameters<typeof startApi>[0],
+  use: (step: () => Promise<void>, api: TestApi) => Promise<void>,
+): Promise<void> {
+  const api = await startApi({ shares: first, ...options });
+  const begun = () => Promise.all([pauses.begun(UPKEEP), pauses.begun(UPKEEP_SOON)]);
+  try {
+    let ends = await begun();
+    const step = async () => {
+      for (const end of ends) end();
+      ends = await begun();
+    };
+    await use(step, api);
+  } finally {
+    await api.stop();
+  }
+}
+
+const hourOf = (time: Date) => new Date(Math.floor(time.getTime() / HOUR / 1000) * HOUR * 1000);
+const challengesOf = (hour: Date) =>
+  `spent_challenges_${hour.toISOString().slice(0, 13).replaceAll(/[-T]/g, "_")}`;
+
+async function countTables(name: string): Promise<number> {
+  const { rows } = await first.db.raw("select from pg_class where relname = ?", [name]);
+  return rows.length;
+}
+
+/** Registers a platform with an `Idempotency-Key`. The stored answer contains a secret. */
+async function registerWithKey({ client }: Pick<Person, "client">) {
+  const body = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };
+  const headers = { "idempotency-key": randomUUID() };
+  expect((await client.post("/v1/service/platforms", body, { headers })).status).toBe(201);
+}
+
+const organization = () => first.person({ organization_name: "Engines" });
+
+/** What upkeep does after some time. */
+type Work = {
+  title: string;
+  /** Prepares the work. Returns the last moment at which upkeep must not do it. */
+  prepare(): Promise<Date>;
+  /** Counts what upkeep has not done yet. */
+  left(): Promise<number>;
+};
+
+/** The time at which the tests prepare the works: in the middle of an hour, early in the current month. */
+const now = addSeconds(monthOf(new Date()).from, 4 * DAY + 10.5 * HOUR);
+
+const WORKS: Work[] = [
+  {
+    title: "erases the secret in a stored answer after 10 minutes",
+    async prepare() {
+      await registerWithKey(await organization());
+      return addSeconds(now, 600 - MOMENT);
+    },
+    left: async () => (await first.db("idempotency_keys").whereRaw("octet_length(answer_sealed) > 0")).length,
+  },
+  {
+    title: "deletes a presented proof 5 minutes after its presentation",
+    async prepare() {
+      await (await setScene(first)).proof();
+      return addSeconds(now, 300);
+    },
+    left: async () => (await first.db("audit_events").where({ event_type: "proof.presented" })).length,
+  },
+  {
+    title: "deletes the count of a rate limit when the limit ends",
+    async prepare() {
+      const end = addSeconds(now, 900);
+      await first.db("rate_limits").insert({ key: "ended", points: 1, expire: Number(end) });
+      return end;
+    },
+    left: async () => (await first.db("rate_limits").where({ key: "ended" })).length,
+  },
+  {
+    title: "creates the partition of spent challenges three hours in advance",
+    prepare: async () => addSeconds(hourOf(now), HOUR - MOMENT),
+    left: async () => 1 - (await countTables(challengesOf(addSeconds(now, 4 * HOUR)))),
+  },
+  {
+    title: "drops an hour's spent challenges two hours after that hour",
+    prepare: async () => addSeconds(hourOf(now), 3 * HOUR - MOMENT),
+    left: async () => countTables(challengesOf(now)),
+  },
+  {
+    title: "deletes a stored answer after a day",
+    async prepare() {
+      await registerWithKey(await organization());
+      return addSeconds(now, DAY - MOMENT);
+    },
+    left: async () => (await first.db("idempotency_keys")).length,
+  },
+  {
+    title: "deletes a sign-in mail a day after its code expired",
+    async prepare() {
+      await first.client().signIn("mailed@example.test");
+      return addSeconds(now, 600 + DAY);
+    },
+    left: async () => (await first.db("sign_in_mails")).length,
+  },
+  {
+    title: "looks up a verified domain again after a day",
+    async prepare() {
+      const { client } = await organization();
+      await client.post("/v1/service/organization/domains", { domain: "again.example.com" });
+      await client.post("/v1/service/organization/domains/again.example.com/verify");
+      return addSeconds(now, DAY - MOMENT);
+    },
+    left: async () => (await first.db("organization_domains").where("checked_at", "<=", now)).length,
+  },
+  {
+    title: "deletes a decided invocation after INVOCATION_DAYS",
+    async prepare() {
+      await setScene(first);
+      return addSeconds(now, 3 * DAY);
+    },
+    left: async () => (await first.db("invocations")).length,
+  },
+  {
+    title: "deletes an invitation after 7 days",
+    async prepare() {
+      const { client } = await organization();
+      const body = { email: "invited@example.test", role: "auditor" };
+      expect((await client.post("/v1/service/organization/members", body)).status).toBe(201);
+      return addSeconds(now, 7 * DAY - MOMENT);
+    },
+    left: async () => (await first.db("organization_invitations")).length,
+  },
+  {
+    title: "drops an archived month of the history after HISTORY_RETENTION_MONTHS",
+    async prepare() {
+      const month = monthOf(now, -3);
+      await first.db.raw(
+        `create table ${partitionName("audit_events", month)} partition of audit_events
+           for values from ('${month.from.toISOString()}') to ('${month.to.toISOString()}')`,
+      );
+      await first.db("history_archives").insert({
+        starts_at: month.from,
+        ends_at: month.to,
+        manifest_hash: Buffer.alloc(32),
+        row_counts: JSON.stringify({ audit_events: 0, outcomes: 0 }),
+        archived_at: now,
+      });
+      return addSeconds(monthOf(now, 1).from, -MOMENT);
+    },
+    left: async () => countTables(partitionName("audit_events", monthOf(now, -3))),
+  },
+  {
+    title: "creates the partition of the history a month in advance",
+    prepare: async () => addSeconds(monthOf(now, 1).from, -MOMENT),
+    left: async () => 1 - (await countTables(partitionName("audit_events", monthOf(now, 2)))),
+  },
+  {
+    title: "deletes a session 30 days after it expired",
+    async prepare() {
+      await first.person();
+      return addSeconds(now, 60 * DAY);
+    },
+    left: async () => (await first.db("sessions")).length,
+  },
+  {
+    title: "deletes a session's family with its last session",
+    async prepare() {
+      await first.person();
+      return addSeconds(now, 60 * DAY);
+    },
+    left: async () => (await first.db("session_families")).length,
+  },
+];
+
+describe("the upkeep of a running API", () => {
+  /** What is left of each work at its last moment, and a millisecond later. */
+  const seen = new Map<Work, number[]>();
+  beforeAll(async () => {
+    const due = new Map<Work, Date>();
+    for (const work of WORKS) due.set(work, await work.prepare());
+    const clock = steeredClock(now);
+    const config = { INVOCATION_DAYS: 3, HISTORY_RETENTION_MONTHS: 3 };
+    await withReplica({ clock, config }, async (step) => {
+      for (const moment of [...new Set([...due.values()].map(Number))].sort((a, b) => a - b)) {
+        const works = WORKS.filter((work) => Number(due.get(work)) === moment);
+        for (const time of [moment, moment + 1]) {
+          clock.set(new Date(time));
+          await step();
+          for (const work of works) seen.set(work, [...(seen.get(work) ?? []), await work.left()]);
+        }
+      }
+    });
   });
-  const idempotency = createIdempotency({
-    db: world.db,
-    secretBox: createSecretBox(randomBytes(32)),
-    clock,
-    log,
+
+  test.each(WORKS)("$title, and not before", (work) => {
+    const [before = 0, after] = seen.get(work) ?? [];
+    expect(before).toBeGreaterThan(0);
+    expect(after).toBe(0);
   });
-  const domains = { lookupTxt: async () => "found" as const, word: "service" };
-  const { pool, db } = world;
-  upkeep = await startUpkeep({
-    pool,
-    months: pool,
-    db,
-    clock,
-    idempotency,
-    invocationDays: 7,
-    retentionMonths: undefined,
-    domains,
-    log,
+
+  test("deletes from more than one page of rows", async () => {
+    const rows = Array.from({ length: 1_001 }, () => ({
+      account_id: randomUUID(),
+      connection_id: randomUUID(),
+      invocation_id: "old",
+      operation_hash: Buffer.alloc(32),
+      event_id: randomUUID(),
+      decided_at: addSeconds(first.clock.now(), -31 * DAY),
+    }));
+    await first.db.batchInsert("invocations", rows, 1_001);
+    await withReplica({}, async () => {
+      expect(await first.db("invocations").where({ invocation_id: "old" })).toEqual([]);
+    });
+  });
+
+  test("moves rows of a month without a partition into the partition of this month", async () => {
+    const month = monthOf(first.clock.now(), -1);
+    const rowsBy = async () => {
+      const query = "select tableoid::regclass::text as name from outcomes where decided_at = ?";
+      return (await first.db.raw(query, [month.from])).rows.map(({ name }: { name: string }) => name);
+    };
+    await withReplica({}, async (step) => {
+      await first.db("outcomes").insert({
+        account_id: randomUUID(),
+        decided_at: month.from,
+        event_id: randomUUID(),
+        outcome: "executed",
+        occurred_at: month.from,
+        recorded_at: month.from,
+      });
+      expect(await rowsBy()).toEqual(["outcomes_other"]);
+      await step();
+      expect(await rowsBy()).toEqual([partitionName("outcomes", month)]);
+    });
   });
 });
 
-afterAll(() => upkeep.stop());
+describe("a loop of a running API", () => {
+  test("sends to the vault every 30 seconds the changes of agents that are due", async () => {
+    const person = await first.person();
+    const agentId = await createAgent(first.client(), await registerPlatform(person));
+    const sent: string[] = [];
+    const shrinkCeiling = async () => void sent.push(agentId);
+    await withReplica({ vault: Object.assign(createFakeVault(), { shrinkCeiling }) }, async () => {
+      const end = await pauses.begun(VAULT_SYNC);
+      await first.db("agents").where({ agent_id: agentId }).update({ vault_due_at: first.clock.now() });
+      end();
+      await until("the change is sent", () => sent.length > 0);
+    });
+  });
 
-test("upkeep creates the partitions before the API serves calls, and deletes expired rows soon after", async () => {
-  const { rows } = await world.pool.query(
-    "select from pg_inherits where inhrelid = to_regclass('audit_events_2026_05')",
-  );
-  expect(rows).toHaveLength(1);
-  await until("the old invocation is gone", async () => (await world.db("invocations")).length === 1);
-  expect((await world.db("invocations").first())?.invocation_id).toBe("6 days");
-  await until("the old code is gone", async () => (await world.db("sign_in_mails")).length === 0);
-});
-
-test("INVOCATION_DAYS must be at least one whole day, and defaults to 30", () => {
-  const environment = {
-    DATABASE_URL: "postgres://localhost/none",
-    SEALING_KEY: `${"A".repeat(43)}=`,
-    BASE_URL: "http://localhost",
-    VAULT_URL: "https://localhost",
-    VAULT_CA_FILE: "ca",
-    VAULT_CERT_FILE: "cert",
-    VAULT_KEY_FILE: "key",
-    DEVELOPMENT: "true",
-  };
-  const read = (value?: string): ApiConfig["INVOCATION_DAYS"] =>
-    readApiConfig({ ...environment, ...(value !== undefined && { INVOCATION_DAYS: value }) }).INVOCATION_DAYS;
-  expect([read(), read("1"), read("36500")]).toEqual([30, 1, 36_500]);
-  for (const wrong of ["0", "1.5", "-1", "36501", "x"]) expect(() => read(wrong)).toThrow(ConfigError);
+  test("logs a fault, and works again after the fault", async () => {
+    const tables = ["idempotency_keys", "notices", "agents"];
+    const rename = async (from: string, to: string) => {
+      for (const table of tables) await first.db.raw(`alter table ${from}${table} rename to ${to}${table}`);
+    };
+    await rename("", "hidden_");
+    const api = await startApi({ shares: first });
+    const logged = (loop: string, message: string) =>
+      api.lines.some((line) => line.includes(message) && line.includes(`"loop":"${loop}"`));
+    const loops = ["upkeep", "upkeep_soon", "notices"];
+    await until("all faults are logged", () =>
+      loops.every((loop) => logged(loop, "not working, trying again")),
+    );
+    await until("the vault sync is logged", () =>
+      api.lines.some((line) => line.includes("could not read which agents the vault must update")),
+    );
+    await rename("hidden_", "");
+    await until("all work again", () => loops.every((loop) => logged(loop, "working again")));
+    await api.stop();
+  });
 });

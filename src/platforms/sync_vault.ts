@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { startLoop } from "../concurrency/loop.ts";
 import type { Database } from "../db/database.ts";
 import type { AgentRow } from "../db/tables.ts";
 import type { Logger } from "../log.ts";
@@ -94,17 +94,14 @@ async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[
  * processes may sync concurrently.
  */
 export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
-  const stopping = new AbortController();
-  const running = (async () => {
-    while (!stopping.signal.aborted) {
+  return startLoop({
+    name: "vault_sync",
+    log: deps.log,
+    shortestPause: everyMs,
+    longestPause: everyMs,
+    async step() {
       await syncVault(deps);
-      await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
-    }
-  })();
-  return {
-    async stop() {
-      stopping.abort();
-      await running;
+      return false;
     },
-  };
+  });
 }
