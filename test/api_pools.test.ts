@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { type Client, Pool } from "pg";
+import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ApiPools } from "../src/api.ts";
 import { certify, proofApi } from "./proofs/application.ts";
@@ -20,6 +20,7 @@ beforeAll(async () => {
 afterAll(() => pool.end());
 const { hold } = heldRows(() => pool);
 
+type Connected = { connection: { stream: Socket } };
 type Limits = { name: string; max: number; lockMs: string; statementMs: string; silenceMs: number };
 
 /** Reads the limits of a connection from the database, and of its socket. */
