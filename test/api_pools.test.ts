@@ -30,8 +30,7 @@ async function limitsOf(connections: Pool): Promise<Limits> {
     `select current_setting('application_name') as name, current_setting('lock_timeout') as "lockMs",
             current_setting('statement_timeout') as "statementMs"`,
   );
-  const { timeout: silenceMs = 0 } = (client as Client & { connection: { stream: Socket } }).connection
-    .stream;
+  const { timeout: silenceMs = 0 } = (client as unknown as Connected).connection.stream;
   client.release();
   return { ...rows[0], max: connections.options.max, silenceMs };
 }

@@ -5,6 +5,8 @@ import { until } from "./process.ts";
 export type HeldPauses = {
   /** Resolves when a step is over and a pause of `ms` milliseconds has begun. The result ends the pause. */
   begun(ms: number): Promise<() => void>;
+  /** Returns the lengths of the pauses that have begun and not ended. */
+  waiting(): number[];
 };
 
 /** Holds the pauses of these lengths, in milliseconds, until the end of the file. */
@@ -31,6 +33,7 @@ export function holdPauses(lengths: readonly number[]): HeldPauses {
     clearing.mockRestore();
   });
   return {
+    waiting: () => held.map(({ ms }) => ms).sort((a, b) => a - b),
     async begun(ms) {
       await until(`a pause of ${ms} ms begins`, () => held.some((pause) => pause.ms === ms));
       const [pause] = held.splice(
