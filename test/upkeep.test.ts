@@ -63,7 +63,7 @@ async function registerWithKey({ client }: Pick<Person, "client">) {
 
 const organization = () => first.person({ organization_name: "Engines" });
 
-/** What upkeep does after some time. */
+/** Work that upkeep does after some time. */
 type Work = {
   title: string;
   /** Prepares the work. Returns the last moment at which upkeep must not do it. */
@@ -198,7 +198,7 @@ const WORKS: Work[] = [
 ];
 
 describe("the upkeep of a running API", () => {
-  /** What is left of each work at its last moment, and a millisecond later. */
+  /** Counts the rest of each work at its last moment, and a millisecond later. */
   const seen = new Map<Work, number[]>();
   beforeAll(async () => {
     const due = new Map<Work, Date>();
