@@ -223,7 +223,7 @@ function withFiles(environment: Environment): Environment {
     const file = environment[`${name}_FILE`];
     if (isEmpty(file) || !isEmpty(values[name])) continue;
     try {
-      values[name] = readFileSync(file, "utf8").trimEnd();
+      values[name] = readFileSync(file, "utf8").replace(/\r?\n$/, "");
     } catch {
       throw new ConfigError(`${name}_FILE names a file that cannot be read`);
     }

@@ -3,7 +3,8 @@ export type Fault = { type: string; code?: string; message: string; stack?: stri
 
 /**
  * Describes a fault for the log, without a caller's data. For a database error, keeps the statement with its
- * placeholders, the SQLSTATE and the constraint, but omits `detail` and the message, which quotes values.
+ * placeholders, the SQLSTATE and the constraint, but omits `detail` and the message, which quotes values. For
+ * an error of a parser, omits the message, which quotes the text.
  */
 export function describeFault(error: unknown): Fault {
   if (!(error instanceof Error)) return { type: typeof error, message: "the thrown value is not an Error" };
@@ -12,9 +13,14 @@ export function describeFault(error: unknown): Fault {
   return {
     type: error.name,
     ...(code === undefined ? {} : { code }),
-    message: isDatabaseError(error) ? describeDatabaseError(error) : error.message,
+    message: messageOf(error),
     ...(frames === undefined ? {} : { stack: frames.join("\n") }),
   };
+}
+
+function messageOf(error: Error): string {
+  if (isDatabaseError(error)) return describeDatabaseError(error);
+  return error instanceof SyntaxError ? "a text could not be parsed" : error.message;
 }
 
 type DatabaseError = Error & { severity: string; code: string; constraint?: string };
@@ -23,9 +29,11 @@ function isDatabaseError(error: Error): error is DatabaseError {
   return "severity" in error && /^[0-9A-Z]{5}$/.test(codeOf(error) ?? "");
 }
 
+/** Knex puts the statement and " - " before Postgres' message, which may contain " - " in a quoted value. */
+const STATEMENT = /^(?:select|insert into|update|delete from|with) .*?(?= - )/is;
+
 function describeDatabaseError({ message, code, constraint }: DatabaseError): string {
-  const end = message.lastIndexOf(" - ");
-  const statement = end === -1 ? [] : [message.slice(0, end)];
+  const statement = STATEMENT.exec(message) ?? [];
   return [...statement, `SQLSTATE ${code}`, ...(constraint === undefined ? [] : [constraint])].join(" - ");
 }
 

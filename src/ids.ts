@@ -28,7 +28,7 @@ let last = { msecs: -1, seq: 0 };
 
 /**
  * Returns a new id that contains `time` in whole milliseconds, for records that are found by time and id. Ids
- * that this process creates for the same millisecond increase.
+ * of consecutive calls in this process with the same millisecond increase.
  */
 export function newIdAt(time: Date): string {
   const [msecs, random] = [time.getTime(), drawRandom()];

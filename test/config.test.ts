@@ -153,6 +153,16 @@ describe("a file with a secret", () => {
     );
   });
 
+  test.each([
+    ["one line break", "a secret \n", "a secret "],
+    ["one Windows line break", "a secret\t\r\n", "a secret\t"],
+    ["nothing", " a secret", " a secret"],
+  ])("loses %s at its end", async (_, content, kept) => {
+    const own = join(folder, "own");
+    await writeFile(own, content);
+    expect(roles.worker({ DATABASE_URL: "", DATABASE_URL_FILE: own }).DATABASE_URL).toBe(kept);
+  });
+
   test("has no effect if the setting itself is set, and counts as absent if the file is empty", () => {
     const own = { DATABASE_URL: "postgres://own" };
     expect(roles.worker({ ...own, DATABASE_URL_FILE: missing }).DATABASE_URL).toBe("postgres://own");

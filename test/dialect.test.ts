@@ -34,6 +34,7 @@ describe("the check of the dialect finds", () => {
     ["a loop without braces", "for (const a of b)\n  c(a);"],
     ["SQL in upper case", "const a = `SELECT id FROM accounts`;"],
     ["a part of SQL in upper case", 'const a = "where a is null ORDER BY a";'],
+    ["an operator of SQL in upper case", 'const a = "? IN (a, b)";'],
     ["a tag for what is thrown", "/** A. @throws Error sometimes */\nconst a = 1;"],
     ["a wide comment", `// ${"word ".repeat(22)}\nconst a = 1;`],
   ])("%s", (_, text) => {

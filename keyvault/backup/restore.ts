@@ -73,7 +73,7 @@ export async function restoreBackup(
   let isMoved = false;
   const restoring = withSchemaLock(config, log, (database, running) =>
     database.transaction(async (transaction) => {
-      await transaction.raw("set LOCAL lock_timeout = '5s'");
+      await transaction.raw("set local lock_timeout = '5s'");
       await requireEmpty(transaction);
       const store = async (token: string | undefined): Promise<Restored> => {
         const stored = await storeLines(openLines(backup(), recoveryKey), checked, transaction, token);

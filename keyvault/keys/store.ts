@@ -158,7 +158,7 @@ export async function readKey(
   tenant?: string,
 ): Promise<JoinedKeyRow | undefined> {
   const query = selectKeys(database).where("keys.key_id", keyId);
-  if (tenant !== undefined) query.whereRaw("? IN (keys.tenant, keys.attestation ->> 'tenant')", [tenant]);
+  if (tenant !== undefined) query.whereRaw("? in (keys.tenant, keys.attestation ->> 'tenant')", [tenant]);
   const [row] = await available(() => query);
   return row && joinedRow(row);
 }

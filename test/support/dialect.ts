@@ -6,13 +6,13 @@ const WIDTH = 110;
 const COMMENT = /^\s*(\/\/|\/\*\*|\*)/;
 const THROWS_TAG = /^\s*(\/\*\*|\*).*@throws/;
 const UPPER_CASE_SQL =
-  /\b(SELECT( [a-z*(]|$)|INSERT INTO|DELETE FROM|UPDATE [a-z]\w* SET|CREATE TABLE|ALTER TABLE|ORDER BY|FROM [a-z]|WHERE [a-z])/m;
+  /\b(SELECT( [a-z*(]|$)|INSERT INTO|DELETE FROM|UPDATE [a-z]\w* SET|CREATE TABLE|ALTER TABLE|ORDER BY|FROM [a-z]|WHERE [a-z]|set LOCAL|IN \()/m;
 /** Ignores quoted text, since Postgres reports statements in their original case. */
 const QUOTED = /'[^']*'/g;
 
 /** Other text contains neither a body without braces nor upper-case SQL, so it is not parsed. */
 const MAY_DEPART =
-  /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE)\b/m;
+  /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE|LOCAL|IN)\b/m;
 
 /**
  * Returns violations of style rules that Biome cannot check: braces around a body on a separate line, SQL in

@@ -108,7 +108,7 @@ function startSession(
 }
 
 /**
- * Reads the PIN in the file and removes the line ending. Rejects a file that everybody may read. SoftHSM
+ * Reads the PIN in the file without surrounding white space. Rejects a file that everybody may read. SoftHSM
  * never locks after wrong PINs, so a PIN for it must have at least {@link MIN_PIN_LENGTH} characters.
  */
 export function readPin(library: pkcs11.PKCS11, pinFile: string): string {

@@ -8,11 +8,6 @@ export function fitsBytes(text: string, limit: number): boolean {
   return text.length <= limit && (text.length * 3 <= limit || Buffer.byteLength(text, "utf8") <= limit);
 }
 
-/** Returns whether `text` can be an identifier: not empty, well-formed, and at most `limit` UTF-8 bytes. */
-export function isIdentifier(text: string, limit: number): boolean {
-  return text !== "" && text.isWellFormed() && fitsBytes(text, limit);
-}
-
 /** Converts a parsed value to type `T`. Throws {@link ProtocolError} with the path to the fault. */
 export type Decoder<T> = (value: JsonValue) => T;
 
