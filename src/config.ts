@@ -1,6 +1,7 @@
 import { Resolver } from "node:dns";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import { clusterId, namespaceName } from "./input/cluster_fields.ts";
 import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_settings.ts";
 import { writesItsHost } from "./input/url.ts";
 import { EVERY_CUSTOM, unregistrableScopes } from "./protocol/documents/scopes.ts";
@@ -148,7 +149,6 @@ const operatorSchema = role.extend({
   OTEL_EXPORTER_OTLP_ENDPOINT: url.optional(),
 });
 
-const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const duration = z
   .string()
   .regex(/^(?=.)(\d{1,5}h)?(\d{1,5}m)?(\d{1,5}s)?$/, "must be a duration such as 24h or 90m");
@@ -164,10 +164,10 @@ const clusterOperatorSchema = operatorSchema.extend({
   KUBECONFIG: z.string().optional(),
   KUBE_CONTEXT: z.string().optional(),
   /** The namespace of the operator's lease and bindings. Defaults to the namespace of the pod or context. */
-  OPERATOR_NAMESPACE: z.string().regex(NAMESPACE, "must be the name of a namespace").optional(),
+  OPERATOR_NAMESPACE: namespaceName.optional(),
   /** The namespaces whose objects the operator reconciles. If absent, all namespaces. */
   WATCH_NAMESPACES: list
-    .pipe(z.array(z.string().regex(NAMESPACE, "must be names of namespaces, separated by commas")).min(1))
+    .pipe(z.array(namespaceName).min(1))
     .transform((names) => [...new Set(names)])
     .optional(),
   /** How long a finished Delegation is kept. If absent, it is kept permanently. */
@@ -175,10 +175,7 @@ const clusterOperatorSchema = operatorSchema.extend({
   /** How long a delegation without a Kubernetes object is kept before it is revoked. By default, forever. */
   ORPHAN_GRACE: duration.optional(),
   /** The id by which the API knows the cluster. Defaults to the uid of the namespace kube-system. */
-  CLUSTER_ID: z
-    .string()
-    .regex(/^[A-Za-z0-9-]{1,64}$/, "must be at most 64 letters, digits and hyphens")
-    .optional(),
+  CLUSTER_ID: clusterId.optional(),
 });
 
 const databaseSchema = z.object({ DATABASE_URL: z.string().min(1) });

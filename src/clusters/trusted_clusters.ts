@@ -5,12 +5,13 @@ import { parse } from "yaml";
 import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import { ConfigError } from "../config.ts";
+import { clusterId } from "../input/cluster_fields.ts";
 import { openAccess } from "../kubernetes/access.ts";
 import { createClusterClient } from "../kubernetes/client.ts";
 import { DEFAULT_OPERATOR } from "../kubernetes/policies.ts";
 
 const entry = z.strictObject({
-  id: z.string().regex(/^[A-Za-z0-9-]{1,64}$/, "must be at most 64 letters, digits and hyphens"),
+  id: clusterId,
   kubeconfig: z.string().min(1).optional(),
   context: z.string().min(1).optional(),
   operator: z.string().min(1).max(253).default(DEFAULT_OPERATOR),

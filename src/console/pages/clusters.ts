@@ -2,6 +2,7 @@ import type { ClusterApproverAnswer } from "../../clusters/approvers.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";
+import { clusterId, namespaceName } from "../../input/cluster_fields.ts";
 import { page, type Visit } from "../core/page.ts";
 import { selectField, textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
@@ -40,8 +41,8 @@ export const clustersPage = page<Loaded>({
       async submit(visit, fields) {
         const { clusters } = visit.texts;
         const [cluster, namespace] = [fields.get("cluster").trim(), fields.get("namespace").trim()];
-        if (!/^[A-Za-z0-9-]{1,64}$/.test(cluster)) throw fault("cluster", clusters.notACluster);
-        if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(namespace)) {
+        if (!clusterId.safeParse(cluster).success) throw fault("cluster", clusters.notACluster);
+        if (!namespaceName.safeParse(namespace).success) {
           throw fault("namespace", clusters.notANamespace);
         }
         return { to: namespaceAddress(visit, { cluster, namespace }) };
