@@ -1,5 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ApiError } from "../../src/errors.ts";
+import { createIdempotency } from "../../src/http/idempotency.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/transport.ts";
 import { conflict, keyedCalls, PATH } from "./support/keyed_calls.ts";
 
@@ -45,6 +46,35 @@ describe("an idempotency key whose first call is running or was aborted", () => 
     expect([asked, calls.made]).toEqual([0, 1]);
     const replayed = answers.map(({ headers }) => headers.get("idempotent-replayed"));
     expect(replayed).toEqual([null, ...Array.from({ length: 8 }, () => "true")]);
+  });
+
+  test("lets a call wait ten seconds for the first call", async () => {
+    const { db, secretBox, clock, log } = calls.api;
+    const idempotency = createIdempotency({ db, secretBox, clock, log });
+    const call = {
+      ...{ accountId: calls.adaId, caller: "person", routeId: "create_thing", key: "k-1" },
+      bodyHash: Buffer.alloc(32),
+    };
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    vi.useFakeTimers({ toFake: ["performance", "setTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const first = idempotency.once(call, async () => {
+      await held;
+      return { status: 201, body: {}, headers: {} };
+    });
+    let refusal: unknown;
+    void idempotency
+      .once(call, () => Promise.reject(new Error("it ran twice")))
+      .catch((error) => {
+        refusal = error;
+      });
+    await vi.advanceTimersByTimeAsync(9_999);
+    expect(refusal).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(refusal).toMatchObject({ code: "idempotency_conflict" });
+    vi.useRealTimers();
+    release();
+    expect(await first).toMatchObject({ replayed: false });
   });
 
   test("does not return the first answer's secret to waiting calls of a different sign-in", async () => {

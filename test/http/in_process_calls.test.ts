@@ -3,9 +3,10 @@ import { z } from "zod";
 import { ApiError } from "../../src/errors.ts";
 import type { OperationInput, SiteDeps } from "../../src/http/in_process.ts";
 import { type Call, route } from "../../src/route.ts";
+import { traceparent } from "../../src/trace_context.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 
-const seen: Call<"session", unknown, unknown, unknown>[] = [];
+const seen: (Call<"session", unknown, unknown, unknown> & { trace: string | undefined })[] = [];
 const see = route({
   id: "see",
   method: "POST",
@@ -20,7 +21,7 @@ const see = route({
   answer: { status: 200, schema: z.object({ seen: z.int() }), description: "How many were seen" },
   errors: [],
   async handle(call) {
-    seen.push(call as never);
+    seen.push(Object.assign(call as never, { trace: traceparent() }));
     return { body: { seen: seen.length } };
   },
 });
@@ -50,7 +51,7 @@ beforeAll(async () => {
       return { status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify(told) };
     },
   });
-  api = await startApi({ site, routes: [see, fail] });
+  api = await startApi({ site, routes: [see, fail], config: { TRUSTED_PROXIES: ["127.0.0.1"] } });
 });
 afterAll(() => api.stop());
 
@@ -82,6 +83,13 @@ describe("an operation called in process", () => {
       body: { number: 7 },
       ip: "127.0.0.1",
     });
+  });
+
+  test("receives the address and the trace of the request for the page", async () => {
+    const { ask, csrf } = await person();
+    const trace = `00-${"1".repeat(32)}-${"2".repeat(16)}-01`;
+    await ask("see", { params, csrf }, { "x-forwarded-for": "203.0.113.9", traceparent: trace });
+    expect(seen.at(-1)).toMatchObject({ ip: "203.0.113.9", trace });
   });
 
   test("fails without the CSRF token, without a session, or with an invalid body", async () => {

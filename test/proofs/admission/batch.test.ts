@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, test, vi } from "vitest";
+import type { Pool } from "pg";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import { createBatcher } from "../../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
@@ -83,6 +84,29 @@ describe("the batcher", () => {
     expect(await first).toMatchObject({ decision: "allow" });
     expect(await second).toMatchObject([{ status: "rejected", reason: { code: "unavailable" } }]);
     expect(await countOf("audit_events", late)).toBe(0);
+  });
+
+  test.each([
+    ["sends an item that waited five seconds for a statement", 5_000, "3 statements"],
+    ["refuses an item that waited longer", 5_001, "unavailable"],
+  ])("by default %s", async (_, waitedMs, expected) => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const ends: (() => void)[] = [];
+    const query = () => new Promise((_, reject) => ends.push(() => reject(new Error("ended"))));
+    const decide = createBatcher({ query } as unknown as Pool);
+    const records = await insertRecords(world.db, price);
+    const refused: unknown[] = [];
+    const decideOne = () => void decide(itemFor(records)).catch(({ code }) => code && refused.push(code));
+    for (const statements of [1, 2]) {
+      decideOne();
+      await expect.poll(() => ends.length).toBe(statements);
+    }
+    decideOne();
+    vi.advanceTimersByTime(waitedMs);
+    ends[0]?.();
+    await expect.poll(() => refused[0] ?? `${ends.length} statements`).toBe(expected);
+    for (const end of ends) end();
   });
 
   async function behindHeldRow(maxWaitMs: number) {
