@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { knownMetrics } from "../support/known_metrics.ts";
 import { metricEvents } from "./metric_events.ts";
 
 /** For each other fast test file, the metrics whose events it causes. */
@@ -28,6 +29,15 @@ const elsewhere: Record<string, string[]> = {
   "keyvault/creation_rate.test.ts": ["keyvault_key_creations_total"],
   "keyvault/http/answers.test.ts": ["keyvault_call_seconds"],
   "keyvault/readiness.test.ts": ["keyvault_certificate_expiry_timestamp_seconds", "keyvault_not_ready"],
+  "keyvault/running.test.ts": ["keyvault_last_backup_timestamp_seconds"],
+  "operator/cluster/reflector.test.ts": [
+    "deputize_operator_lists_total",
+    "deputize_operator_synced",
+    "deputize_operator_watch_failures_total",
+    "deputize_operator_watch_silence_seconds",
+  ],
+  "operator/cluster/running.test.ts": ["rest_client_requests_total"],
+  "operator/leader_terms.test.ts": ["deputize_operator_lead_losses_total"],
   "operator/operator_metrics.test.ts": [
     "deputize_delegation_expiry_timestamp_seconds",
     "deputize_operator_api_call_seconds",
@@ -35,6 +45,7 @@ const elsewhere: Record<string, string[]> = {
     "deputize_operator_urgent_seconds",
     "leader_election_master_status",
   ],
+  "operator/poll.test.ts": ["deputize_operator_drift_total"],
   "operator/queue_metrics.test.ts": [
     "controller_runtime_active_workers",
     "controller_runtime_max_concurrent_reconciles",
@@ -49,6 +60,7 @@ const elsewhere: Record<string, string[]> = {
     "workqueue_unfinished_work_seconds",
     "workqueue_work_duration_seconds",
   ],
+  "operator/sweeper.test.ts": ["deputize_operator_orphans"],
   "vault/certificate_end.test.ts": ["deputize_vault_certificate_expiry_timestamp_seconds"],
   "webhooks/dispatcher.test.ts": ["deputize_webhook_attempt_seconds"],
 };
@@ -62,4 +74,15 @@ test.each(Object.entries(elsewhere))("%s reads its metrics", async (file, names)
   expect(names.filter((name) => !new RegExp(`${name}(_count|_sum|_bucket)?(?![a-z_])`).test(text))).toEqual(
     [],
   );
+});
+
+test("each documented metric has one row in these tables", async () => {
+  const pages = ["observability.md", "events.md", "operator.md"].map((page) =>
+    readFile(join(import.meta.dirname, "../../docs", page), "utf8"),
+  );
+  const known = new Set(knownMetrics().map(({ name }) => name));
+  const rows = (await Promise.all(pages)).flatMap((page) => [...page.matchAll(/^\| `([a-z_]+)` \|/gm)]);
+  const documented = rows.map(([, name = ""]) => name).filter((name) => known.has(name));
+  const tested = [...Object.keys(metricEvents), ...Object.values(elsewhere).flat()];
+  expect(tested.toSorted()).toEqual(documented.toSorted());
 });

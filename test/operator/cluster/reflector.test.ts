@@ -1,9 +1,11 @@
+import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
 import { createLog } from "../../../src/log.ts";
 import type { Collection, Page as ListedPage } from "../../../src/operator/cluster/collections.ts";
 import { createReflector, type Reflector } from "../../../src/operator/cluster/reflector.ts";
+import { operatorMetrics } from "../../support/operator_metrics.ts";
 
 const listed = (
   name: string,
@@ -102,6 +104,34 @@ describe("a reflector", () => {
     await reflector.start();
     await soon();
   }
+
+  test("shows in its metrics lists, failures, and the seconds without an event", async () => {
+    const registry = new Registry();
+    operatorMetrics(registry).watches(() => [reflector.state()]);
+    const shown = async () => {
+      const lines = (await registry.metrics()).matchAll(/^(deputize_\w+)\{resource="things"\} (.*)$/gm);
+      return Object.fromEntries([...lines].map(([, name, value]) => [name, Number(value)]));
+    };
+    const metrics = (synced: number, silence: number, lists: number, failures: number) => ({
+      deputize_operator_synced: synced,
+      deputize_operator_watch_silence_seconds: silence,
+      deputize_operator_lists_total: lists,
+      deputize_operator_watch_failures_total: failures,
+    });
+    expect(await shown()).toEqual(metrics(0, 0, 0, 0));
+    pages.push(error(500), { version: 7, items: [] });
+    const starting = reflector.start();
+    await vi.advanceTimersByTimeAsync(5_000);
+    await starting;
+    expect(await shown()).toMatchObject({
+      ...metrics(1, 0, 1, 1),
+      deputize_operator_watch_silence_seconds: expect.any(Number),
+    });
+    await last().send("ADDED", listed("a", 8));
+    expect(await shown()).toEqual(metrics(1, 0, 1, 1));
+    await vi.advanceTimersByTimeAsync(1_500);
+    expect(await shown()).toEqual(metrics(1, 1.5, 1, 1));
+  });
 
   test("lists in pages of 500, and watches from the list's version with bookmarks", async () => {
     pages.push({ version: 7, items: [listed("a", 3)], continue: "more" });
