@@ -4,6 +4,7 @@ import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { MAX_HEADER_BYTES, type RunningServer, startServer } from "../../../src/http/server/server.ts";
 import { startApi } from "../../support/api.ts";
+import { connectRaw } from "../support/raw_client.ts";
 import { echoRoute } from "../support/sample_routes.ts";
 
 const running: RunningServer[] = [];
@@ -160,6 +161,17 @@ describe("the server", () => {
       code: "EADDRINUSE",
     });
   });
+});
+
+test("a draining server answers every call, and closes its connection after the answer", async () => {
+  const server = await start((_, response) => response.end("ok"));
+  const send = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  const client = await connectRaw(server.port, { send });
+  await client.until(/ok$/);
+  server.drain();
+  client.socket.write(send);
+  const answers = await client.until(/ok.*ok$/s);
+  expect(answers.match(/(?<=^connection: ).*(?=\r)/gim)).toEqual(["keep-alive", "close"]);
 });
 
 describe("stopping the server", () => {
