@@ -15,8 +15,11 @@ const world = workerWorld();
 const requests = (count: number) =>
   world.stepUntil(`${count} requests`, () => world.receiver.requests.length === count);
 
-function carrierOf(change: (deps: BusDeps) => Partial<Bus>): EventCarrier {
-  return { kind: "embedded", open: (deps) => ({ ...createLocalBus(deps), ...change(deps) }) };
+function carrierOf(
+  change: (deps: BusDeps) => Partial<Bus>,
+  kind: EventCarrier["kind"] = "embedded",
+): EventCarrier {
+  return { kind, open: (deps) => ({ ...createLocalBus(deps), ...change(deps) }) };
 }
 
 describe("a running worker", () => {
@@ -125,6 +128,16 @@ describe("a running worker", () => {
     await world.home.database("event_way").update({ way: "embedded" });
     expect(fatal).toEqual([expect.any(StartError)]);
     expect([await world.home.database("outbox"), world.receiver.requests]).toMatchObject([{ length: 1 }, []]);
+  });
+
+  test("keeps events that it relayed to Kafka", async () => {
+    world.start({ carrier: carrierOf(() => ({}), "kafka") });
+    await world.idle();
+    await append(world.home.database, deniedEvent(await world.connect(), "req-0"));
+    await requests(1);
+    const kept = await world.home.database("published_events").delete().returning("type");
+    await world.home.database("event_way").update({ way: "embedded" });
+    expect(kept).toEqual([{ type: "delegation.denied" }]);
   });
 
   test("becomes ready only if its schema is usable and its bus is healthy", async () => {
