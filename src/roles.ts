@@ -23,7 +23,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
  * `isReady` returns whether the role can do its work. `drain` is called before `stop`, and resolves when
  * clients no longer send new work.
  */
-type RunningRole = {
+export type RunningRole = {
   isReady(): Promise<boolean>;
   isAlive?(): boolean;
   drain?(): Promise<void>;
@@ -43,14 +43,14 @@ export async function runApi(): Promise<void> {
   );
 }
 
-/** Runs the event relay and webhook delivery until a signal stops the process. */
-export async function runWorker(): Promise<void> {
+/** Runs the event relay and webhook delivery until one of the `signals` stops the process. */
+export async function runWorker(signals: SignalSource = process): Promise<void> {
   const config = readWorkerConfig();
   const [{ startWorker }, { openCarrier }] = await Promise.all([
     import("./worker.ts"),
     import("./events/carrier.ts"),
   ]);
-  await run("worker", config, async ({ log, metrics }) => {
+  const start = async ({ log, metrics }: RoleDeps): Promise<RunningRole> => {
     const timing = {
       leaseSeconds: config.LEASE_SECONDS,
       claimSeconds: config.CLAIM_SECONDS,
@@ -65,18 +65,20 @@ export async function runWorker(): Promise<void> {
     return {
       isReady: async () => (await worker.health()).ok,
       async stop() {
-        exitIfStopHangs(log);
+        const limit = exitIfStopHangs(log);
         await worker.stop();
+        clearTimeout(limit);
       },
     };
-  });
+  };
+  await run("worker", config, start, signals);
 }
 
 /** Limit for an orderly shutdown: longer than one delivery attempt, shorter than the 30 s of Kubernetes. */
 const WORKER_STOP_MS = 25_000;
 
 /** Exits the process if an orderly shutdown takes too long, for example because a broker does not respond. */
-function exitIfStopHangs(log: Logger): void {
+function exitIfStopHangs(log: Logger): NodeJS.Timeout {
   const end = () => {
     log.warn(
       { seconds: WORKER_STOP_MS / 1_000 },
@@ -84,7 +86,7 @@ function exitIfStopHangs(log: Logger): void {
     );
     process.exit(1);
   };
-  setTimeout(end, WORKER_STOP_MS).unref();
+  return setTimeout(end, WORKER_STOP_MS).unref();
 }
 
 /** Runs the operator until a signal stops the process. `options` override the environment. */
@@ -189,18 +191,24 @@ export async function openEvents(): Promise<EventsCommands> {
   });
 }
 
+type RoleDeps = { log: Logger; metrics: Metrics };
+
+/** The emitter of stop signals: this process, except in tests. */
+export type SignalSource = Pick<NodeJS.EventEmitter, "on" | "off">;
+
 /**
  * Runs a role until the first SIGTERM or SIGINT. Opens the health port, waits for the database schema if the
  * role has a database, and starts the role. A second signal exits the process immediately.
  */
-async function run(
+export async function run(
   name: string,
   config: RoleConfig & { DATABASE_URL?: string },
-  start: (deps: { log: Logger; metrics: Metrics }) => Promise<RunningRole>,
+  start: (deps: RoleDeps) => Promise<RunningRole>,
+  signals: SignalSource = process,
 ): Promise<void> {
   const log = createLog(config.LOG_LEVEL, name);
   const metrics = createMetrics({ processMetrics: true });
-  const stopping = firstSignal();
+  const stopping = firstSignal(signals);
   let role: RunningRole | undefined;
   const isReady = async () =>
     role !== undefined && !stopping.signal.aborted && (await role.isReady()) && !stopping.signal.aborted;
@@ -241,18 +249,21 @@ async function startOnce(
   return role;
 }
 
+const STOP_SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
 /** The first stop signal: `signal` is aborted, and `name` resolves to the name of that signal. */
 type Stopping = { signal: AbortSignal; name: Promise<NodeJS.Signals> };
 
-function firstSignal(): Stopping {
+/** Ignores all signals after the first one, so that the next one ends the process. */
+function firstSignal(signals: SignalSource): Stopping {
   const stopping = new AbortController();
   const name = new Promise<NodeJS.Signals>((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const) {
-      process.once(signal, () => {
-        stopping.abort();
-        resolve(signal);
-      });
-    }
+    const stop = (signal: NodeJS.Signals) => {
+      for (const each of STOP_SIGNALS) signals.off(each, stop);
+      stopping.abort();
+      resolve(signal);
+    };
+    for (const each of STOP_SIGNALS) signals.on(each, stop);
   });
   return { signal: stopping.signal, name };
 }
