@@ -233,7 +233,7 @@ describe("deputize events replay for the lifecycle topic", () => {
 
   test("rejects a second replay at the same time", async () => {
     const session = openDatabase({ url: home.url, name: "test", max: 1, onError: () => {} });
-    await session.raw("select pg_advisory_lock(hashtext('deputize.events.replay'))");
+    await replayRange(session, { clock: systemClock, readers, progress: () => {} }, HOUR);
     const refused = await replay();
     await session.destroy();
     expect([refused.status, refused.err]).toEqual([
