@@ -54,7 +54,7 @@ function runRole(start: () => Promise<RunningRole>, url?: string): Promise<void>
 }
 
 describe("a role", () => {
-  test("is ready while its parts are, and alive while they are", async () => {
+  test("reports whether its parts are ready and alive", async () => {
     let alive = true;
     const role = fakeRole({ isAlive: () => alive });
     const running = runRole(async () => role);

@@ -138,3 +138,43 @@ test("removeOld deletes finished recoveries after 30 days, but no open recoverie
   const left = await home.database("webhook_recoveries").pluck("recovery_id");
   expect(left.toSorted()).toEqual(kept.toSorted());
 });
+
+/** Tables without a test above: how long a row is kept, and the statement that inserts a row of that age. */
+const KEPT: [table: string, days: number, insert: string][] = [
+  [
+    "published_events",
+    13,
+    `insert into published_events select gen_random_uuid(), 'connection', 'a', 1, 'x', 1, 0, '{}', '{}', :at, :at`,
+  ],
+  [
+    "event_secrets",
+    30,
+    "insert into event_secrets (event_id, sealed, created_at) values (gen_random_uuid(), '', :at)",
+  ],
+  [
+    "dead_letters",
+    30,
+    "insert into dead_letters (consumer, event_id, event, reason, created_at) values ('c', gen_random_uuid(), '{}', '', :at)",
+  ],
+  ["relay_workers", 30, "insert into relay_workers values (gen_random_uuid(), :at)"],
+];
+
+test.each(KEPT)("removeOld deletes rows of %s after %i days", async (table, days, insert) => {
+  await home.database.raw(insert, { at: ago(days, 1) });
+  await home.database.raw(insert, { at: ago(days) });
+  await removeOld(home.database, now);
+  expect(await home.database(table).delete()).toBe(1);
+});
+
+test("removeOld erases a former webhook secret when its grace period ends", async () => {
+  const connections = await Promise.all([0, 1].map(() => makeConnection(home.database, null)));
+  for (const [place, { connectionId }] of connections.entries()) {
+    await home
+      .database("connections")
+      .where({ connection_id: connectionId })
+      .update({ webhook_former_secret_sealed: Buffer.of(1), webhook_former_until: ago(0, -place) });
+  }
+  await removeOld(home.database, now);
+  const kept = await home.database("connections").whereNotNull("webhook_former_secret_sealed");
+  expect(kept.map(({ connection_id }) => connection_id)).toEqual([connections[1]?.connectionId]);
+});

@@ -65,7 +65,7 @@ describe("a result that is written at the same moment as another change", () => 
     expect(await endpoint()).toMatchObject({ state: "paused" });
   });
 
-  test("is ignored if another worker frees the delivery meanwhile", async () => {
+  test("changes nothing if another worker frees the delivery meanwhile", async () => {
     const { id, record } = await attempt(500);
     const free = `update webhook_deliveries set state = 'pending', next_attempt_at = now(), lease_token = null,
       lease_until = null where delivery_id = $1`;
@@ -97,14 +97,14 @@ describe("a result that is written at the same moment as another change", () => 
 });
 
 describe("a delivery", () => {
-  test("is created as held if its endpoint is paused meanwhile", async () => {
+  test("becomes held if its endpoint is paused meanwhile", async () => {
     await put();
     await world.deny(connection);
     await during([PAUSE, endpointId], () => world.harness.relay());
     expect((await world.states(connection)).sort()).toEqual(["failed", "held"]);
   });
 
-  test("is not claimed while another transaction changes its endpoint", async () => {
+  test("stays unclaimed while another transaction changes its endpoint", async () => {
     await put({ state: "pending", attempts: 0 });
     const claim = () => claimDeliveries(world.home.database, 1, now());
     expect(await during([PAUSE, endpointId], claim)).toEqual([]);
@@ -127,13 +127,13 @@ describe("a delivery", () => {
        where delivery_id = $1`,
       (id: string) => id,
     ],
-  ])("is refused a resend with %s %s", async (refusal, _, change, idOf) => {
+  ])("refuses a resend with %s %s", async (refusal, _, change, idOf) => {
     const id = await put();
     const resend = () => world.home.database.transaction((tx) => resendDelivery(tx, endpointId, id, now()));
     expect(await during([change, idOf(id)], resend)).toBe(refusal);
   });
 
-  test("is not resent by a recovery that another worker steps", async () => {
+  test("waits during a recovery that another worker steps", async () => {
     const id = await put({ at: new Date(now().getTime() - 1000) });
     const recovery = await insertRecovery(world.home.database, connection.connectionId, {
       ...{ since: new Date(0), until: now() },
