@@ -52,6 +52,32 @@ describe("syncing the vault", () => {
     expect(await syncVault(api, platform.connectionId)).toBe(3);
   });
 
+  test("keeps a change due that is made while the vault applies an earlier change", async () => {
+    const { person, platform, agentId } = await delegated(api);
+    const narrow = (scopes: string[]) =>
+      person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
+        body: { default_allowed_scopes: scopes },
+      });
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
+    const shrink = api.vault.shrinkCeiling;
+    api.vault.shrinkCeiling = async (...call) => {
+      await shrink(...call);
+      reach();
+      await held;
+    };
+    const earlier = narrow(["data:read", "data:share"]);
+    await reached;
+    api.vault.shrinkCeiling = () => Promise.reject(new VaultUnavailable("unreachable", "away"));
+    api.clock.advance(1);
+    await narrow(["data:read"]);
+    api.vault.shrinkCeiling = shrink;
+    release();
+    await earlier;
+    expect(await syncVault(api, platform.connectionId)).toBe(1);
+    expect(api.vault.keys.get(agentId)!.ceiling).toEqual(["data:read"]);
+  });
+
   test("repeats automatically until stopped", async () => {
     const { platform, agentId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");

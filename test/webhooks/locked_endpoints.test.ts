@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import type { Transaction } from "../../src/db/database.ts";
+import { endpointIdOf, pauseEndpoint, resumeEndpoint, stepBacklogs } from "../../src/webhooks/endpoint.ts";
+import type { TestConnection } from "../events/support/connection.ts";
+import { insertDelivery } from "../support/deliveries.ts";
+import { untilBlockedIn } from "../support/held_rows.ts";
+import { deliveryWorld } from "./delivery_world.ts";
+
+const world = deliveryWorld();
+const { connect, deny, states } = world;
+const now = () => world.harness.clock.now();
+
+/** Pauses an endpoint in a transaction that stays open. */
+async function beginPause({ connectionId }: TestConnection): Promise<Transaction> {
+  const pausing = await world.home.database.transaction();
+  await pauseEndpoint(pausing, connectionId, now());
+  return pausing;
+}
+
+/** Commits the pause when `work` waits for it. Expects that the endpoint stays paused. */
+async function expectWait(pausing: Transaction, connection: TestConnection, work: Promise<unknown>) {
+  const { database } = world.home;
+  const first = await Promise.race([
+    untilBlockedIn(database).then(() => "waits"),
+    work.then(() => "does not wait"),
+  ]);
+  await pausing.commit();
+  await work;
+  const own = { endpoint_id: endpointIdOf(connection.connectionId) };
+  const [endpoint] = await database("webhook_endpoints").where(own).select("state");
+  expect([first, endpoint?.state]).toEqual(["waits", "paused"]);
+}
+
+test("a new delivery waits for a pause that commits at the same time, and is held", async () => {
+  const connection = await connect();
+  await deny(connection, "first");
+  await world.harness.run();
+  await deny(connection, "second");
+  const pausing = await beginPause(connection);
+  await expectWait(pausing, connection, world.harness.relay());
+  expect(await states(connection)).toEqual(["delivered", "held"]);
+});
+
+test.each([204, 500])(
+  "the result %i of an attempt waits for a pause that commits at the same time, and does not undo it",
+  async (status) => {
+    const connection = await connect();
+    const { promise: pause, resolve: paused } = Promise.withResolvers<Transaction>();
+    world.receiver.reply = async () => {
+      paused(await beginPause(connection));
+      return status;
+    };
+    await deny(connection);
+    const delivering = world.harness.run();
+    await expectWait(await pause, connection, delivering);
+    expect(await states(connection)).toEqual([status === 204 ? "delivered" : "held"]);
+  },
+);
+
+test("the release of held deliveries waits for a pause that commits at the same time, and releases none", async () => {
+  const connection = await connect();
+  const { connectionId } = connection;
+  const { database } = world.home;
+  await database.transaction((tx) => pauseEndpoint(tx, connectionId, now()));
+  await database.transaction((tx) => resumeEndpoint(tx, connectionId, "replay", now()));
+  await insertDelivery(database, connectionId, { state: "held", at: now() });
+  const pausing = await beginPause(connection);
+  await expectWait(pausing, connection, stepBacklogs({ database, clock: world.harness.clock }));
+  expect(await states(connection)).toEqual(["held"]);
+});
