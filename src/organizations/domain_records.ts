@@ -79,15 +79,18 @@ export async function removeDomain(db: Database, organizationId: string, domain:
   });
 }
 
-/** Marks a domain as unverified and suspends the platforms published under it. */
+/**
+ * Marks a domain as unverified and suspends the platforms published under it. Does nothing if the domain was
+ * removed and added again, which gave it another record.
+ */
 export async function lapse(
   tx: Transaction,
-  { organization_id, domain }: Pick<OrganizationDomainRow, "organization_id" | "domain">,
+  { organization_id, domain, token }: Pick<OrganizationDomainRow, "organization_id" | "domain" | "token">,
 ): Promise<void> {
-  await tx("organization_domains")
-    .where({ organization_id, domain })
+  const lapsed = await tx("organization_domains")
+    .where({ organization_id, domain, token })
     .update({ verified_at: null, failing_since: null });
-  await suspendPlatforms(tx, organization_id, domain);
+  if (lapsed > 0) await suspendPlatforms(tx, organization_id, domain);
 }
 
 async function suspendPlatforms(tx: Transaction, organizationId: string, domain: string): Promise<void> {

@@ -74,4 +74,21 @@ describe("a domain that changes during a lookup", () => {
     await expect(verifying).rejects.toThrow(expect.objectContaining({ code: "domain_record_missing" }));
     expect(await stored()).toMatchObject({ checked_at: null });
   });
+
+  test("stays with its organization if that organization verifies it again", async () => {
+    const { owner, domain, stored } = await withDomain();
+    const other = await api.person({ organization_name: "Others" });
+    await other.client.post(DOMAINS, { domain });
+    let lookups = 0;
+    const deps = depsOf(async () => {
+      lookups += 1;
+      if (lookups === 1) return "found";
+      await addAgain(owner, domain);
+      await verify(owner, domain);
+      return "absent";
+    });
+    const verifying = verifyDomain(deps, other.accountId, domain);
+    await expect(verifying).rejects.toThrow(expect.objectContaining({ code: "domain_taken" }));
+    expect(await stored()).toMatchObject({ verified_at: api.clock.now() });
+  });
 });
