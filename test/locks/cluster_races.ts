@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { declaration } from "../platforms/declarations.ts";
 import type { TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
+import { agentAdoptions, platformAdoption } from "./adoption_races.ts";
 import { type DeclaredScene, decidedScene, declaredRace, newId } from "./declared_scene.ts";
 import { lockAccount, NOT_FOUND, type RaceRow, type Sql } from "./races.ts";
 
@@ -155,6 +156,7 @@ export const clusterRaces: Record<string, RaceRow[]> = {
   ],
   internal_put_platform: [
     declaredRace("that another call removes", NOT_FOUND, ({ declare }) => declare({ name: "Store" })),
+    platformAdoption,
     newPlatformRace("of a namespace whose acceptance ends", NOT_BOUND, lockBinding, endBinding),
     newPlatformRace(
       "beside another registration while the acceptance ends",
@@ -216,6 +218,7 @@ export const clusterRaces: Record<string, RaceRow[]> = {
   internal_put_agent: [
     declaredRace("whose platform is removed", NOT_FOUND, ({ putAgent }) => putAgent(newId())),
     bindingRace("in a namespace whose acceptance ends", ({ putAgent }) => putAgent(newId())),
+    ...agentAdoptions,
   ],
   internal_remove_agent: [
     declaredRace("whose platform is removed", ["200"], ({ api, agentId }) =>

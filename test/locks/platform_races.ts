@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { insertDelivery } from "../support/deliveries.ts";
-import { registerPlatform, requested } from "../support/platform_world.ts";
+import { delegated, registerPlatform } from "../support/platform_world.ts";
 import {
   expectNoEvent,
   keyed,
@@ -192,10 +192,11 @@ export const platformRaces: Record<string, RaceRow[]> = {
       title: "that another call deletes",
       gets: ["200"],
       async prepare(api) {
-        const own = await requested(api);
+        const own = await delegated(api);
         const disable: Sql = ["update agents set disabled_at = now() where agent_id = $1", own.agentId];
         const call = () => byOwner("DELETE", `/agents/${own.agentId}`)(own);
-        return { holds: lockConnection(own), meanwhile: disable, call };
+        const check = () => expectNoEvent(api, own, "delegation.revoked");
+        return { holds: lockConnection(own), meanwhile: disable, call, check };
       },
     },
   ],
