@@ -12,8 +12,12 @@ export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedU
 
 type Deps = { db: Database; clock: Clock };
 
-/** A platform of an account. */
-export type PlatformPlace = { accountId: string; platformId: string };
+/** A platform of an account. `check` throws if the caller may no longer change its accepted principals. */
+export type PlatformPlace = {
+  accountId: string;
+  platformId: string;
+  check?(tx: Transaction): Promise<void>;
+};
 
 /**
  * Accepts a principal at a platform, or changes the scopes and expiry of an existing acceptance. Throws
@@ -117,13 +121,14 @@ export async function endAcceptance(deps: Deps, place: PlatformPlace, humanId: s
 
 async function change<T>(
   { db, clock }: Deps,
-  { accountId, platformId }: PlatformPlace,
+  { accountId, platformId, check }: PlatformPlace,
   work: (tx: Transaction, connectionId: string, now: Date) => Promise<T>,
 ): Promise<T> {
   const { connection_id } = await findPlatform(db, accountId, platformId);
   return db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     await findPlatform(tx, accountId, platformId);
+    await check?.(tx);
     return work(tx, connection_id, clock.now());
   });
 }

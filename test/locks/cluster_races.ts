@@ -157,6 +157,12 @@ export const clusterRaces: Record<string, RaceRow[]> = {
   internal_put_platform: [
     declaredRace("that another call removes", NOT_FOUND, ({ declare }) => declare({ name: "Store" })),
     platformAdoption,
+    declaredRace(
+      "with accepted principals, in a namespace whose acceptance ends",
+      NOT_BOUND,
+      ({ declare }) => declare({ accepted_principals: [] }),
+      endBinding,
+    ),
     newPlatformRace("of a namespace whose acceptance ends", NOT_BOUND, lockBinding, endBinding),
     newPlatformRace(
       "beside another registration while the acceptance ends",
@@ -206,6 +212,12 @@ export const clusterRaces: Record<string, RaceRow[]> = {
     ),
   ],
   internal_rotate_credentials: [
+    declaredRace(
+      "in a namespace whose acceptance ends",
+      NOT_BOUND,
+      ({ api, id }) => api.operator("POST", `/internal/v1/platforms/${id}/credentials/rotate`, {}),
+      endBinding,
+    ),
     declaredRace("that another call removes", NOT_FOUND, ({ api, id }) =>
       api.operator("POST", `/internal/v1/platforms/${id}/credentials/rotate`, {}),
     ),

@@ -6,8 +6,16 @@ import { findConnection, type LivePlatform, lockConnection } from "../platform_r
 import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
-/** A rotation, after which every earlier key remains valid for at most `graceSeconds` (0–86400). */
-export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
+/**
+ * A rotation, after which every earlier key remains valid for at most `graceSeconds` (0–86400). `check`
+ * throws if the caller may no longer rotate the key.
+ */
+export type Rotation = {
+  accountId: string;
+  connectionId: string;
+  graceSeconds: number;
+  check?(tx: Transaction): Promise<void>;
+};
 
 /** Dependencies of retiring API keys. */
 export type RetireDeps = {
@@ -26,12 +34,13 @@ export type RotatedKey = { api_key: string; api_key_prefix: string; previous_pre
  */
 export async function rotateKey(
   { db, secretBox, clock, apiKeys }: RetireDeps,
-  { accountId, connectionId, graceSeconds }: Rotation,
+  { accountId, connectionId, graceSeconds, check }: Rotation,
 ): Promise<RotatedKey> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
   const { rotated, retired } = await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findConnection(tx, accountId, connection_id);
+    await check?.(tx);
     return replaceKey(tx, secretBox, record, { graceSeconds, now: clock.now() });
   });
   apiKeys.forget(retired);

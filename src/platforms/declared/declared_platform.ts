@@ -56,14 +56,19 @@ export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform)
   const place = { clusterId, namespace: object.namespace };
   const { owner, binding } = await findBoundOwner(deps, declared.accountEmail, place);
   await checkAcceptances(deps.db, owner.accountId, acceptedPrincipals);
-  checkWithinBinding(binding, [
-    ...declared.allowedScopes,
-    ...acceptedPrincipals.flatMap(({ scopes }) => scopes),
-  ]);
+  const acceptedScopes = acceptedPrincipals.flatMap(({ scopes }) => scopes);
+  checkWithinBinding(binding, [...declared.allowedScopes, ...acceptedScopes]);
   const record = await putRegistration(deps, { owner, binding }, declared);
   if (declared.acceptedPrincipals !== undefined) {
-    const place = { accountId: owner.accountId, platformId: record.platform_id };
-    await replaceAcceptedPrincipals(deps, place, declared.acceptedPrincipals);
+    const platform = {
+      accountId: owner.accountId,
+      platformId: record.platform_id,
+      async check(tx: Transaction) {
+        const kept = await requireBinding(tx, owner.accountId, place, { lock: true });
+        checkWithinBinding(kept, acceptedScopes);
+      },
+    };
+    await replaceAcceptedPrincipals(deps, platform, declared.acceptedPrincipals);
   }
   return record;
 }

@@ -106,9 +106,12 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id);
       const { account_id, connection_id } = await requireDeclaredPlatform(deps.db, params.external_id);
-      await requireBoundConnection(deps.db, connection_id, caller.clusterId);
-      const graceSeconds = body?.grace_seconds ?? 0;
-      await rotateKey(deps, { accountId: account_id, connectionId: connection_id, graceSeconds });
+      await rotateKey(deps, {
+        accountId: account_id,
+        connectionId: connection_id,
+        graceSeconds: body?.grace_seconds ?? 0,
+        check: (tx) => requireBoundConnection(tx, connection_id, caller.clusterId, { lock: true }),
+      });
       return {
         body: await showPlatformAnswer(deps, await requireDeclaredPlatform(deps.db, params.external_id)),
       };
