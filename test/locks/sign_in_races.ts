@@ -24,20 +24,18 @@ export const signInRaces: Record<string, RaceRow[]> = {
     codeRace("without a cookie, for a code that another code replaces", "shared = false", { cookie: false }),
     codeRace("whose link another call spends", "ended_at = now(), spent = true", { kind: "link" }),
   ],
-  refresh_session: [
-    {
-      title: "whose session ends",
-      gets: ["401 auth_required"],
-      async prepare(api) {
-        const { client, accountId } = await api.person();
-        return {
-          holds: ["select from sessions where account_id = $1 for update", accountId],
-          meanwhile: ["update session_families set ended_at = now() where account_id = $1", accountId],
-          call: () => client.post("/v1/auth/refresh"),
-        };
-      },
+  refresh_session: ["sessions", "session_families"].map((table) => ({
+    title: `whose session ends, with a lock on ${table}`,
+    gets: ["401 auth_required"],
+    async prepare(api) {
+      const { client, accountId } = await api.person();
+      return {
+        holds: [`select from ${table} where account_id = $1 for share`, accountId],
+        meanwhile: ["update session_families set ended_at = now() where account_id = $1", accountId],
+        call: () => client.post("/v1/auth/refresh"),
+      };
     },
-  ],
+  })),
   set_profile: [onboardingRace("profile", { first_name: "Ada", last_name: "Lovelace" })],
   set_account_type: [onboardingRace("account-type", { account_type: "individual" })],
 };

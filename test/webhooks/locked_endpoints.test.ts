@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import type { Transaction } from "../../src/db/database.ts";
+import { createWebhookConsumer } from "../../src/webhooks/consumer.ts";
 import { endpointIdOf, pauseEndpoint, resumeEndpoint, stepBacklogs } from "../../src/webhooks/endpoint.ts";
-import type { TestConnection } from "../events/support/connection.ts";
+import { busEvent } from "../events/describe_bus.ts";
+import { secretBox, type TestConnection } from "../events/support/connection.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import { untilBlockedIn } from "../support/held_rows.ts";
 import { deliveryWorld } from "./delivery_world.ts";
@@ -39,6 +41,40 @@ test("a new delivery waits for a pause that commits at the same time, and is hel
   const pausing = await beginPause(connection);
   await expectWait(pausing, connection, world.harness.relay());
   expect(await states(connection)).toEqual(["delivered", "held"]);
+});
+
+/** Returns a transaction whose insert of deliveries waits for `isFree`. Calls `reach` before. */
+function beforeInsert(own: Transaction, reach: () => void, isFree: Promise<void>): Transaction {
+  async function insertLater(text: string, values: never) {
+    reach();
+    await isFree;
+    return own.raw(text, values);
+  }
+  const raw = (text: string, values: never) =>
+    text.includes("insert into webhook_deliveries") ? insertLater(text, values) : own.raw(text, values);
+  return new Proxy(own, { get: (_, name) => (name === "raw" ? raw : Reflect.get(own, name)) });
+}
+
+test("a pause waits for a delivery that is being created, and holds it", async () => {
+  const connection = await connect();
+  const { connectionId } = connection;
+  await deny(connection, "first");
+  await world.harness.run();
+  const { database } = world.home;
+  const { promise: isReached, resolve: reach } = Promise.withResolvers<void>();
+  const { promise: isFree, resolve: release } = Promise.withResolvers<void>();
+  const consumer = createWebhookConsumer({ secretBox, clock: world.harness.clock });
+  const event = busEvent("second", { aggregateId: connectionId, aggregateSeq: 2 });
+  const creating = database.transaction((tx) => consumer.handle(beforeInsert(tx, reach, isFree), [event]));
+  await isReached;
+  const pausing = database.transaction((tx) => pauseEndpoint(tx, connectionId, now()));
+  const first = await Promise.race([
+    untilBlockedIn(database).then(() => "waits"),
+    pausing.then(() => "does not wait"),
+  ]);
+  release();
+  await Promise.all([creating, pausing]);
+  expect([first, await states(connection)]).toEqual(["waits", ["delivered", "held"]]);
 });
 
 test.each([204, 500])(
