@@ -33,16 +33,6 @@ async function expectWait(pausing: Transaction, connection: TestConnection, work
   expect([first, endpoint?.state]).toEqual(["waits", "paused"]);
 }
 
-test("a new delivery waits for a pause that commits at the same time, and is held", async () => {
-  const connection = await connect();
-  await deny(connection, "first");
-  await world.harness.run();
-  await deny(connection, "second");
-  const pausing = await beginPause(connection);
-  await expectWait(pausing, connection, world.harness.relay());
-  expect(await states(connection)).toEqual(["delivered", "held"]);
-});
-
 /** Returns a transaction whose insert of deliveries waits for `isFree`. Calls `reach` before. */
 function beforeInsert(own: Transaction, reach: () => void, isFree: Promise<void>): Transaction {
   async function insertLater(text: string, values: never) {
@@ -76,22 +66,6 @@ test("a pause waits for a delivery that is being created, and holds it", async (
   await Promise.all([creating, pausing]);
   expect([first, await states(connection)]).toEqual(["waits", ["delivered", "held"]]);
 });
-
-test.each([204, 500])(
-  "the result %i of an attempt waits for a pause that commits at the same time, and does not undo it",
-  async (status) => {
-    const connection = await connect();
-    const { promise: pause, resolve: paused } = Promise.withResolvers<Transaction>();
-    world.receiver.reply = async () => {
-      paused(await beginPause(connection));
-      return status;
-    };
-    await deny(connection);
-    const delivering = world.harness.run();
-    await expectWait(await pause, connection, delivering);
-    expect(await states(connection)).toEqual([status === 204 ? "delivered" : "held"]);
-  },
-);
 
 test("the release of held deliveries waits for a pause that commits at the same time, and releases none", async () => {
   const connection = await connect();
