@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { ConfigError, loadCertificateConfig, loadConfig } from "../../keyvault/config.ts";
+import { type Config, ConfigError, loadCertificateConfig, loadConfig } from "../../keyvault/config.ts";
 
 const good = { KEYVAULT_DATA_DIR: "/var/lib/keyvault", KEYVAULT_DATABASE_URL: "postgres://u:secret@h/d" };
 
@@ -27,22 +27,35 @@ test("loadConfig names every setting that is missing or invalid, but never its v
   expect(wrong).not.toMatch(/hunter2/);
 });
 
-test.each([
-  [
-    "KEYVAULT_CREATION_RATE_PER_TENANT",
-    "creationRate",
-    ["0", "1", "1000000"],
-    ["-1", "1000001", "0.5", "many"],
-  ],
-  ["KEYVAULT_CREATIONS_PER_DAY", "creationsPerDay", ["0", "100000000"], ["-1", "100000001", "0.5", "many"]],
-  ["KEYVAULT_AUDIT_HEADS_LOG_SECONDS", "auditHeadsLogSeconds", ["1", "3600"], ["0", "3601", "-1", "1.5", ""]],
-] as const)(
-  "loadConfig accepts whole numbers for %s within its bounds, and nothing else",
-  (name, field, taken, refused) => {
-    for (const text of taken) expect(loadConfig({ ...good, [name]: text })[field]).toBe(Number(text));
+const MANY = 1_000_000;
+
+test.each<[string, least: number, most: number, read: (config: Config) => number | undefined]>([
+  ["KEYVAULT_PORT", 0, 65_535, ({ listen }) => listen.port],
+  ["KEYVAULT_HEALTH_PORT", 0, 65_535, ({ health }) => health?.port],
+  ["KEYVAULT_AUDIT_HEADS_LOG_SECONDS", 1, 3_600, ({ auditHeadsLogSeconds }) => auditHeadsLogSeconds],
+  ["KEYVAULT_KEYS_PER_TENANT", 0, MANY, ({ keysPerTenant }) => keysPerTenant],
+  ["KEYVAULT_RATE_PER_KEY", 0, MANY, ({ signingRates }) => signingRates.perKey],
+  ["KEYVAULT_RATE_PER_TENANT", 0, MANY, ({ signingRates }) => signingRates.perTenant],
+  ["KEYVAULT_CREATION_RATE_PER_TENANT", 0, MANY, ({ creationRate }) => creationRate],
+  ["KEYVAULT_CREATIONS_PER_DAY", 0, 100_000_000, ({ creationsPerDay }) => creationsPerDay],
+  ["KEYVAULT_MAX_CONNECTIONS", 0, MANY, ({ connections }) => connections.most],
+  ["KEYVAULT_HANDSHAKE_RATE", 0, MANY, ({ connections }) => connections.handshakeRate],
+])("loadConfig accepts whole numbers for %s from %i to %i, and nothing else", (name, least, most, read) => {
+  const given = (text: string) => read(loadConfig({ ...good, [name]: text }));
+  for (const number of [least, least + 1, most]) expect(given(String(number))).toBe(number);
+  for (const text of [least - 1, most + 1, 1.5, "many", ""]) expect(() => given(String(text))).toThrow(name);
+});
+
+test("loadConfig accepts only 0 and 1 for switches, and only Postgres URLs for databases", () => {
+  for (const [name, ...refused] of [
+    ["KEYVAULT_EXTERNAL_SUBJECTS", "2", "true", ""],
+    ["KEYVAULT_EXIT_ON_STDIN_CLOSE", "2", "true", ""],
+    ["KEYVAULT_DATABASE_URL", "mysql://h/d", ""],
+    ["KEYVAULT_MIGRATION_DATABASE_URL", "mysql://h/d", ""],
+  ] as const) {
     for (const text of refused) expect(() => loadConfig({ ...good, [name]: text }), text).toThrow(name);
-  },
-);
+  }
+});
 
 test("loadConfig accepts a token label of up to 32 characters, including inner spaces", () => {
   const label = (text: string) =>
@@ -152,6 +165,8 @@ test("loadConfig uses every given setting, and resolves paths against the workin
     KEYVAULT_RATE_PER_KEY: "1",
     KEYVAULT_RATE_PER_TENANT: "2",
     KEYVAULT_KEYS_PER_TENANT: "3",
+    KEYVAULT_CREATION_RATE_PER_TENANT: "6",
+    KEYVAULT_CREATIONS_PER_DAY: "7",
     KEYVAULT_MAX_CONNECTIONS: "4",
     KEYVAULT_HANDSHAKE_RATE: "5",
     KEYVAULT_LOG_LEVEL: "silent",
@@ -178,6 +193,8 @@ test("loadConfig uses every given setting, and resolves paths against the workin
     delegations: { ceiling: ["data:read", "custom:*"], externalSubjects: true },
     signingRates: { perKey: 1, perTenant: 2 },
     keysPerTenant: 3,
+    creationRate: 6,
+    creationsPerDay: 7,
     connections: { most: 4, handshakeRate: 5 },
     logLevel: "silent",
     exitOnStdinClose: true,

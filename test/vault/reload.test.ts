@@ -74,7 +74,7 @@ test("watchCredentials ignores a missing file, and applies it when it is back", 
   stop();
 });
 
-test("the vault client finishes a running call after it has reloaded its files, and uses a new connection for others", async () => {
+test("the vault client finishes a running call after it has reloaded its files, and uses only a new connection later", async () => {
   const { files, first, changed } = await written();
   let held: ServerResponse | undefined;
   let others = 0;
@@ -87,6 +87,7 @@ test("the vault client finishes a running call after it has reloaded its files, 
       response.end("{}");
     }
   });
+  server.keepAliveTimeout = 60_000;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const client = createVaultClient({ url, ...first, files, connections: 1 });
@@ -98,8 +99,10 @@ test("the vault client finishes a running call after it has reloaded its files, 
     calls.push(client.health());
     return others > 0;
   });
+  const former = held?.socket;
   held?.end("{}");
   await Promise.all(calls);
+  await until("the former connection is closed", () => former?.closed === true);
   await client.close();
   expect(vi.getTimerCount()).toBe(0);
   server.close().closeAllConnections();

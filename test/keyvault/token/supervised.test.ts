@@ -1,11 +1,14 @@
 import { readFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import timers from "node:timers/promises";
 import { pino } from "pino";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { openTokenLink } from "../../../keyvault/token/link.ts";
 import { WrongPin } from "../../../keyvault/token/messages.ts";
 import { encryptPin } from "../../../keyvault/token/pin_box.ts";
+import { until } from "../../support/process.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
 /* An administrator has no other way to see why the vault signs nothing. */
@@ -63,6 +66,29 @@ test("the log reports, at each attempt, why the token process cannot start", asy
   await expect
     .poll(() => lines.at(-1), { timeout: 20_000 })
     .toEqual({ level: INFO, event: "token_restored" });
+});
+
+test("the token's process starts again after 50 ms, then after twice the former pause, at most 5 s", async () => {
+  token = await openToken(await settings(), log);
+  const { setTimeout: sleep } = timers;
+  const pauses: unknown[] = [];
+  const sleeping = vi.spyOn(timers, "setTimeout").mockImplementation((ms, value, options) => {
+    if (options?.signal === undefined) return sleep(ms, value, options);
+    pauses.push(ms);
+    return sleep(0, value, options);
+  });
+  const { execPath } = process;
+  process.execPath = "/none";
+  syncBuiltinESMExports();
+  try {
+    process.kill(token.pid()!, "SIGKILL");
+    await until("nine pauses", () => pauses.length >= 9);
+  } finally {
+    process.execPath = execPath;
+    sleeping.mockRestore();
+    syncBuiltinESMExports();
+  }
+  expect(pauses.slice(0, 9)).toEqual([50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
 });
 
 function isOffered(): boolean {
