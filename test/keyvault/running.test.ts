@@ -33,6 +33,8 @@ let vault: TestVault;
 let pool: pg.Pool;
 let server: Server;
 let headsFile: string;
+/** Earlier sessions created the test's database. */
+let createdAt: Date;
 /** Milliseconds of the intervals that run, without those of database pools. */
 const intervals = new Map<unknown, number | undefined>();
 const lines: { event: string; why?: string; [name: string]: unknown }[] = [];
@@ -58,6 +60,8 @@ beforeAll(async () => {
   });
   await writeFile(home.config.recoveryKeyFile, createRecoveryKey().publicKey);
   pool = new pg.Pool({ connectionString: home.config.migrationDatabaseUrl, max: 2 });
+  const [row] = await home.sql<{ now: Date }>("select clock_timestamp() as now");
+  createdAt = row?.now ?? new Date();
   const listen = vi.spyOn(Server.prototype, "listen");
   vault = await startVault(home, undefined, log);
   server = listen.mock.contexts[0] as Server;
@@ -93,7 +97,9 @@ const metrics = async () => (await fetch(`http://${HEALTH_HOST}:${vault.healthPo
 const sessions = () =>
   home.sql<{ role: string; name: string }>(
     `select distinct usename as role, application_name as name from pg_stat_activity
-     where datname = current_database() and application_name like 'keyvault%' order by name`,
+     where datname = current_database() and application_name like 'keyvault%' and backend_start >= $1
+     order by name`,
+    [createdAt],
   );
 
 test("the running vault uses only its own database role", async () => {
