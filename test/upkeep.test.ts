@@ -238,6 +238,45 @@ describe("the upkeep of a running API", () => {
     });
   });
 
+  /** Inserts verified domains that are due. Upkeep claims 10 of them at a time. */
+  async function insertDomains(): Promise<void> {
+    const { accountId } = await organization();
+    const domains = Array.from({ length: 15 }, (_, n) => ({
+      organization_id: accountId,
+      domain: `d${n}-${accountId}.example.com`,
+      token: randomUUID(),
+      created_at: now,
+      verified_at: now,
+      checked_at: addSeconds(now, -DAY),
+    }));
+    await first.db("organization_domains").insert(domains);
+  }
+  const dueDomains = () => first.db("organization_domains").where("checked_at", "<=", addSeconds(now, -DAY));
+
+  test("looks up all due domains at once, and ends after the running lookups when the API stops", async () => {
+    await insertDomains();
+    await withReplica({}, async () => expect(await dueDomains()).toEqual([]));
+    await insertDomains();
+    const answer = Promise.withResolvers<"found">();
+    let count = 0;
+    const lookupTxt = () => {
+      count += 1;
+      return answer.promise;
+    };
+    const api = await startApi({ shares: first, lookupTxt });
+    await until("the first lookups run", () => count === 10);
+    const stopped = api.stop();
+    await until("it stops", () =>
+      fetch(api.url).then(
+        () => false,
+        () => true,
+      ),
+    );
+    answer.resolve("found");
+    await stopped;
+    expect([count, (await dueDomains()).length]).toEqual([10, 5]);
+  });
+
   test("moves rows of a month without a partition into the partition of this month", async () => {
     const month = monthOf(first.clock.now(), -1);
     const rowsBy = async () => {
