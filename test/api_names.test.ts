@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { runningApi } from "./support/api.ts";
+import { runningApi, startApi } from "./support/api.ts";
 import { holdPauses } from "./support/held_pauses.ts";
 import { until } from "./support/process.ts";
 
@@ -47,6 +47,14 @@ test("the API describes its paths at BASE_URL with SERVICE_WORD", async () => {
 test("the API leads browsers to the console at BASE_URL", async () => {
   const { headers } = await api.client().get("/", { headers: { accept: "text/html" } });
   expect(headers.get("location")).toBe(`${BASE_URL}/console`);
+});
+
+test("the API serves the files of its pages below the path of BASE_URL", async () => {
+  const own = await startApi({ shares: api, config: { ...config, BASE_URL: `${BASE_URL}/below` } });
+  const { text } = await own.client().get("/v1/auth/email/console", { headers: { accept: "text/html" } });
+  const style = /href="([^"]*\/assets\/style[^"]*)"/.exec(text)?.[1] ?? "";
+  await own.stop();
+  expect(style).toMatch(/^\/below\/console\/assets\//);
 });
 
 test("the API mails links to its own sign-in page without SIGN_IN_URL", async () => {
