@@ -75,6 +75,15 @@ describe("BASE_URL", () => {
   });
 });
 
+test.each([
+  ["OPERATOR_TOKEN", "t".repeat(32), "t".repeat(31)],
+  ["SEALING_KEY", `${"A".repeat(43)}=`, `${"A".repeat(42)}=`],
+] as const)("%s accepts a value of the right length, and no shorter one", (name, good, short) => {
+  const read = (value: string) => readApiConfig({ ...environment, BASE_URL: "https://a", [name]: value });
+  expect(read(good)[name]).toBe(good);
+  expect(() => read(short)).toThrow(new RegExp(`${name}: `));
+});
+
 test("every other URL setting must also contain a host", () => {
   const read = () => readApiConfig({ ...environment, BASE_URL: "https://a", VAULT_URL: "https:///x" });
   expect(read).toThrow(/VAULT_URL: must name its host/);

@@ -253,7 +253,7 @@ describe("the upkeep of a running API", () => {
   }
   const dueDomains = () => first.db("organization_domains").where("checked_at", "<=", addSeconds(now, -DAY));
 
-  test("looks up all due domains at once, and ends after the running lookups when the API stops", async () => {
+  test("looks up all due domains in one run, and ends after the running lookups when the API stops", async () => {
     await insertDomains();
     await withReplica({}, async () => expect(await dueDomains()).toEqual([]));
     await insertDomains();
