@@ -153,7 +153,9 @@ async function readOwnKey(keyId: string, parts: Parts): Promise<Key> {
 
 function requireVerified(key: Key | undefined): Key {
   if (key === undefined) {
-    throw new UserError("The vault's service key was altered, or the database belongs to another token");
+    throw new UserError(
+      "The vault's service key was altered, or the database belongs to another token: restore both from one backup",
+    );
   }
   return key;
 }

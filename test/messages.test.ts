@@ -29,7 +29,7 @@ test("the search finds messages of errors, refusals, checks and tables, with the
 test("the search finds messages of the service and of its vault", () => {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const texts = findMessages(root, ["src/proofs/verify/*.ts", "keyvault/**/*.ts"]).map(({ text }) => text);
-  expect(texts).toContain("The backup is incomplete or out of order");
+  expect(texts).toContain("The backup is incomplete or out of order: use another copy of the backup");
   expect(texts).toContain("proof_bundle: is required");
 });
 

@@ -74,7 +74,7 @@ export async function* decryptStream(
     yield opened.text;
     last = opened.last;
   }
-  if (!(await take.isAtEnd())) throw new UserError("The backup has data after its end");
+  if (!(await take.isAtEnd())) throw new UserError("The backup has data after its end: use another copy of the backup");
 }
 
 function readRecoveryKey(pem: string): KeyObject {
@@ -165,7 +165,7 @@ function createTaker(bytes: AsyncIterable<Buffer>): Taker {
     return true;
   }
   const take = async (length: number): Promise<Buffer> => {
-    if (!(await fill(length))) throw new UserError("The backup was cut off");
+    if (!(await fill(length))) throw new UserError("The backup was cut off: use a complete copy");
     const taken = rest.subarray(0, length);
     rest = rest.subarray(length);
     return taken;

@@ -177,7 +177,8 @@ export function readLine(line: Buffer): BackupLine {
 }
 
 /** Returns the error for lines that are missing, out of order, or not part of a backup. */
-export const incompleteBackup = (): UserError => new UserError("The backup is incomplete or out of order");
+export const incompleteBackup = (): UserError =>
+  new UserError("The backup is incomplete or out of order: use another copy of the backup");
 
 /** Returns the bytes that the service key signs: canonical JSON of the whole statement about a backup. */
 export function backupSignBytes({

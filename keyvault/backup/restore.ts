@@ -185,7 +185,7 @@ async function prepare(
 function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): void {
   if (Object.keys(end.counts).some((table) => !isKnown(table))) throw unknownTable();
   for (const [table, count] of Object.entries(end.counts)) {
-    if ((counts[table] ?? 0) !== count) throw new UserError(`The backup lacks rows of ${table}`);
+    if ((counts[table] ?? 0) !== count) throw new UserError(`The backup lacks rows of ${table}: use another copy of the backup`);
   }
 }
 
@@ -193,13 +193,18 @@ function isKnown(table: string): boolean {
   return table === RESIDENTS || BACKUP_TABLES.some(({ table: name }) => name === table);
 }
 
-const unknownTable = (): UserError => new UserError("The backup has a table that this version does not know");
+const unknownTable = (): UserError =>
+  new UserError(
+    "The backup has a table that this version does not know: restore it with the version that made it",
+  );
 
 function requireFitting(manifest: Manifest, managed: boolean): void {
   requireKnownTables(manifest);
   const hasToken = Object.keys(manifest.token).length > 0;
   if (hasToken && !managed) {
-    throw new UserError("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");
+    throw new UserError(
+      "The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module: set it to SoftHSM's",
+    );
   }
   if (managed && !hasToken) {
     throw new UserError("The backup holds no token: set KEYVAULT_PKCS11_MODULE to the module that has it");
@@ -222,7 +227,7 @@ async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLi
   } catch (error) {
     const { code = "" } = error as { code?: string };
     if (!UNFIT.test(code)) throw error;
-    throw new UserError(`The backup has rows of ${table} that no vault writes (${code})`);
+    throw new UserError(`The backup has rows of ${table} that no vault writes (${code}): use another backup`);
   }
 }
 
@@ -231,12 +236,12 @@ async function writeToken(folder: string, files: Record<string, string>): Promis
   const names = Object.keys(files);
   const parts = names.map((name) => name.split("/"));
   if (parts.some((path) => path.some((part) => part === "..") || path[0] === "")) {
-    throw new UserError("The backup has a file outside the token's folder");
+    throw new UserError("The backup has a file outside the token's folder: use another backup");
   }
   const folders = new Set(parts.flatMap((path) => path.map((_, end) => path.slice(0, end).join("/"))));
   const isFile = (name: string) => !name.includes("\0") && !folders.has(name);
   if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === ".")) {
-    throw new UserError("The backup has a file of the token that cannot be written");
+    throw new UserError("The backup has a file of the token that cannot be written: use another backup");
   }
   // Creates outer folders before inner ones, but never `folder` itself. If another process removes `folder`
   // meanwhile, the restore fails and writes nothing more.

@@ -63,14 +63,14 @@ export function authorityOf(
   place: string,
 ): Identity {
   const matching = readKeyOf(authorities, privateKey);
-  if (matching === undefined) throw new UserError(`${place} or its key is damaged`);
+  if (matching === undefined) throw new UserError(`${place} or its key is damaged: put back a copy of both`);
   return { certificate: matching.toString(), privateKey };
 }
 
 async function readAuthorities(dir: string): Promise<X509Certificate[]> {
   const file = join(dir, "ca.pem");
   const authorities = readCertificates(file, await readFile(file));
-  if (authorities.length === 0) throw new UserError(`${file} or its key is damaged`);
+  if (authorities.length === 0) throw new UserError(`${file} or its key is damaged: put back a copy of both`);
   return authorities;
 }
 

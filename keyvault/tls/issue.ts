@@ -129,7 +129,7 @@ export async function revokeCertificate(
 async function readList(file: string): Promise<string> {
   return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return "";
-    throw new UserError(`${file} cannot be read`, { cause: error });
+    throw new UserError(`${file} cannot be read: make it a file that this user may read`, { cause: error });
   });
 }
 

@@ -33,7 +33,7 @@ export async function readMaterial(
     readRevoked(files.revokedFile, former),
   ]);
   const authorities = readCertificates(files.caFile, ca);
-  if (authorities.length === 0) throw new UserError(`${files.caFile} holds no certificate`);
+  if (authorities.length === 0) throw new UserError(`${files.caFile} holds no certificate: put back a copy of it`);
   const own = parse(files.certFile, () => new X509Certificate(cert));
   if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key)))) {
     throw new UserError(`${files.keyFile} is not the key of ${files.certFile}`);
@@ -96,7 +96,7 @@ export async function readRevoked(
     if (error.code === "ENOENT") {
       throw new ListGone(`${file} is gone: the certificates on it stay revoked until it is put back`);
     }
-    throw new UserError(`${file} cannot be read`, { cause: error });
+    throw new UserError(`${file} cannot be read: make it a file that this user may read`, { cause: error });
   });
   const serials = text.split("\n").flatMap((text, index) => {
     const line = text.trim();

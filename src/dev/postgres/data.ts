@@ -23,6 +23,8 @@ type PostgresData = {
   password: string;
 };
 
+const ANOTHER = "Remove the cause, or choose another folder with --data";
+
 /**
  * Returns the path that the server uses for its data folder. If this process is root, this is the server's
  * working directory, since the server's user may be unable to reach the folder by its path.
@@ -46,7 +48,7 @@ export async function openData(
     if (error.code === "ENOENT") {
       return undefined;
     }
-    throw new UserError(`${dataDir} cannot be read: ${error.message}`, undefined, { cause: error });
+    throw new UserError(`${dataDir} cannot be read: ${error.message}`, ANOTHER, { cause: error });
   });
   if (names === undefined || names.length === 0) {
     return createData(dataDir, binaries, user, signal);
@@ -165,7 +167,7 @@ async function initdb(
     const [complaint] = await Promise.all([child.stderr ? text(child.stderr) : "", closed]).finally(letGo);
     signal?.throwIfAborted();
     if (child.exitCode !== 0) {
-      throw new UserError(`Postgres could not create ${folder}: ${reasonOf(complaint)}`);
+      throw new UserError(`Postgres could not create ${folder}: ${reasonOf(complaint)}`, ANOTHER);
     }
   } finally {
     await passwordFile.close();
