@@ -64,8 +64,8 @@ export type Token = {
   retire(kek: string): Promise<{ keks: string[] }>;
   /** Returns the head of the audit chain with the highest number that the token has noted, or null. */
   notedHead(): Promise<{ head: NotedHead | null }>;
-  /** Notes a head, unless a head with a higher number is noted. With `anew`, replaces any noted head. */
-  noteHead(head: NotedHead, anew?: boolean): Promise<unknown>;
+  /** Notes a head, unless a head with a higher number is noted. With `replaceAll`, replaces every head. */
+  noteHead(head: NotedHead, replaceAll?: boolean): Promise<unknown>;
   /** Checks the token by encrypting and decrypting under its newest key-encryption key. */
   health(): Promise<{ keks: string[] }>;
   /** Returns the token's description as of its last opening. Throws `VaultError sealed` if there was none. */
@@ -246,7 +246,8 @@ export async function openToken(
       return { keks };
     },
     notedHead: () => call({ kind: "noted_head" }),
-    noteHead: ({ seq, mac }, anew = false) => call({ kind: "note_head", head: { seq, mac }, anew }),
+    noteHead: ({ seq, mac }, replaceAll = false) =>
+      call({ kind: "note_head", head: { seq, mac }, replaceAll }),
     health: () => call({ kind: "health" }),
     info: opened,
     sealed: () => sealed,

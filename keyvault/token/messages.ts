@@ -29,7 +29,7 @@ export type TokenRequest =
   | { kind: "retire"; kek: string }
   | { kind: "health" }
   | { kind: "noted_head" }
-  | { kind: "note_head"; head: NotedHead; anew: boolean }
+  | { kind: "note_head"; head: NotedHead; replaceAll: boolean }
   | { kind: "offer" }
   | ({ kind: "unseal"; box: Uint8Array } & TokenPlace);
 

@@ -22,7 +22,7 @@ const MAX_TOKEN_LENGTH = 8_192;
 /** Maximum number of cached good answers, and of cached bad answers. */
 const MAX_KEPT = 1_000;
 /** Concurrent reviews by one cluster, limited so that bad tokens cannot overload its API server. */
-const MAX_UNDER_WAY = 8;
+const MAX_RUNNING = 8;
 
 const review = z.object({
   status: z.object({
@@ -44,16 +44,16 @@ export function createTokenReviews(clock: Clock): TokenReviews {
   const good = new Map<string, Kept>();
   const bad = new Map<string, Kept>();
   const asking = new Map<string, Promise<boolean>>();
-  const underWay = new Map<string, number>();
+  const running = new Map<string, number>();
 
   async function ask(
     clusterId: string,
     cluster: TrustedCluster,
     { token, wasGood }: { token: string; wasGood: boolean },
   ): Promise<boolean> {
-    const count = underWay.get(clusterId) ?? 0;
-    if (count >= MAX_UNDER_WAY && !wasGood) throw unavailable();
-    underWay.set(clusterId, count + 1);
+    const count = running.get(clusterId) ?? 0;
+    if (count >= MAX_RUNNING && !wasGood) throw unavailable();
+    running.set(clusterId, count + 1);
     try {
       const answer = await cluster.client.authentication.createTokenReview({
         body: { spec: { token, audiences: [AUDIENCE] } },
@@ -63,7 +63,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
     } catch {
       throw unavailable();
     } finally {
-      underWay.set(clusterId, (underWay.get(clusterId) ?? 1) - 1);
+      running.set(clusterId, (running.get(clusterId) ?? 1) - 1);
     }
   }
 

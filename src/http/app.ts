@@ -14,7 +14,7 @@ import { type Authenticators, callerChecks, isForRole } from "./authenticate.ts"
 import { createBodyLimits, createReadBody } from "./body.ts";
 import { createClientAddress, createNetworks } from "./client_address.ts";
 import { createCookies } from "./cookies.ts";
-import { createBreakLog, createObserve, createSettle, deadline, refusals, requestId } from "./deadline.ts";
+import { createBreakLog, createObserve, createRunCall, deadline, refusals, requestId } from "./deadline.ts";
 import { HttpCall, inOrder, type Middleware } from "./http_call.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { createFindOperation, createInProcess, type Site, type SiteDeps } from "./in_process.ts";
@@ -131,7 +131,7 @@ function createParts(deps: AppDeps) {
   const addressOf = ({ socket, headers }: IncomingMessage) =>
     clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString());
   const observe = createObserve(metrics);
-  const settle = createSettle({ log, clock, metrics, deadlineMs });
+  const runCall = createRunCall({ log, clock, metrics, deadlineMs });
   const answering = createAnswering({
     observe,
     log,
@@ -147,10 +147,10 @@ function createParts(deps: AppDeps) {
     readBody: createReadBody(bodyLimits, networkOf),
     addressOf,
     observe,
-    settle,
+    runCall,
     answering,
     /** Runs before the router and before the direct paths. */
-    everyCall: [refusals, deadline(settle), requestId],
+    everyCall: [refusals, deadline(runCall), requestId],
     authenticators,
     idempotency,
     activity,
@@ -161,14 +161,14 @@ function createParts(deps: AppDeps) {
 
 function siteDeps(
   { config, log, clock, metrics, deadlineMs = DEADLINE_MS }: AppDeps,
-  { names, cookies, readers, readBody, addressOf, observe, settle }: Parts,
+  { names, cookies, readers, readBody, addressOf, observe, runCall }: Parts,
   operations: readonly Operation[],
 ): SiteDeps {
   const find = createFindOperation(operations);
   return {
-    inProcess: createInProcess({ find, settle, observe, readers }),
+    inProcess: createInProcess({ find, runCall, observe, readers }),
     isForRole: (id, powers) => isForRole(find(id).route, powers),
-    settle: createSettle({ log, clock, metrics, deadlineMs: deadlineMs * SITE_SHARE }),
+    runCall: createRunCall({ log, clock, metrics, deadlineMs: deadlineMs * SITE_SHARE }),
     cookies,
     readBody: ({ request }) => readBody(request, () => addressOf(request)),
     baseUrl: config.BASE_URL,

@@ -15,20 +15,20 @@ const LATE = "No answer in time; it is not known whether the call had an effect"
  * Resolves to the reply of `work`, or rejects with an `ApiError`, which is `unavailable` after the deadline.
  * Logs internal errors with the request's id, and counts refusals by code.
  */
-export type Settle = (
+export type RunCall = (
   call: { requestId: string; route: string },
   work: () => Promise<Reply>,
 ) => Promise<Reply>;
 
-type SettleDeps = {
+type RunCallDeps = {
   log: Logger;
   clock: Clock;
   metrics: Metrics;
   deadlineMs: number;
 };
 
-/** Creates the `Settle` that HTTP calls and pages share. */
-export function createSettle({ log, clock, metrics, deadlineMs }: SettleDeps): Settle {
+/** Creates the `RunCall` that HTTP calls and pages share. */
+export function createRunCall({ log, clock, metrics, deadlineMs }: RunCallDeps): RunCall {
   const logFault = createFaultLog({ log, clock });
   return (call, work) =>
     inTime(deadlineMs, work(), () => new LateAnswer(`no answer in ${deadlineMs} ms`)).catch(
@@ -45,8 +45,8 @@ export function createSettle({ log, clock, metrics, deadlineMs }: SettleDeps): S
 export const refusals: Middleware = (_, next) => next().catch(errorReply);
 
 /** Ends calls at the deadline, and converts everything thrown to an `ApiError`. */
-export function deadline(settle: Settle): Middleware {
-  return ({ state: call }, next) => settle(call, next);
+export function deadline(runCall: RunCall): Middleware {
+  return ({ state: call }, next) => runCall(call, next);
 }
 
 /** Refuses a request whose id cannot be returned unchanged. */

@@ -4,7 +4,7 @@ import { ApiError } from "../errors.ts";
 import type { Names } from "../input/names.ts";
 import type { Powers } from "./authenticate.ts";
 import type { Cookies } from "./cookies.ts";
-import type { Observe, Settle } from "./deadline.ts";
+import type { Observe, RunCall } from "./deadline.ts";
 import { type Exchange, HttpCall, type RequestReaders } from "./http_call.ts";
 import type { Operation } from "./paths.ts";
 import type { Reply } from "./replies.ts";
@@ -23,7 +23,7 @@ export type SiteDeps = {
   /** Returns whether a person with these powers may call an operation. Throws for an unknown operation. */
   isForRole(operationId: string, powers: Powers): boolean;
   /** Has an earlier deadline than the whole request, so that time remains to send an error page. */
-  settle: Settle;
+  runCall: RunCall;
   cookies: Cookies;
   /** Returns the bytes of a submitted form, within the limits of all request bodies. */
   readBody(exchange: Exchange): Promise<Buffer>;
@@ -81,13 +81,13 @@ export function createFindOperation(operations: readonly Operation[]): FindOpera
 
 type InProcessDeps = {
   find: FindOperation;
-  settle: Settle;
+  runCall: RunCall;
   observe: Observe;
   readers: RequestReaders;
 };
 
 /** Creates a function that calls these operations in this process. */
-export function createInProcess({ find, settle, observe, readers }: InProcessDeps): InProcess {
+export function createInProcess({ find, runCall, observe, readers }: InProcessDeps): InProcess {
   const nameOf = (name: string) => readers.names.headers(name)[0] ?? name;
   return async ({ request, response, id }, operationId, input = {}) => {
     const { route, run } = find(operationId);
@@ -95,13 +95,13 @@ export function createInProcess({ find, settle, observe, readers }: InProcessDep
     const call = new HttpCall(message, response, readers, id);
     call.route = route.id;
     call.params = input.params ?? {};
-    const settled = settle(call, () => run({ state: call }));
-    const status = await settled.then(
+    const running = runCall(call, () => run({ state: call }));
+    const status = await running.then(
       (reply) => reply.status,
       (error) => error.status,
     );
     observe(operationId, status, performance.now() - call.startedAt);
-    const reply = await settled;
+    const reply = await running;
     if (route.showsSecret === true && reply.headers["idempotent-replayed"] !== undefined) {
       throw new ApiError("answer_not_kept");
     }

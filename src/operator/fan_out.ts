@@ -21,7 +21,7 @@ export function concerned(copy: Copy, change: Change): AnyObject[] {
       return [...changed(copy, change.kind, change), ...leaving(copy, change)];
     case "Secret":
       return publishedIn(copy, change);
-    case "Tenants":
+    case "Bindings":
       return copy.list("Platform");
   }
 }

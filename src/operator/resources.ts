@@ -1,9 +1,9 @@
 import { type AnyObject, type CommonStatus, type Kind, kinds, type ObjectOfKind } from "./kinds.ts";
+import type { Binding } from "./namespace_bindings.ts";
 import type { Reason } from "./reconcile/ready_reasons.ts";
-import type { Binding } from "./tenants.ts";
 
-/** Identifies what may have changed, without the change itself. `Tenants` stands for all bindings. */
-export type Change = { kind: Kind | "Secret" | "Tenants"; namespace: string; name: string };
+/** Identifies what may have changed, without the change itself. `Bindings` stands for all bindings. */
+export type Change = { kind: Kind | "Secret" | "Bindings"; namespace: string; name: string };
 
 /** A Secret with its values as strings. `version` changes with every change of the Secret. */
 export type Secret = {

@@ -27,24 +27,24 @@ export function post(call: Post): Promise<Exchange> {
   const deadline = performance.now() + call.timeoutMs;
   return new Promise((resolve) => {
     let request: ClientRequest | undefined;
-    let settled = false;
-    function settle(exchange: Exchange): void {
-      if (settled) return;
-      settled = true;
+    let isFinished = false;
+    function finish(exchange: Exchange): void {
+      if (isFinished) return;
+      isFinished = true;
       clearTimeout(timer);
       resolve(performance.now() < deadline ? exchange : { answered: false, fault: "timeout" });
       if (!exchange.answered) request?.destroy();
     }
-    const timer = setTimeout(() => settle({ answered: false, fault: "timeout" }), call.timeoutMs);
+    const timer = setTimeout(() => finish({ answered: false, fault: "timeout" }), call.timeoutMs);
     try {
       request = open(call);
     } catch {
-      settle({ answered: false, fault: "network" });
+      finish({ answered: false, fault: "network" });
       return;
     }
-    request.on("response", (response) => readAnswer(response, settle));
+    request.on("response", (response) => readAnswer(response, finish));
     for (const event of ["error", "close"]) {
-      request.on(event, () => settle({ answered: false, fault: "network" }));
+      request.on(event, () => finish({ answered: false, fault: "network" }));
     }
     request.end(call.body);
   });
@@ -65,20 +65,20 @@ function open({ url, headers, body, agent }: Post): ClientRequest {
   });
 }
 
-function readAnswer(response: IncomingMessage, settle: (exchange: Exchange) => void): void {
+function readAnswer(response: IncomingMessage, finish: (exchange: Exchange) => void): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
   response.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > MAX_ANSWER_BYTES) {
-      settle({ answered: false, fault: "answer_too_large" });
+      finish({ answered: false, fault: "answer_too_large" });
     } else {
       chunks.push(chunk);
     }
   });
-  response.on("error", () => settle({ answered: false, fault: "network" }));
+  response.on("error", () => finish({ answered: false, fault: "network" }));
   response.on("end", () => {
-    settle(
+    finish(
       response.complete
         ? { answered: true, status: response.statusCode ?? 0, body: Buffer.concat(chunks) }
         : { answered: false, fault: "network" },

@@ -26,7 +26,7 @@ const LONGEST_DETAIL = 500;
 export function createOutcomeReporter(
   settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,
 ): OutcomeReporter {
-  const underWay = new Set<Promise<void>>();
+  const unfinished = new Set<Promise<void>>();
 
   async function attempt({ invocationId, receiptId, outcome, detail, occurredAt }: OutcomeReport) {
     const exchange = await post({
@@ -60,11 +60,11 @@ export function createOutcomeReporter(
     report(report) {
       const delivery = deliver(report)
         .catch(() => undefined)
-        .finally(() => underWay.delete(delivery));
-      underWay.add(delivery);
+        .finally(() => unfinished.delete(delivery));
+      unfinished.add(delivery);
     },
     async flush() {
-      await Promise.all(underWay);
+      await Promise.all(unfinished);
     },
   };
 }

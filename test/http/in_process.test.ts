@@ -5,14 +5,14 @@ import { startApi } from "../support/api.ts";
 test("a page that starts an operation late still has time to show an error if the operation hangs", async () => {
   const api = await startApi({
     deadlineMs: 2_000,
-    site: ({ settle }) => ({
+    site: ({ runCall }) => ({
       id: "site",
       serves: (path) => path === "/site",
       async answer({ id }) {
         await sleep(100);
         const call = { requestId: id.logged, route: "site" };
         const never = new Promise<never>(() => {});
-        return settle(call, () => never).catch(() => ({ status: 503, headers: {}, body: "a page" }));
+        return runCall(call, () => never).catch(() => ({ status: 503, headers: {}, body: "a page" }));
       },
     }),
   });

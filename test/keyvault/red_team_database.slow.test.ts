@@ -112,7 +112,7 @@ test("a disabled key stays disabled if its earlier row is restored and the recor
   vault.vault.store.changed();
   expect(await sign(key_id, "acc-2"), "running").toBe("key_damaged");
   expect(await restartOnAltered()).toBe("chain_broken");
-  expect(await sign(key_id, "acc-2"), "started anew").toBe("key_damaged");
+  expect(await sign(key_id, "acc-2"), "started again").toBe("key_damaged");
 });
 
 test("a tenant gets no second root key with a wider ceiling after the first root key's row was removed and its record was altered", async () => {
@@ -153,7 +153,7 @@ test("a revocation stays in force if the last list and its record are altered", 
   ]);
   expect(await list(2, []), "with an earlier list put back").toBe("key_damaged");
   expect(await restartOnAltered()).toBe("chain_broken");
-  expect(await list(2, []), "started anew").toBe("key_damaged");
+  expect(await list(2, []), "started again").toBe("key_damaged");
 });
 
 test("no call makes the vault write a valid code for an altered row", async () => {

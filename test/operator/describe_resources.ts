@@ -78,8 +78,8 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
     }
 
     const get = (): AnyObject | undefined => resources.get("Platform", key.namespace, NAME);
-    const told = (kind: Kind | "Secret" | "Tenants", of = NAME) =>
-      changes.some((change) => change.kind === kind && (kind === "Tenants" || change.name === of));
+    const told = (kind: Kind | "Secret" | "Bindings", of = NAME) =>
+      changes.some((change) => change.kind === kind && (kind === "Bindings" || change.name === of));
 
     async function existing(metadata: object = {}): Promise<AnyObject> {
       await harness.apply(platform({}, metadata));
@@ -258,16 +258,16 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await until("the binding is there", () => resources.binding("default") !== undefined);
       expect(resources.binding("default")).toEqual({
         source: "deputize-tenants",
-        tenant: { accountEmail: "owner@example.test" },
+        account: { accountEmail: "owner@example.test" },
       });
       expect(resources.binding("broken")?.fault).toContain("accountEmail");
       expect(resources.binding("other")).toBeUndefined();
       changes.length = 0;
       await harness.bind({ other: "accountEmail: owner@example.test\nceiling: [data:read]" });
       await until("the new binding is there", () => resources.binding("other") !== undefined);
-      expect(resources.binding("other")?.tenant?.ceiling).toEqual(["data:read"]);
+      expect(resources.binding("other")?.account?.ceiling).toEqual(["data:read"]);
       expect(resources.binding("default")).toBeUndefined();
-      expect(told("Tenants")).toBe(true);
+      expect(told("Bindings")).toBe(true);
     });
 
     test("create a Secret once, and never replace a different Secret", async () => {

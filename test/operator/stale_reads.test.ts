@@ -18,7 +18,7 @@ async function callsFor(
       list: find,
       get: (kind: string) => find(kind)[0],
       subscribe: () => () => undefined,
-      binding: () => ({ tenant: { accountEmail: "owner@example.test" } }),
+      binding: () => ({ account: { accountEmail: "owner@example.test" } }),
       readSecret: async () => undefined,
       isCurrent: async () => isCurrent,
       writeStatus: async () => undefined,

@@ -3,7 +3,10 @@ import { beforeAll } from "vitest";
 import { ApiError } from "../../src/errors.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { createBatcher } from "../../src/proofs/admission/batch.ts";
-import { createAcceptanceFinder, createTurns } from "../../src/proofs/admission/certificate_rate.ts";
+import {
+  createAcceptanceFinder,
+  createCertificateLocks,
+} from "../../src/proofs/admission/certificate_rate.ts";
 import { createRefusals } from "../../src/proofs/admission/refused_proofs.ts";
 import { createRecordedFinder, createRepeats } from "../../src/proofs/admission/repeats.ts";
 import type { Decided } from "../../src/proofs/decide/decision.ts";
@@ -62,7 +65,7 @@ export function verifyWorld(): VerifyWorld {
       findRecorded,
       memory: createCertificateMemory(100),
       decide: createBatcher(world.pool),
-      takeTurn: createTurns(world.openPool("rates", { max: 2 })),
+      lockCertificates: createCertificateLocks(world.openPool("rates", { max: 2 })),
       isAccepted: createAcceptanceFinder(world.db),
       refusals: createRefusals({ perMinute: 100_000, clock }),
       repeats: createRepeats({ perMinute: 100_000, clock, findRecorded }),

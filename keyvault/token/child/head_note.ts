@@ -21,8 +21,8 @@ const DIGITS = 8;
  */
 export type HeadNote = {
   read(): NotedHead | null;
-  /** Notes a head, unless a head with a higher number is noted. With `anew`, replaces any noted head. */
-  write(head: NotedHead, anew: boolean): void;
+  /** Notes a head, unless a head with a higher number is noted. With `replaceAll`, replaces every head. */
+  write(head: NotedHead, replaceAll: boolean): void;
 };
 
 type Slot = { object: pkcs11.Handle; head: NotedHead | undefined };
@@ -62,11 +62,11 @@ export function createHeadNote(session: Session): HeadNote {
 
   return {
     read: () => slots()[0]?.head ?? null,
-    write(head, anew) {
+    write(head, replaceAll) {
       const present = slots();
       const newest = present[0]?.head;
       const label = `${String(head.seq).padStart(DIGITS, "0")}:${Buffer.from(head.mac).toString("hex")}`;
-      if (anew) {
+      if (replaceAll) {
         create(label);
         for (const { object } of present) library.C_DestroyObject(handle, object);
         return;

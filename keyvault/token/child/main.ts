@@ -130,7 +130,7 @@ function answer(
     case "noted_head":
       return { head: headNote.read() };
     case "note_head":
-      headNote.write(request.head, request.anew);
+      headNote.write(request.head, request.replaceAll);
       return {};
     case "health":
       operations.health();

@@ -57,7 +57,7 @@ type UnderWay = {
 /** Creates the console. It handles each request separately and keeps nothing between requests. */
 export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
   return (deps: SiteDeps): Site => {
-    const { inProcess, isForRole, cookies, settle, readBody, baseUrl, names } = deps;
+    const { inProcess, isForRole, cookies, runCall, readBody, baseUrl, names } = deps;
     const root = new URL(baseUrl).pathname.replace(/\/+$/, "");
     const visitDeps = { inProcess, isForRole, cookies, clock, root, contact, baseUrl, names };
     const findPage = createFindPage(pages);
@@ -131,7 +131,7 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
         return { ...reply, cookies: begun.cookies };
       };
       const call = { requestId: exchange.id.logged, route: "console" };
-      return settle(call, work).catch((error: ApiError) => refuse(exchange, underWay, error));
+      return runCall(call, work).catch((error: ApiError) => refuse(exchange, underWay, error));
     }
 
     return {

@@ -132,7 +132,7 @@ export const DELIVERIES = {
   headers: "Headers",
   header: "Header",
   value: "Value",
-  anew: "created for each attempt from the secret and the time",
+  perAttempt: "created for each attempt from the secret and the time",
   seconds: "Unix seconds of each attempt",
   resendTitle: "Send it again",
   resendHint:

@@ -1,11 +1,11 @@
 import { z } from "zod";
+import { BINDINGS_NAME, type Binding, type BindingsMap, bindingsOf } from "../namespace_bindings.ts";
 import type { WatchState } from "../operator_metrics.ts";
-import { type Binding, bindingsOf, TENANTS_NAME, type TenantsMap } from "../tenants.ts";
 import type { EventSubject } from "./events.ts";
 import { type ListedObject, type Reflector, togetherState } from "./reflector.ts";
 
 /** Label of additional ConfigMaps that bind namespaces. The ConfigMap `deputize-tenants` needs no label. */
-export const TENANTS_LABEL = "deputize.io/tenants";
+export const BINDINGS_LABEL = "deputize.io/tenants";
 
 /** The faults of one ConfigMap, one sentence each. */
 export type BindingFaults = { configMap: EventSubject; faults: string[] };
@@ -21,12 +21,12 @@ export type ClusterBindings = {
 };
 
 /** A ConfigMap in the local copy. */
-export type TenantsObject = TenantsMap & { uid: string; namespace: string };
+export type BindingsObject = BindingsMap & { uid: string; namespace: string };
 
 const data = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
 /** Returns the fields of a ConfigMap that define namespace bindings. */
-export function tenantsObjectOf(object: ListedObject): TenantsObject {
+export function bindingsObjectOf(object: ListedObject): BindingsObject {
   const { name, namespace, uid } = object.metadata;
   return { name, namespace, uid, ...data.parse(object) };
 }
@@ -36,7 +36,7 @@ export function tenantsObjectOf(object: ListedObject): TenantsObject {
  * keeps a copy of the ConfigMaps that a selector matches.
  */
 export function createClusterBindings(
-  watch: (query: Record<string, string>, onChange: () => void) => Reflector<TenantsObject>,
+  watch: (query: Record<string, string>, onChange: () => void) => Reflector<BindingsObject>,
   onChange: () => void,
 ): ClusterBindings {
   let joined: Map<string, Binding> | undefined;
@@ -45,11 +45,11 @@ export function createClusterBindings(
     onChange();
   };
   const copies = [
-    watch({ fieldSelector: `metadata.name=${TENANTS_NAME}` }, changed),
-    watch({ labelSelector: `${TENANTS_LABEL}=true` }, changed),
+    watch({ fieldSelector: `metadata.name=${BINDINGS_NAME}` }, changed),
+    watch({ labelSelector: `${BINDINGS_LABEL}=true` }, changed),
   ];
 
-  function configMaps(): TenantsObject[] {
+  function configMaps(): BindingsObject[] {
     const all = copies.flatMap((copy) => copy.values());
     const byName = new Map(all.map((configMap) => [configMap.name, configMap]));
     return [...byName.values()].sort((left, right) => (left.name < right.name ? -1 : 1));
@@ -80,7 +80,7 @@ export function createClusterBindings(
   };
 }
 
-function subjectOf({ name, namespace, uid }: TenantsObject): EventSubject {
+function subjectOf({ name, namespace, uid }: BindingsObject): EventSubject {
   return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, uid } };
 }
 

@@ -6,7 +6,7 @@ import type { Logger } from "../../log.ts";
 import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
 import type { WatchState } from "../operator_metrics.ts";
 import type { Change, Resources } from "../resources.ts";
-import { type BindingFaults, createClusterBindings, tenantsObjectOf } from "./bindings.ts";
+import { type BindingFaults, bindingsObjectOf, createClusterBindings } from "./bindings.ts";
 import { configMapCollection, kindCollection, secretCollection } from "./collections.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterObjects, objectOf } from "./objects.ts";
@@ -82,10 +82,10 @@ export async function openCluster(options: Options): Promise<Cluster> {
       createReflector({
         ...common,
         collection: configMapCollection(client, namespace, selector),
-        read: tenantsObjectOf,
+        read: bindingsObjectOf,
         onChange,
       }),
-    () => notify({ kind: "Tenants", namespace: "", name: "" }),
+    () => notify({ kind: "Bindings", namespace: "", name: "" }),
   );
   const copiesOfAll = [...Object.values(copies), secretWatch, bindings];
   const objects = createClusterObjects({

@@ -98,7 +98,7 @@ export async function runInCluster(options: Options): Promise<Operator> {
     };
     const reportFaults = () => faults.report(resources.bindingFaults());
     resources.subscribe(({ kind }) => {
-      if (kind === "Tenants" && leadership?.isLeading()) reportFaults();
+      if (kind === "Bindings" && leadership?.isLeading()) reportFaults();
     });
     leadership = startLeadership({
       elector,

@@ -10,7 +10,7 @@ import type { Store } from "./store.ts";
 
 /** Applies a plan object by object. Applying a step again has no effect. */
 export async function applyPlan(plan: Plan, { store, clock }: { store: Store; clock: Clock }): Promise<void> {
-  await applyTenants(plan, store);
+  await applyBindings(plan, store);
   for (const { key, manifest, file } of plan.accepted) {
     await store.change(key, accept(manifest, file, { clock }));
   }
@@ -19,10 +19,10 @@ export async function applyPlan(plan: Plan, { store, clock }: { store: Store; cl
   await applyRefusals(plan, { store, clock });
 }
 
-async function applyTenants({ tenants }: Plan, store: Store): Promise<void> {
-  if (tenants === undefined) return;
-  const next = tenants === "none" ? undefined : tenants;
-  if (!isDeepStrictEqual(next, store.tenants())) await store.setTenants(next);
+async function applyBindings({ bindings }: Plan, store: Store): Promise<void> {
+  if (bindings === undefined) return;
+  const next = bindings === "none" ? undefined : bindings;
+  if (!isDeepStrictEqual(next, store.bindings())) await store.setBindings(next);
 }
 
 async function applyRefusals(

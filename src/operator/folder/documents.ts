@@ -8,15 +8,15 @@ import {
   type Document as YamlDocument,
 } from "yaml";
 import { API_VERSION, type Key, type Kind, kinds } from "../kinds.ts";
-import { TENANTS_NAME } from "../tenants.ts";
+import { BINDINGS_NAME } from "../namespace_bindings.ts";
 
 /**
- * The content of one YAML document. `tenants` is the namespace bindings. Unreadable content may be a broken
+ * The content of one YAML document. `bindings` is the namespace bindings. Unreadable content may be a broken
  * version of any object in the file, or, with a name, of the object with that name.
  */
 type Identified =
   | { type: "object"; key: Key; value: Record<string, unknown> }
-  | { type: "tenants"; data: Record<string, string> }
+  | { type: "bindings"; data: Record<string, string> }
   | { type: "empty" }
   | { type: "unknown"; fault: string; name?: string };
 
@@ -50,7 +50,7 @@ function identify(value: unknown): Identified {
   const { apiVersion, kind, metadata } = value;
   if (!isMapping(metadata)) return { type: "unknown", fault: "metadata is missing" };
   const { name, namespace = "default" } = metadata;
-  if (apiVersion === "v1" && kind === "ConfigMap" && name === TENANTS_NAME) return tenants(value);
+  if (apiVersion === "v1" && kind === "ConfigMap" && name === BINDINGS_NAME) return bindings(value);
   if (apiVersion !== API_VERSION || !isKind(kind)) {
     const fault = `${String(apiVersion)} ${String(kind)} is not a kind of ${API_VERSION}`;
     return { type: "unknown", fault, ...(typeof name === "string" && { name }) };
@@ -72,12 +72,12 @@ function identify(value: unknown): Identified {
   };
 }
 
-function tenants({ data }: Record<string, unknown>): Identified {
+function bindings({ data }: Record<string, unknown>): Identified {
   const entries = data === undefined || data === null ? {} : data;
   if (isMapping(entries) && Object.values(entries).every((entry) => typeof entry === "string")) {
-    return { type: "tenants", data: entries as Record<string, string> };
+    return { type: "bindings", data: entries as Record<string, string> };
   }
-  return { type: "unknown", fault: `data of ${TENANTS_NAME} must map namespaces to text` };
+  return { type: "unknown", fault: `data of ${BINDINGS_NAME} must map namespaces to text` };
 }
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type AnyObject, type Key, keyOf, keyText } from "../kinds.ts";
+import { BINDINGS_NAME } from "../namespace_bindings.ts";
 import type { Fault, Schemas } from "../schema/schemas.ts";
-import { TENANTS_NAME } from "../tenants.ts";
 import type { ManifestFile } from "./documents.ts";
 
 /** An object as a manifest declares it, without the fields that the folder adds. */
@@ -21,7 +21,7 @@ export type Known = { object: AnyObject; manifest: string };
 export type ManifestError = { file: string; document?: number; object?: Key; faults: string[] };
 
 /** The namespace bindings that the folder currently declares, and the file that contains them. */
-export type TenantsFound = { data: Record<string, string>; manifest: string };
+export type BindingsFound = { data: Record<string, string>; manifest: string };
 
 /** The result of comparing a folder with the stored objects. Objects that the plan omits stay unchanged. */
 export type Plan = {
@@ -31,14 +31,14 @@ export type Plan = {
   unchanged: { key: Key; file: string }[];
   removed: Key[];
   /** `undefined` if the namespace bindings cannot be read. The stored bindings then stay in effect. */
-  tenants?: TenantsFound | "none";
+  bindings?: BindingsFound | "none";
   errors: ManifestError[];
 };
 
 type Input = {
   files: readonly ManifestFile[];
   known: ReadonlyMap<string, Known>;
-  tenants?: TenantsFound | undefined;
+  bindings?: BindingsFound | undefined;
   schemas: Schemas;
 };
 type Declaration = { file: string; number: number; key: Key; value: object };
@@ -47,7 +47,7 @@ type Declaration = { file: string; number: number; key: Key; value: object };
  * Compares a complete reading of the folder with the stored objects. A refused manifest changes nothing. An
  * object counts as removed only if its file is readable as a whole and no longer declares the object.
  */
-export function planChanges({ files, known, tenants, schemas }: Input): Plan {
+export function planChanges({ files, known, bindings, schemas }: Input): Plan {
   const plan: Plan = { accepted: [], refused: [], unchanged: [], removed: [], errors: [] };
   const doubts = files.flatMap(doubtsOf);
   const beingWritten = new Set(files.filter((file) => file.beingWritten).map(({ path }) => path));
@@ -60,7 +60,7 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
     const isDoubtful = doubts.some((doubt) => concerns(doubt, manifest, object.metadata.name));
     if (!declared.has(id) && !isDoubtful) plan.removed.push(keyOf(object));
   }
-  findTenants(plan, files, tenants, doubts);
+  findBindings(plan, files, bindings, doubts);
   return plan;
 }
 
@@ -137,20 +137,20 @@ function refuse(plan: Plan, { key, file, number }: Declaration, faults: string[]
   }
 }
 
-function findTenants(
+function findBindings(
   plan: Plan,
   files: readonly ManifestFile[],
-  before: TenantsFound | undefined,
+  before: BindingsFound | undefined,
   doubts: readonly Doubt[],
 ): void {
   const found = files.flatMap((file) =>
     (file.documents ?? []).flatMap(({ number, identified }) =>
-      identified.type === "tenants" ? [{ data: identified.data, manifest: file.path, number }] : [],
+      identified.type === "bindings" ? [{ data: identified.data, manifest: file.path, number }] : [],
     ),
   );
   const [first, ...others] = found;
   const isDoubtful =
-    before !== undefined && doubts.some((doubt) => concerns(doubt, before.manifest, TENANTS_NAME));
+    before !== undefined && doubts.some((doubt) => concerns(doubt, before.manifest, BINDINGS_NAME));
   if (others.length > 0) {
     for (const { manifest, number } of found) {
       plan.errors.push({
@@ -160,8 +160,8 @@ function findTenants(
       });
     }
   } else if (first !== undefined && (first.manifest === before?.manifest || !isDoubtful)) {
-    plan.tenants = { data: first.data, manifest: first.manifest };
-  } else if (first === undefined && !isDoubtful) plan.tenants = "none";
+    plan.bindings = { data: first.data, manifest: first.manifest };
+  } else if (first === undefined && !isDoubtful) plan.bindings = "none";
 }
 
 /** Returns the part of an object that comes from a manifest. */

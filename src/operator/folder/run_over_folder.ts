@@ -6,10 +6,10 @@ import type { Logger } from "../../log.ts";
 import type { Operator } from "../context.ts";
 import { isSameVersion, type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
 import { soleElector, startLeadership, startTerm, termOptions } from "../leader_terms.ts";
+import { BINDINGS_NAME, bindingsOf } from "../namespace_bindings.ts";
 import type { OperatorMetrics } from "../operator_metrics.ts";
 import { allObjects, type Change, type Resources } from "../resources.ts";
 import { loadSchemas, type Schemas } from "../schema/schemas.ts";
-import { bindingsOf, TENANTS_NAME } from "../tenants.ts";
 import type { Tracing } from "../tracing.ts";
 import { setFinalizer, writeStatus } from "./changes.ts";
 import { openErrorFile, openEventFile } from "./reports.ts";
@@ -108,11 +108,11 @@ export async function openFolder(options: SourceOptions): Promise<Resources> {
     ...times,
   });
   const listeners = new Set<(change: Change) => void>();
-  const readBindings = () => bindingsOf([{ name: TENANTS_NAME, data: store.tenants()?.data ?? {} }]);
+  const readBindings = () => bindingsOf([{ name: BINDINGS_NAME, data: store.bindings()?.data ?? {} }]);
   let bindings = readBindings();
 
   function notify(change: Change): void {
-    if (change.kind === "Tenants") bindings = readBindings();
+    if (change.kind === "Bindings") bindings = readBindings();
     for (const listener of listeners) listener(change);
   }
 
@@ -120,7 +120,7 @@ export async function openFolder(options: SourceOptions): Promise<Resources> {
   const secretWatch = createSecretWatch({
     folder: secretsDir,
     log,
-    tell: (namespace, name) => notify({ kind: "Secret", namespace, name }),
+    onChange: (namespace, name) => notify({ kind: "Secret", namespace, name }),
     rescanMs,
   });
 

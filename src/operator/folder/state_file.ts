@@ -5,11 +5,11 @@ import { z } from "zod";
 import { StartError } from "../../config.ts";
 import { type AnyObject, API_VERSION, type Key, kinds } from "../kinds.ts";
 import { isMissing, writeAtomically } from "./atomic_file.ts";
-import type { Known, TenantsFound } from "./plan.ts";
+import type { BindingsFound, Known } from "./plan.ts";
 
 const RECORD_ADVICE =
   "It is the operator's own record: restore it, or remove it so that the object is registered again.";
-const TENANTS_ADVICE =
+const BINDINGS_ADVICE =
   "It is the operator's record of which account each namespace acts for: restore it, or remove it so that the manifests are read again.";
 
 /** Thrown at startup if a file of the operator's own state cannot be read. */
@@ -44,7 +44,7 @@ const stateFile = z.object({
   status: z.record(z.string(), z.unknown()).default({}),
 });
 
-const tenantsFile = z.object({
+const bindingsFile = z.object({
   metadata: z.object({ annotations: z.record(z.string(), z.string()) }),
   data: z.record(z.string(), z.string()),
 });
@@ -83,7 +83,7 @@ export function reportText({ kind, namespace, name }: Key, manifest: string, con
 }
 
 /** Returns the content of the file that records the last accepted namespace bindings. */
-export function tenantsText({ data, manifest }: TenantsFound): string {
+export function bindingsText({ data, manifest }: BindingsFound): string {
   return stringify({
     apiVersion: "v1",
     kind: "ConfigMap",
@@ -93,10 +93,10 @@ export function tenantsText({ data, manifest }: TenantsFound): string {
 }
 
 /** Parses the file that records the namespace bindings. Throws `StateDamaged`. */
-export function parseTenantsState(file: string, text: string): TenantsFound {
-  const result = tenantsFile.safeParse(parsed(file, text, TENANTS_ADVICE));
+export function parseBindingsState(file: string, text: string): BindingsFound {
+  const result = bindingsFile.safeParse(parsed(file, text, BINDINGS_ADVICE));
   const manifest = result.data?.metadata.annotations[MANIFEST];
-  if (!result.success || manifest === undefined) throw new StateDamaged(file, TENANTS_ADVICE);
+  if (!result.success || manifest === undefined) throw new StateDamaged(file, BINDINGS_ADVICE);
   return { data: result.data.data, manifest };
 }
 

@@ -4,8 +4,8 @@ import { createPerKeyQueue } from "../../concurrency/per_key_queue.ts";
 import { frozen, type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
-import type { Known, TenantsFound } from "./plan.ts";
-import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
+import type { BindingsFound, Known } from "./plan.ts";
+import { bindingsText, parseBindingsState, parseState, StateDamaged, stateText } from "./state_file.ts";
 
 /** Why a manifest was never accepted, and the content of the file that reports the reason. */
 export type Report = { message: string; text: string };
@@ -14,14 +14,14 @@ export type Report = { message: string; text: string };
 export type Store = {
   known(): ReadonlyMap<string, Known>;
   get(key: Key): Known | undefined;
-  tenants(): TenantsFound | undefined;
+  bindings(): BindingsFound | undefined;
   /**
    * Replaces the record of one object. If `change` returns `undefined`, the record is removed. If `change`
    * returns its argument, nothing is written. Changes to one object run one after another. Resolves when the
    * file is written and the listeners have been called.
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
-  setTenants(tenants: TenantsFound | undefined): Promise<void>;
+  setBindings(bindings: BindingsFound | undefined): Promise<void>;
   /** Replaces the report for an object that does not exist. `undefined` removes the report. */
   setReport(key: Key, report: Report | undefined): Promise<void>;
   reports(): { key: Key; report: Report }[];
@@ -29,7 +29,7 @@ export type Store = {
 };
 
 const WRITTEN = { mode: 0o644, folderMode: 0o755, replace: true };
-const TENANTS_FILE = "tenants.yaml";
+const BINDINGS_FILE = "tenants.yaml";
 const STATE_FILE = /^(platform|agent|delegation)\..+\.yaml$/;
 
 /** Opens the state of a folder. Throws `StateDamaged` with the path of the first unreadable file. */
@@ -53,12 +53,12 @@ export async function openStore(folder: string): Promise<Store> {
       known.set(keyText(keyOf(state.object)), frozen(state));
     }
   }
-  let tenants = await readTenants(join(folder, TENANTS_FILE));
+  let bindings = await readBindings(join(folder, BINDINGS_FILE));
 
   return {
     known: () => known,
     get: (key) => known.get(keyText(key)),
-    tenants: () => tenants,
+    bindings: () => bindings,
     reports: () => [...reports.values()],
     subscribe: (listener) => void listeners.push(listener),
     change: (key, change) =>
@@ -80,16 +80,16 @@ export async function openStore(folder: string): Promise<Store> {
         reports.delete(id);
         notify(key);
       }),
-    setTenants: (next) =>
-      oneAtATime(TENANTS_FILE, async () => {
-        const path = join(folder, TENANTS_FILE);
+    setBindings: (next) =>
+      oneAtATime(BINDINGS_FILE, async () => {
+        const path = join(folder, BINDINGS_FILE);
         if (next === undefined) {
           await removeDurably(path);
         } else {
-          await writeAtomically(path, tenantsText(next), WRITTEN);
+          await writeAtomically(path, bindingsText(next), WRITTEN);
         }
-        tenants = next;
-        notify({ kind: "Tenants", namespace: "", name: "" });
+        bindings = next;
+        notify({ kind: "Bindings", namespace: "", name: "" });
       }),
     setReport: (key, report) =>
       oneAtATime(keyText(key), async () => {
@@ -124,9 +124,9 @@ async function stateFiles(folder: string): Promise<string[]> {
     .map(({ parentPath, name }) => join(parentPath, name));
 }
 
-async function readTenants(path: string): Promise<TenantsFound | undefined> {
+async function readBindings(path: string): Promise<BindingsFound | undefined> {
   try {
-    return parseTenantsState(path, await readFile(path, "utf8"));
+    return parseBindingsState(path, await readFile(path, "utf8"));
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;

@@ -58,7 +58,7 @@ export function createManifestSync(options: Options): ManifestSync {
     const plan = planChanges({
       files: reading.files,
       known: store.known(),
-      tenants: store.tenants(),
+      bindings: store.bindings(),
       schemas,
     });
     const [gone, uncertain] = confirmMissing(plan.removed);

@@ -58,7 +58,7 @@ type SecretWatch = {
 type Options = {
   folder: string;
   log: Logger;
-  tell(namespace: string, name: string): void;
+  onChange(namespace: string, name: string): void;
   /** How often to compare the files without a hint, in milliseconds. */
   rescanMs: number;
 };
@@ -66,7 +66,7 @@ type Options = {
 const FILE = /^([^/]+)\/([^/]+)\.yaml$/;
 
 /** Creates a watch that checks the files `<namespace>/<name>.yaml` at every hint and at regular intervals. */
-export function createSecretWatch({ folder, log, tell, rescanMs }: Options): SecretWatch {
+export function createSecretWatch({ folder, log, onChange, rescanMs }: Options): SecretWatch {
   let stamps = new Map<string, string>();
   let running: Promise<void> | undefined;
   let wanted = false;
@@ -82,7 +82,7 @@ export function createSecretWatch({ folder, log, tell, rescanMs }: Options): Sec
     stamps = found;
     for (const path of changed) {
       const [, namespace, name] = FILE.exec(path) ?? [];
-      if (namespace !== undefined && name !== undefined) tell(namespace, name);
+      if (namespace !== undefined && name !== undefined) onChange(namespace, name);
     }
   }
 

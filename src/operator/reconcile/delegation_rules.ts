@@ -1,7 +1,7 @@
 import type { DelegationState } from "../../operator_calls.ts";
 import { coversScopes, unregistrableScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Approval, Delegation, Platform } from "../kinds.ts";
-import { type Binding, TENANTS_NAME } from "../tenants.ts";
+import { BINDINGS_NAME, type Binding } from "../namespace_bindings.ts";
 import { hasEnded } from "./delegation_expiry.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
@@ -163,13 +163,13 @@ function approverObstacle(
   { approver: { username } }: Approval,
   binding: Binding | undefined,
 ): StatusReason | undefined {
-  const tenant = binding?.tenant;
-  const source = binding?.source ?? TENANTS_NAME;
-  if (tenant?.approvers !== undefined && !tenant.approvers.includes(username)) {
+  const account = binding?.account;
+  const source = binding?.source ?? BINDINGS_NAME;
+  if (account?.approvers !== undefined && !account.approvers.includes(username)) {
     const message = `${username} is not among the approvers of the namespace in ${source}`;
     return { reason: "ApproverNotLinked", message };
   }
-  if (tenant?.fourEyes !== true || (requestedBy !== undefined && requestedBy !== username)) return undefined;
+  if (account?.fourEyes !== true || (requestedBy !== undefined && requestedBy !== username)) return undefined;
   const message = `${source} requires two people: spec.requestedBy must name somebody other than the approver`;
   return { reason: "FourEyesRequired", message };
 }

@@ -65,7 +65,7 @@ async function reconcile(
     await report(context, object, platformStatus(input, next.verdict, { registered }), next.verdict);
     return visitIn(msUntilRotation(input) ?? recheckOf(next.verdict.reason));
   }
-  const { accountEmail } = next.tenant;
+  const { accountEmail } = next.account;
   const visit = await register(context, input, accountEmail);
   if (visit.retry !== true) {
     const { generation } = object.metadata;

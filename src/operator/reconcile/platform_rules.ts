@@ -1,7 +1,7 @@
 import type { PlatformState } from "../../operator_calls.ts";
 import { coversScopes, unregistrableScopes } from "../../protocol/documents/scopes.ts";
 import { type Platform, reconcileRequest } from "../kinds.ts";
-import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
+import { BINDINGS_NAME, type Binding, type BoundAccount } from "../namespace_bindings.ts";
 import { isTrue } from "./conditions.ts";
 import { type PlatformSecrets, rotationDue } from "./platform_credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
@@ -26,8 +26,10 @@ export type PlatformInput = {
   now: Date;
 };
 
-/** The next step: register or update the Platform for this tenant, or only report the state. */
-export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "report"; verdict: StatusReason };
+/** The next step: register or update the Platform for this account, or only report the state. */
+export type PlatformStep =
+  | { step: "register"; account: BoundAccount }
+  | { step: "report"; verdict: StatusReason };
 
 type Rule = (input: PlatformInput) => StatusReason | undefined;
 
@@ -43,10 +45,10 @@ const removed: Rule = ({ state }) =>
     : undefined;
 
 const bound: Rule = ({ object, binding }) => {
-  if (binding?.tenant !== undefined) return undefined;
+  if (binding?.account !== undefined) return undefined;
   const { namespace } = object.metadata;
   const fault = binding === undefined ? "has no entry" : `has a faulty entry (${binding.fault})`;
-  const source = binding?.source ?? TENANTS_NAME;
+  const source = binding?.source ?? BINDINGS_NAME;
   return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in ${source}` };
 };
 
@@ -62,8 +64,8 @@ const scopesValid: Rule = ({ object }) => {
     : { reason: "InvalidScopes", message: `Unknown scopes: ${invalid.join(", ")}` };
 };
 
-const withinTenant: Rule = ({ object, binding }) => {
-  const ceiling = binding?.tenant?.ceiling;
+const withinCeiling: Rule = ({ object, binding }) => {
+  const ceiling = binding?.account?.ceiling;
   const over = ceiling === undefined ? [] : coversScopes(ceiling, scopesOf(object));
   if (over.length === 0) return undefined;
   return { reason: "CeilingExceeded", message: `Scopes beyond the namespace's ceiling: ${over.join(", ")}` };
@@ -72,25 +74,25 @@ const withinTenant: Rule = ({ object, binding }) => {
 const secretFree: Rule = ({ object, secrets: { current } }) =>
   current === undefined || isOwnSecret(current, object) ? undefined : notOwned(object);
 
-const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinTenant, secretFree];
+const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinCeiling, secretFree];
 
 /** Returns the next step for a Platform, by the first rule that applies. */
 export function nextStep(input: PlatformInput): PlatformStep {
   const verdict = firstOf(rules, (rule) => rule(input));
   if (verdict !== undefined) return { step: "report", verdict };
-  const tenant = input.binding?.tenant;
-  if (tenant === undefined) throw new Error("The platform's tenant is missing");
+  const account = input.binding?.account;
+  if (account === undefined) throw new Error("The platform's account is missing");
   const prefix = input.state?.api_key_prefix ?? undefined;
-  if (prefix !== undefined && isUpToDate(input, tenant, prefix)) {
+  if (prefix !== undefined && isUpToDate(input, account, prefix)) {
     return { step: "report", verdict: active(input.object, prefix) };
   }
-  return { step: "register", tenant };
+  return { step: "register", account };
 }
 
-/** Returns whether the desired state was sent recently for this tenant and the Secret has the current key. */
+/** Returns whether the state was sent recently for this account, and the Secret has the current key. */
 function isUpToDate(
   { object, secrets: { current, former }, lastSent, apiUrl, now }: PlatformInput,
-  { accountEmail }: Tenant,
+  { accountEmail }: BoundAccount,
   prefix: string,
 ): boolean {
   const { metadata, status } = object;

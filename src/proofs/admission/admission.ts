@@ -50,7 +50,7 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { Metrics } from "../../metrics.ts";
 import { createBatcher, separateSlowAccounts } from "./batch.ts";
-import { type CountingDeps, createAcceptanceFinder, createTurns } from "./certificate_rate.ts";
+import { type CountingDeps, createAcceptanceFinder, createCertificateLocks } from "./certificate_rate.ts";
 import { createFairQueue, type FairQueue, type FairQueueBounds, type QueueRefusal } from "./fair_queue.ts";
 import { createRefusals, type Refusals } from "./refused_proofs.ts";
 import { createRecordedFinder, createRepeats, type FindRecorded, type Repeats } from "./repeats.ts";
@@ -109,7 +109,7 @@ export function createGuards(deps: {
     findRecorded,
     repeats: createRepeats({ perMinute, clock, findRecorded }),
     refusals: createRefusals({ perMinute, clock }),
-    takeTurn: createTurns(rated),
+    lockCertificates: createCertificateLocks(rated),
     isAccepted: createAcceptanceFinder(db),
     decide: separateSlowAccounts(createBatcher(decisions), patient),
   };

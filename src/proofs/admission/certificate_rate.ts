@@ -16,17 +16,17 @@ type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 /** Certificates whose earlier `allow` decisions are counted. `byOwner`: the caller's account owns them. */
 type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
-/** Exclusive access to rate-limited certificates: until the turn ends, no other call decides with them. */
-export type Turn = {
+/** A lock of rate-limited certificates. Until the lock ends, no other call decides with them. */
+export type CertificateLock = {
   countAllows: CountAllows;
   /** Decides an item in the transaction that counted, so the counts are still correct when it commits. */
   decide: Decide;
-  /** Ends the turn and rolls back anything that was not committed. Never rejects. */
+  /** Ends the lock and rolls back anything that was not committed. Never rejects. */
   end(): Promise<void>;
 };
 
-/** Waits for a turn. Throws `rate_limited` if too many calls already wait for these certificates. */
-export type TakeTurn = (counting: Counting) => Promise<Turn>;
+/** Waits for the lock. Throws `rate_limited` if too many calls already wait for these certificates. */
+export type LockCertificates = (counting: Counting) => Promise<CertificateLock>;
 
 /** Maximum number of calls that wait for one certificate, including the call that is being decided. */
 const MOST_CALLS = 64;
@@ -40,12 +40,12 @@ function isRated(certificate: DelegationCert): boolean {
 }
 
 /**
- * Creates the function that waits for turns. A turn first locks the certificates' rows, so its counts include
- * everything that the previous turn recorded. Calls for the same certificates queue in memory, so they use
+ * Creates the function that locks certificates. It locks their rows before it counts, so the counts include
+ * everything that the previous lock recorded. Calls for the same certificates queue in memory, so they use
  * only one connection of `pool`. `pool` must serve nothing else. Calls from other accounts never fill the
  * queue.
  */
-export function createTurns(pool: Pool): TakeTurn {
+export function createCertificateLocks(pool: Pool): LockCertificates {
   const calls = createKeyCounts();
   const callsOfOthers = createKeyCounts();
   const oneAtATime = createPerKeyQueue();
@@ -75,7 +75,7 @@ export function createTurns(pool: Pool): TakeTurn {
   return async (counting) => {
     const leave = await queueUp(counting);
     try {
-      return await beginTurn(await pool.connect(), counting, leave);
+      return await lockRows(await pool.connect(), counting, leave);
     } catch (error) {
       leave();
       throw error;
@@ -83,11 +83,11 @@ export function createTurns(pool: Pool): TakeTurn {
   };
 }
 
-async function beginTurn(
+async function lockRows(
   client: PoolClient,
   { certificates, now }: Counting,
   leave: () => void,
-): Promise<Turn> {
+): Promise<CertificateLock> {
   let isCommitted = false;
 
   async function release(): Promise<void> {
@@ -171,12 +171,12 @@ export function createAcceptanceFinder(db: Database): IsAccepted {
 /** Dependencies of counting uses and of deciding. */
 export type CountingDeps = {
   decide: Decide;
-  takeTurn: TakeTurn;
+  lockCertificates: LockCertificates;
   isAccepted: IsAccepted;
 };
 
-/** A turn that starts when a rule first asks for a count. The proof is then decided within the turn. */
-type RateTurn = Turn & {
+/** A lock that begins when a rule first asks for a count. The proof is then decided under the lock. */
+type RateLock = CertificateLock & {
   /** Looks up whether a different account's root is accepted. True without a look-up if nothing is rated. */
   isAccepted(): Promise<boolean>;
 };
@@ -193,15 +193,15 @@ type Proof = {
 };
 
 /**
- * Creates a turn that starts when a rule first asks how often a proof's certificates were used. So only
+ * Creates a lock that begins when a rule first asks how often a proof's certificates were used. So only
  * genuine proofs wait, and only if the caller's account owns the root or the root is accepted.
  */
-export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
+export function createRateLock(deps: CountingDeps, { call, bundle, root, now }: Proof): RateLock {
   const { caller, options } = call;
   const rated = bundle.delegations.filter(isRated);
   const byOwner = root?.accountId === caller.accountId;
   let accepted: Promise<boolean> | undefined;
-  let turn: Turn | undefined;
+  let lock: CertificateLock | undefined;
 
   async function isAccepted(): Promise<boolean> {
     if (root === undefined || byOwner || rated.length === 0) return true;
@@ -219,13 +219,13 @@ export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: 
     async countAllows(certId, windowSeconds) {
       if (root === undefined || !(await isAccepted())) return 0;
       const certificates = rated.map(({ cert_id }) => ({ accountId: root.accountId, certId: cert_id }));
-      if (turn === undefined) call.stepAside?.();
-      turn ??= await deps.takeTurn({ certificates, byOwner, now });
-      return turn.countAllows(certId, windowSeconds);
+      if (lock === undefined) call.stepAside?.();
+      lock ??= await deps.lockCertificates({ certificates, byOwner, now });
+      return lock.countAllows(certId, windowSeconds);
     },
-    decide: (item) => (turn === undefined ? deps.decide(item, call.stepAside) : turn.decide(item)),
+    decide: (item) => (lock === undefined ? deps.decide(item, call.stepAside) : lock.decide(item)),
     async end() {
-      await turn?.end();
+      await lock?.end();
     },
   };
 }

@@ -6,7 +6,7 @@ import type { IdentityStatus, PermissionCode } from "../../protocol/violations.t
 /** A decision's value (specification §2). */
 export type Decision = "allow" | "deny" | "indeterminate";
 
-type Meaning = {
+type ReasonRow = {
   decision: Decision;
   /** The protocol's status for the proof (wire format §8). */
   status: IdentityStatus;
@@ -89,7 +89,7 @@ export const REASONS = {
     violation: "revocation_error",
     words: "revocation_error: revocation state is not available",
   },
-} as const satisfies Record<string, Meaning>;
+} as const satisfies Record<string, ReasonRow>;
 
 /** A reason of a decision. */
 export type Reason = keyof typeof REASONS;
@@ -114,16 +114,16 @@ export const decisionReasons = {
 
 /** Returns why a proof was not allowed: the protocol's words, or the reason itself if there are none. */
 export function protocolWords(errorReason: string): string {
-  return meaningOf(errorReason)?.words ?? errorReason;
+  return rowOf(errorReason)?.words ?? errorReason;
 }
 
 /** Returns the protocol's status for a decided proof. */
 export function identityStatusOf(reason: Reason): IdentityStatus {
-  return meaningOf(reason)?.status ?? "invalid";
+  return rowOf(reason)?.status ?? "invalid";
 }
 
 /** Returns a reason's row in the table, or `undefined` for a reason that only a different release knows. */
-function meaningOf(reason: string): Meaning | undefined {
+function rowOf(reason: string): ReasonRow | undefined {
   return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
 }
 
@@ -156,7 +156,7 @@ export const decisionRules: readonly DecisionRule[] = [
     (name): DecisionRule => ({
       name,
       kind: "permission",
-      reasons: ALL_REASONS.filter((reason) => meaningOf(reason)?.rule === name),
+      reasons: ALL_REASONS.filter((reason) => rowOf(reason)?.rule === name),
     }),
   ),
 ];

@@ -10,7 +10,7 @@ import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { verifyBundle } from "../../protocol/verification/verify_bundle.ts";
 import { type Route, route } from "../../route.ts";
 import type { Guards } from "../admission/admission.ts";
-import { createRateTurn } from "../admission/certificate_rate.ts";
+import { createRateLock } from "../admission/certificate_rate.ts";
 import type { FairQueue } from "../admission/fair_queue.ts";
 import { replay } from "../admission/repeats.ts";
 import { type Decided, decidedOf } from "../decide/decision.ts";
@@ -147,7 +147,7 @@ async function decideUnguarded(
   const now = deps.clock.now();
   const challenge = await checkChallenge(deps.keys, bundle, caller.connectionId, now);
   const root = await deps.findRoot(bundle);
-  const counting = createRateTurn(deps, { call, bundle, root, now });
+  const counting = createRateLock(deps, { call, bundle, root, now });
   try {
     const verification = await verifyBundle(bundle, {
       now: unixSeconds(now),

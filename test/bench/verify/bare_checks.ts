@@ -32,7 +32,7 @@ const verify = verifyRoute({
   findRecorded: never,
   memory: createCertificateMemory(20_000),
   decide: async (item) => outcomeOf(item),
-  takeTurn: never,
+  lockCertificates: never,
   isAccepted: never,
   refusals: createRefusals({ perMinute: 100_000, clock }),
   repeats: { guard: never },

@@ -62,7 +62,7 @@ test("a vault killed during a rotation or a rewrapping of data keys continues af
     const newest = (await versions(url)).at(-1) ?? "";
     await post(url, "/v1/kek/rewrap");
     const renewed = async () => (await tenantsByKek(home))[newest] ?? 0;
-    await until("some are wrapped anew", async () => (await renewed()) >= least);
+    await until("some are wrapped again", async () => (await renewed()) >= least);
     await kill();
   }
   const { kill, url } = await startServing();

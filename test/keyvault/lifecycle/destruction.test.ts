@@ -113,7 +113,7 @@ test("destroying a tenant's data key needs two admins and makes only that tenant
   expect(codeOf(await destroy(alice))).toBe("policy_violation");
   expect(await sign(key, "acc-9")).toBe(200);
   expect((await destroy(bob)).body).toMatchObject({ tenant: "acc-9", state: "destroying" });
-  expect(codeOf(await destroy(alice)), "its days do not begin anew").toBe("policy_violation");
+  expect(codeOf(await destroy(alice)), "its days do not begin again").toBe("policy_violation");
   expect((await vault.get(`/v1/keys/${key}`)).body).toMatchObject({
     state: "active",
     tenant_state: "destroying",

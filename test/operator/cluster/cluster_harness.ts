@@ -3,7 +3,7 @@ import type { ClusterAccess } from "../../../src/kubernetes/access.ts";
 import { createLog } from "../../../src/log.ts";
 import { openCluster } from "../../../src/operator/cluster/open_cluster.ts";
 import type { Key } from "../../../src/operator/kinds.ts";
-import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
+import { BINDINGS_NAME } from "../../../src/operator/namespace_bindings.ts";
 import type { KubernetesCalls, KubernetesObject } from "../../support/kubernetes/server.ts";
 import type { ResourcesHarness } from "../describe_resources.ts";
 
@@ -62,7 +62,7 @@ export async function clusterHarness(
     },
     remove: async (key) => void (await kubernetes.call("DELETE", pathOf(key))),
     bind: (data) =>
-      replace(CONFIG_MAPS, { apiVersion: "v1", kind: "ConfigMap", metadata: { name: TENANTS_NAME }, data }),
+      replace(CONFIG_MAPS, { apiVersion: "v1", kind: "ConfigMap", metadata: { name: BINDINGS_NAME }, data }),
     putSecret: ({ name, type, annotations, data }) =>
       replace(SECRETS, {
         apiVersion: "v1",
@@ -92,5 +92,5 @@ async function clear(kubernetes: KubernetesCalls): Promise<void> {
   }
   await kubernetes.call("DELETE", SECRETS);
   await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: OPERATOR_NAMESPACE } });
-  await kubernetes.call("DELETE", `${CONFIG_MAPS}/${TENANTS_NAME}`);
+  await kubernetes.call("DELETE", `${CONFIG_MAPS}/${BINDINGS_NAME}`);
 }

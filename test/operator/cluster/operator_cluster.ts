@@ -9,8 +9,8 @@ import { createLog } from "../../../src/log.ts";
 import type { SweepTimes } from "../../../src/operator/cluster/run_in_cluster.ts";
 import type { Operator } from "../../../src/operator/context.ts";
 import type { AnyObject, Kind } from "../../../src/operator/kinds.ts";
+import { BINDINGS_NAME } from "../../../src/operator/namespace_bindings.ts";
 import { startOperator } from "../../../src/operator/operator.ts";
-import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
 import { type FakeOperatorApi, startFakeOperatorApi } from "../../support/fake_operator_api.ts";
 import { kubeconfigText } from "../../support/kubernetes/kubeconfig.ts";
 import type { KubernetesAnswer, KubernetesCalls } from "../../support/kubernetes/server.ts";
@@ -89,7 +89,7 @@ export async function operatorCluster(
     await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name } });
   }
   await kubernetes.call("POST", `/api/v1/namespaces/${systemNamespace}/configmaps`, {
-    metadata: { name: TENANTS_NAME },
+    metadata: { name: BINDINGS_NAME },
     data: { [namespace]: `accountEmail: ${accountEmail}` },
   });
   const config: ClusterOperatorConfig = {

@@ -124,12 +124,12 @@ describe.concurrent("a folder of manifests", () => {
     world,
   }) => {
     await world.started("tenants.yaml", tenants());
-    expect(world.resources.binding("default")?.tenant).toBeDefined();
+    expect(world.resources.binding("default")?.account).toBeDefined();
     await world.folders.write("tenants.yaml", "data: [");
     await until("the error is reported", async () => (await world.folders.errors()).length === 1);
-    expect(world.resources.binding("default")?.tenant).toBeDefined();
+    expect(world.resources.binding("default")?.account).toBeDefined();
     await world.restart();
-    expect(world.resources.binding("default")?.tenant).toBeDefined();
+    expect(world.resources.binding("default")?.account).toBeDefined();
     await world.folders.remove("tenants.yaml");
     await until("the binding is gone", () => world.resources.binding("default") === undefined);
   });
@@ -138,6 +138,6 @@ describe.concurrent("a folder of manifests", () => {
     await world.started("tenants.yaml", tenants());
     await world.folders.write("other.yaml", tenants({ default: "accountEmail: other@example.test" }));
     await until("both errors are reported", async () => (await world.folders.errors()).length === 2);
-    expect(world.resources.binding("default")?.tenant?.accountEmail).toBe("owner@example.test");
+    expect(world.resources.binding("default")?.account?.accountEmail).toBe("owner@example.test");
   });
 });

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { type ManifestFile, readDocuments } from "../../../src/operator/folder/documents.ts";
-import { type Known, type Plan, planChanges, type TenantsFound } from "../../../src/operator/folder/plan.ts";
+import { type BindingsFound, type Known, type Plan, planChanges } from "../../../src/operator/folder/plan.ts";
 import { type AnyObject, keyOf, keyText } from "../../../src/operator/kinds.ts";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import { tenants } from "./folders.ts";
@@ -46,9 +46,9 @@ describe("the plan for a folder", () => {
     schemas = await loadSchemas();
   });
 
-  function plan(files: ManifestFile[], there: Known[] = [], before?: TenantsFound): Plan {
+  function plan(files: ManifestFile[], there: Known[] = [], before?: BindingsFound): Plan {
     const map = new Map(there.map((each) => [keyText(keyOf(each.object)), each]));
-    return planChanges({ files, known: map, tenants: before, schemas });
+    return planChanges({ files, known: map, bindings: before, schemas });
   }
   const counts = ({ accepted, refused, unchanged, removed, errors }: Plan) =>
     [accepted, refused, unchanged, removed, errors].map((list) => list.length).join(" ");
@@ -104,8 +104,8 @@ describe("the plan for a folder", () => {
     expect(counts(make())).toBe(expected);
   });
 
-  const bound: TenantsFound = { data: { default: "accountEmail: owner@example.test" }, manifest: "a" };
-  test.each<[string, ManifestFile[], TenantsFound | undefined, TenantsFound | "none" | undefined]>([
+  const bound: BindingsFound = { data: { default: "accountEmail: owner@example.test" }, manifest: "a" };
+  test.each<[string, ManifestFile[], BindingsFound | undefined, BindingsFound | "none" | undefined]>([
     ["finds namespace bindings", [file("a", tenants())], undefined, bound],
     ["finds that there are no bindings", [], bound, "none"],
     ["keeps the bindings while their file is broken", [broken("a")], bound, undefined],
@@ -129,7 +129,7 @@ describe("the plan for a folder", () => {
     ],
     ["removes the bindings even if a different file is broken", [broken("b")], bound, "none"],
   ])("%s", (_, files, before, expected) => {
-    expect(plan(files, [], before).tenants).toEqual(expected);
+    expect(plan(files, [], before).bindings).toEqual(expected);
   });
 
   test("puts an object without a namespace into the default namespace", () => {

@@ -82,7 +82,7 @@ describe.concurrent("the records of a folder", () => {
   }) => {
     await world.started("tenants.yaml", tenants());
     const before = world.resources.binding("default");
-    expect(before?.tenant).toBeDefined();
+    expect(before?.account).toBeDefined();
     await world.resources.stop();
     const path = join(world.folders.status, "tenants.yaml");
     for (const text of ["data: [", "", "data: {}\n", "metadata: {annotations: {}}\ndata: {}\n"]) {

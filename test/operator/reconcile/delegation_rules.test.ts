@@ -279,9 +279,9 @@ describe("the status of a delegation", () => {
 });
 
 describe("the reconciler of a delegation that was decided in the cluster", () => {
-  const decided = (requestedBy?: string, tenant: object = {}): Partial<DelegationInput> => ({
+  const decided = (requestedBy?: string, account: object = {}): Partial<DelegationInput> => ({
     state: aState(),
-    binding: { source: "deputize-tenants", tenant: { accountEmail: "owner@example.test", ...tenant } },
+    binding: { source: "deputize-tenants", account: { accountEmail: "owner@example.test", ...account } },
     object: aDelegation({
       spec: requestedBy === undefined ? {} : { requestedBy },
       status: {

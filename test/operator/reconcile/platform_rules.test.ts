@@ -42,7 +42,7 @@ const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", r
 /** Returns the input for a platform that is up to date, with these changes. */
 const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
   object: aPlatform(),
-  binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT } },
+  binding: { source: "deputize-tenants", account: { accountEmail: ACCOUNT } },
   state,
   secrets: { current: secret() },
   ...told(),
@@ -59,7 +59,7 @@ const withData = (changes: Record<string, string>) => ({
 });
 const accepting = (scopes: string[], ceiling?: string[]) => ({
   object: aPlatform({ spec: { acceptedPrincipals: [{ humanID: "a".repeat(32), scopes }] } }),
-  binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT, ...(ceiling && { ceiling }) } },
+  binding: { source: "deputize-tenants", account: { accountEmail: ACCOUNT, ...(ceiling && { ceiling }) } },
 });
 const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: { every } } }) });
 
@@ -90,7 +90,7 @@ describe("the reconciler of a platform", () => {
     ],
     [
       "reports a ceiling that exceeds the namespace's ceiling",
-      { binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT, ceiling: ["data:read"] } } },
+      { binding: { source: "deputize-tenants", account: { accountEmail: ACCOUNT, ceiling: ["data:read"] } } },
       "CeilingExceeded",
     ],
     [
@@ -98,7 +98,7 @@ describe("the reconciler of a platform", () => {
       {
         binding: {
           source: "deputize-tenants",
-          tenant: { accountEmail: ACCOUNT, ceiling: ["data:read", "payments:*"] },
+          account: { accountEmail: ACCOUNT, ceiling: ["data:read", "payments:*"] },
         },
       },
       "Active",

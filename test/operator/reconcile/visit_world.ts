@@ -34,7 +34,7 @@ export function visitWorld(found: Found) {
     resources: {
       list: (kind: string) => others.filter((object) => object.kind === kind),
       get: (kind: string) => others.find((object) => object.kind === kind),
-      binding: () => ({ source: "tenants", tenant: { accountEmail: "owner@example.test" } }),
+      binding: () => ({ source: "tenants", account: { accountEmail: "owner@example.test" } }),
       isCurrent: async () => true,
       writeStatus: async (_: AnyObject, status: CommonStatus) => void statuses.push(status),
       setFinalizer: async () => void calls.push("setFinalizer"),

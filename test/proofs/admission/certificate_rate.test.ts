@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import { createTurns } from "../../../src/proofs/admission/certificate_rate.ts";
+import { createCertificateLocks } from "../../../src/proofs/admission/certificate_rate.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
@@ -101,9 +101,9 @@ describe("the check of a max_rate constraint", () => {
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
     const call = async (byOwner: boolean, until = isOpen) => {
       const certificates = [{ accountId, certId: certificate.cert_id }];
-      const turn = await service.deps.takeTurn({ certificates, byOwner, now });
+      const lock = await service.deps.lockCertificates({ certificates, byOwner, now });
       await until;
-      await turn.end();
+      await lock.end();
     };
     const waiting = Array.from({ length: 32 }, () => call(false));
     expect(await codeOf(call(false))).toBe("rate_limited");
@@ -131,7 +131,10 @@ describe("counting uses for a max_rate constraint", () => {
 
   test("stays exact across two processes", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
-    const second = { ...service.deps, takeTurn: createTurns(openPool("rates", { max: 4 })) };
+    const second = {
+      ...service.deps,
+      lockCertificates: createCertificateLocks(openPool("rates", { max: 4 })),
+    };
     const bundles = await Promise.all(Array.from({ length: 20 }, () => rated.prove({ now })));
     const decisions = await Promise.all(
       bundles.map(async (bundle, n) => {
@@ -188,9 +191,9 @@ describe("counting uses for a max_rate constraint", () => {
       now,
     };
     const call = async (until: Promise<void>) => {
-      const turn = await service.deps.takeTurn(counting);
+      const lock = await service.deps.lockCertificates(counting);
       await until;
-      await turn.end();
+      await lock.end();
     };
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
     const waiting = Array.from({ length: 64 }, () => call(isOpen));
@@ -217,12 +220,12 @@ describe("counting uses for a max_rate constraint", () => {
     const certId = rated.certificate.cert_id;
     const counting = { certificates: [{ accountId: rated.accountId, certId }], byOwner: true, now };
     const item = itemFor({ ...rated, certId });
-    const failing = await service.deps.takeTurn(counting);
+    const failing = await service.deps.lockCertificates(counting);
     await expect(failing.decide({ ...item, accountId: "nobody" })).rejects.toThrow("uuid");
     await failing.end();
     expect(await countOf("audit_events", rated)).toBe(0);
     expect(await spentOf(rated)).toBe(0);
-    const next = await service.deps.takeTurn(counting);
+    const next = await service.deps.lockCertificates(counting);
     expect(await next.countAllows(certId, 3600)).toBe(0);
     expect(await next.decide(item)).toMatchObject({ decision: "allow" });
     await next.end();
@@ -231,19 +234,19 @@ describe("counting uses for a max_rate constraint", () => {
   test("changes nothing if a call ends its use of the certificate without a decision", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const certificates = [{ accountId: rated.accountId, certId: rated.certificate.cert_id }];
-    const turn = await service.deps.takeTurn({ certificates, byOwner: true, now });
-    await turn.end();
+    const lock = await service.deps.lockCertificates({ certificates, byOwner: true, now });
+    await lock.end();
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
   });
 
   test("does not start for a proof that an earlier rule denies", async () => {
     const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
     const rated = await account({ constraints: [amount, ...rate(5, 3600)] });
-    const takeTurn = () => Promise.reject(new Error("counted"));
+    const lockCertificates = () => Promise.reject(new Error("counted"));
     const body = { proof_bundle: await rated.prove({ now }), required_scope: "data:read" };
     const over = { ...body, context: { amount: 11, currency: "EUR" } };
     const call = readVerifyCall(callerOf(rated), Buffer.from(JSON.stringify(over)), undefined);
-    expect(await verifyProof({ ...service.deps, takeTurn }, call)).toMatchObject({
+    expect(await verifyProof({ ...service.deps, lockCertificates }, call)).toMatchObject({
       decision: "deny",
       reason: "constraint_denied",
     });

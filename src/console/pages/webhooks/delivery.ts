@@ -109,7 +109,7 @@ function content(visit: Visit, { delivery }: Shown): Html {
     [header("X-Service-Delivery-ID"), delivery.delivery_id],
     ["webhook-id", delivery.delivery_id],
     [`${header("X-Service-Timestamp")}, webhook-timestamp`, words.seconds],
-    [`${header("X-Service-Signature")}, webhook-signature`, words.anew],
+    [`${header("X-Service-Signature")}, webhook-signature`, words.perAttempt],
   ];
   return html`<section class="card"><h2>${words.sentTitle}</h2>
     <h3>${words.body}</h3>

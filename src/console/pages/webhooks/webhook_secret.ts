@@ -23,7 +23,7 @@ export const webhookSecretPage = page<Shown>({
     <p class="lead">${visit.texts.webhookSecret.lead}</p>
     ${phase(visit, callback)}
     ${testResult(visit, test)}
-    ${callback.next_secret_waits ? html`${atReceiver(visit, callback)}${promotion(visit, callback)}${anew(visit)}` : first(visit)}`,
+    ${callback.next_secret_waits ? html`${atReceiver(visit, callback)}${promotion(visit, callback)}${anotherSecret(visit)}` : first(visit)}`,
   forms: {
     rotate: {
       submit: (visit) =>
@@ -122,7 +122,7 @@ function promotion(visit: Visit, { former_secret_until }: CallbackAnswer): Html 
     })}</section>`;
 }
 
-function anew(visit: Visit): Html | undefined {
+function anotherSecret(visit: Visit): Html | undefined {
   const words = visit.texts.webhookSecret;
   if (!visit.may("rotate_webhook_secret")) return undefined;
   return html`<section class="card"><h2>${words.againTitle}</h2><p>${words.againLead}</p>

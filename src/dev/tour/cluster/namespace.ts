@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { bindingsOf, TENANTS_NAME } from "../../../operator/tenants.ts";
+import { BINDINGS_NAME, bindingsOf } from "../../../operator/namespace_bindings.ts";
 import type { Kubectl, KubernetesObject } from "../../../plugin/kubectl.ts";
 import { UserError } from "../../user_error.ts";
 import { apply, type Manifest, TOUR_LABELS, tourObjects } from "./objects.ts";
@@ -11,7 +11,7 @@ import type { Undo } from "./undo.ts";
 export type Place = { namespace: string; isKept: boolean };
 
 const TOUR = "deputize-tour";
-const TENANTS_LABEL = "deputize.io/tenants";
+const BINDINGS_LABEL = "deputize.io/tenants";
 const CEILING = ["data:*", "payments:*", "custom:orders:refund"];
 
 /**
@@ -99,7 +99,7 @@ export async function bindNamespace(
     );
   }
   const name = place.isKept ? `${TOUR}-${namespace}` : namespace;
-  const labels = { ...TOUR_LABELS, [TENANTS_LABEL]: "true" };
+  const labels = { ...TOUR_LABELS, [BINDINGS_LABEL]: "true" };
   const binding: Manifest = {
     apiVersion: "v1",
     kind: "ConfigMap",
@@ -123,7 +123,7 @@ async function boundTo(
 ): Promise<string | undefined> {
   const all = await kubectl.list<ConfigMap>(["configmaps", `--namespace=${operatorNamespace}`]);
   const maps = all.filter(
-    ({ metadata: { name, labels } }) => name === TENANTS_NAME || labels?.[TENANTS_LABEL] === "true",
+    ({ metadata: { name, labels } }) => name === BINDINGS_NAME || labels?.[BINDINGS_LABEL] === "true",
   );
   const binding = bindingsOf(maps.map(({ metadata: { name }, data = {} }) => ({ name, data }))).get(
     namespace,
@@ -133,5 +133,5 @@ async function boundTo(
       `The binding of namespace ${namespace} in ${binding.source} is faulty: ${binding.fault}`,
     );
   }
-  return binding?.tenant.accountEmail;
+  return binding?.account.accountEmail;
 }

@@ -53,7 +53,7 @@ test("a late note with a lower number does not replace another process's note", 
   await other.close();
 });
 
-test("a note with `anew` replaces all notes, even if its number is lower", async () => {
+test("a note with `replaceAll` replaces all notes, even if its number is lower", async () => {
   await token.noteHead(head(400));
   await token.noteHead(head(401));
   await token.noteHead(head(7), true);
@@ -139,7 +139,7 @@ test.each([
   }
 });
 
-test("an interrupted write of a note with `anew` leaves either the previous or the new head", () => {
+test("an interrupted write of a note with `replaceAll` leaves either the previous or the new head", () => {
   const { note, steps, labels } = moduleThat({ changesLabels: true });
   note.write(head(8), false);
   note.write(head(9), false);

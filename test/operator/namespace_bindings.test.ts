@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { bindingsOf } from "../../src/operator/tenants.ts";
+import { bindingsOf } from "../../src/operator/namespace_bindings.ts";
 
 const parse = (data: Record<string, string>) => bindingsOf([{ name: "deputize-tenants", data }]);
 
@@ -11,20 +11,20 @@ describe("namespace bindings", () => {
     });
     expect(bindings.get("a")).toEqual({
       source: "deputize-tenants",
-      tenant: { accountEmail: "a@example.test" },
+      account: { accountEmail: "a@example.test" },
     });
     expect(bindings.get("b")).toEqual({
       source: "deputize-tenants",
-      tenant: { accountEmail: "b@example.test", ceiling: ["data:read"], approvers: ["jane"] },
+      account: { accountEmail: "b@example.test", ceiling: ["data:read"], approvers: ["jane"] },
     });
     expect(bindings.get("c")).toBeUndefined();
   });
 
   test("accept every form of scope that a Platform may have", () => {
     const ceiling = ["data:read", "comms:*", "custom:orders:refund", "custom:orders:*"];
-    const { tenant } =
+    const { account } =
       parse({ a: JSON.stringify({ accountEmail: "a@example.test", ceiling }) }).get("a") ?? {};
-    expect(tenant?.ceiling).toEqual(ceiling);
+    expect(account?.ceiling).toEqual(ceiling);
   });
 
   test.each([
@@ -44,9 +44,9 @@ describe("namespace bindings", () => {
     ),
   ])("ignore an entry with %s, and keep the others", (_, text, fault) => {
     const bindings = parse({ bad: text, good: "accountEmail: a@example.test" });
-    expect(bindings.get("bad")?.tenant).toBeUndefined();
+    expect(bindings.get("bad")?.account).toBeUndefined();
     expect(bindings.get("bad")?.fault).toContain(fault);
-    expect(bindings.get("good")?.tenant).toBeDefined();
+    expect(bindings.get("good")?.account).toBeDefined();
   });
 
   test("may come from several ConfigMaps, but do not bind a namespace that is in two of them", () => {
@@ -56,12 +56,12 @@ describe("namespace bindings", () => {
     };
     const second = { name: "second", data: { b: "accountEmail: b@example.test", c: "nothing" } };
     const bindings = bindingsOf([first, second]);
-    expect(bindings.get("a")).toEqual({ source: "first", tenant: { accountEmail: "a@example.test" } });
+    expect(bindings.get("a")).toEqual({ source: "first", account: { accountEmail: "a@example.test" } });
     expect(bindings.get("b")).toEqual({
       source: "first and second",
       fault: "the namespace is in more than one ConfigMap",
     });
     expect(bindings.get("c")).toMatchObject({ source: "second", fault: expect.stringContaining("expected") });
-    expect(bindingsOf([second, first]).get("b")?.tenant).toBeUndefined();
+    expect(bindingsOf([second, first]).get("b")?.account).toBeUndefined();
   });
 });

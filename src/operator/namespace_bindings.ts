@@ -3,10 +3,10 @@ import { z } from "zod";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 
 /** The ConfigMap in the operator's namespace in which an administrator binds namespaces to accounts. */
-export const TENANTS_NAME = "deputize-tenants";
+export const BINDINGS_NAME = "deputize-tenants";
 
 /** The account of a namespace, the scopes its Platforms may allow, and the users who may approve. */
-export type Tenant = {
+export type BoundAccount = {
   accountEmail: string;
   ceiling?: string[];
   approvers?: string[];
@@ -19,12 +19,12 @@ export type Tenant = {
  * `source` names the ConfigMaps that contain the entry.
  */
 export type Binding = { source: string } & (
-  | { tenant: Tenant; fault?: never }
-  | { tenant?: never; fault: string }
+  | { account: BoundAccount; fault?: never }
+  | { account?: never; fault: string }
 );
 
 /** A ConfigMap that binds namespaces: its name and data. */
-export type TenantsMap = { name: string; data: Readonly<Record<string, string>> };
+export type BindingsMap = { name: string; data: Readonly<Record<string, string>> };
 
 /** Accepts only scopes that a Platform can have. Any other scope in a ceiling would limit nothing. */
 const scope = z
@@ -47,7 +47,7 @@ const entry = z.strictObject({
  * `accountEmail` and optionally `ceiling`, `approvers` and `fourEyes`. An invalid entry does not affect other
  * entries. If two ConfigMaps contain the same namespace, neither binds it.
  */
-export function bindingsOf(maps: readonly TenantsMap[]): Map<string, Binding> {
+export function bindingsOf(maps: readonly BindingsMap[]): Map<string, Binding> {
   const sources = new Map<string, string[]>();
   const bindings = new Map<string, Binding>();
   for (const { name, data } of maps) {
@@ -64,7 +64,9 @@ export function bindingsOf(maps: readonly TenantsMap[]): Map<string, Binding> {
   return bindings;
 }
 
-function parseEntry(text: string): { tenant: Tenant; fault?: never } | { tenant?: never; fault: string } {
+function parseEntry(
+  text: string,
+): { account: BoundAccount; fault?: never } | { account?: never; fault: string } {
   let document: unknown;
   try {
     document = parse(text);
@@ -78,5 +80,5 @@ function parseEntry(text: string): { tenant: Tenant; fault?: never } | { tenant?
   }
   const { accountEmail, ...bounds } = result.data;
   const given = Object.entries(bounds).filter(([, value]) => value !== undefined);
-  return { tenant: { accountEmail, ...Object.fromEntries(given) } };
+  return { account: { accountEmail, ...Object.fromEntries(given) } };
 }

@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { describe, expect, test, vi } from "vitest";
-import { createTurns } from "../../../src/proofs/admission/certificate_rate.ts";
+import { createCertificateLocks } from "../../../src/proofs/admission/certificate_rate.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
@@ -16,15 +16,15 @@ function countingOf({ accountId, certificate }: ProofWorld) {
 describe("exclusive access to a rate-limited certificate", () => {
   test("ends when the database connection is lost, and the next call starts on a new connection", async () => {
     const rated = await ratedAccount();
-    const takeTurn = createTurns(service.openPool("lost", { max: 1 }));
-    const turn = await takeTurn(countingOf(rated));
-    const waiting = takeTurn(countingOf(rated));
+    const lockCertificates = createCertificateLocks(service.openPool("lost", { max: 1 }));
+    const lock = await lockCertificates(countingOf(rated));
+    const waiting = lockCertificates(countingOf(rated));
     await service.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and application_name = 'lost'`,
     );
-    await expect(turn.countAllows(rated.certificate.cert_id, 60)).rejects.toThrow();
-    await turn.end();
+    await expect(lock.countAllows(rated.certificate.cert_id, 60)).rejects.toThrow();
+    await lock.end();
     const next = await waiting;
     expect(await next.countAllows(rated.certificate.cert_id, 60)).toBe(0);
     await next.end();
@@ -34,20 +34,20 @@ describe("exclusive access to a rate-limited certificate", () => {
     const rated = await ratedAccount();
     const pool = service.openPool("none", { max: 1 });
     vi.spyOn(pool, "connect").mockImplementationOnce(() => Promise.reject(new Error("no connection")));
-    const takeTurn = createTurns(pool);
-    const [refused, waiting] = [takeTurn(countingOf(rated)), takeTurn(countingOf(rated))];
+    const lockCertificates = createCertificateLocks(pool);
+    const [refused, waiting] = [lockCertificates(countingOf(rated)), lockCertificates(countingOf(rated))];
     await expect(refused).rejects.toThrow("no connection");
     await (await waiting).end();
   });
 
   test("returns the database connection if the certificate is locked for too long, and the next call starts", async () => {
     const rated = await ratedAccount();
-    const takeTurn = createTurns(service.openPool("held", { max: 1, lockMs: 50 }));
+    const lockCertificates = createCertificateLocks(service.openPool("held", { max: 1, lockMs: 50 }));
     const text = "select from certificates where cert_id = $1 for update";
     const held = await service.hold(text, [rated.certificate.cert_id]);
-    await expect(takeTurn(countingOf(rated))).rejects.toMatchObject({ code: "55P03" });
+    await expect(lockCertificates(countingOf(rated))).rejects.toMatchObject({ code: "55P03" });
     await held.commit();
-    await (await takeTurn(countingOf(rated))).end();
+    await (await lockCertificates(countingOf(rated))).end();
   });
 
   test("removes the database connection from the pool if the rollback fails", async () => {
@@ -56,9 +56,11 @@ describe("exclusive access to a rate-limited certificate", () => {
       if (text === "rollback") throw failure;
     };
     const release = vi.fn();
-    const takeTurn = createTurns({ connect: async () => ({ query, release }) } as unknown as Pool);
-    const turn = await takeTurn({ certificates: [], byOwner: true, now });
-    await turn.end();
+    const lockCertificates = createCertificateLocks({
+      connect: async () => ({ query, release }),
+    } as unknown as Pool);
+    const lock = await lockCertificates({ certificates: [], byOwner: true, now });
+    await lock.end();
     expect(release.mock.calls).toEqual([[failure]]);
   });
 
@@ -74,19 +76,19 @@ describe("exclusive access to a rate-limited certificate", () => {
       most = Math.max(most, taken);
       return { query, release };
     };
-    const takeTurn = createTurns({ connect } as unknown as Pool);
-    const turns = Array.from({ length: 5 }, () => takeTurn({ certificates: [], byOwner: true, now }));
-    for (const turn of turns) await (await turn).end();
+    const lockCertificates = createCertificateLocks({ connect } as unknown as Pool);
+    const locks = Array.from({ length: 5 }, () => lockCertificates({ certificates: [], byOwner: true, now }));
+    for (const lock of locks) await (await lock).end();
     expect([most, taken]).toEqual([1, 0]);
   });
 
   test.each(["countAllows", "decide"] as const)("ends if the function %s fails", async (part) => {
     const rated = await ratedAccount();
     const parts = { countAllows: async () => 0, decide: service.deps.decide, end: vi.fn(async () => {}) };
-    const turn = { ...parts, [part]: () => Promise.reject(new Error("cut off")) };
+    const lock = { ...parts, [part]: () => Promise.reject(new Error("cut off")) };
     const body = { proof_bundle: await rated.prove({ now }), required_scope: "data:read" };
     const call = readVerifyCall(callerOf(rated), Buffer.from(JSON.stringify(body)), undefined);
-    const verifying = verifyProof({ ...service.deps, takeTurn: async () => turn }, call);
+    const verifying = verifyProof({ ...service.deps, lockCertificates: async () => lock }, call);
     await expect(verifying).rejects.toThrow("cut off");
     expect(parts.end).toHaveBeenCalledOnce();
   });
