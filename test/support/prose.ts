@@ -29,8 +29,8 @@ function sourceFaults(path: string, text: string): string[] {
     faults.push(...phraseFaults(words, line), ...lengthFaults(words, line));
   }
   walk(program, (node) => {
-    const name = testName(node)?.text;
-    if (name !== undefined && TEST_NAME.test(name)) {
+    for (const name of [testName(node)?.text ?? "", ...namesFromTable(node)]) {
+      if (!TEST_NAME.test(name)) continue;
       faults.push(`${lineAt(node.start as number)}: a test name does not begin with its subject: ${name}`);
     }
     const words =
@@ -80,6 +80,18 @@ export function testName(node: Node): { kind: string; text: string } | undefined
   if (first?.type !== "TemplateLiteral") return undefined;
   const parts = first.quasis as { value: { raw: string } }[];
   return { kind, text: parts.map(({ value }) => value.raw).join("…") };
+}
+
+/** Returns the names of `test.each([["first", …]])("%s …")` if the table is a literal. */
+function namesFromTable(node: Node): string[] {
+  const name = testName(node)?.text;
+  const table = (node.callee as Node | undefined)?.arguments;
+  if (name?.startsWith("%s") !== true || !Array.isArray(table)) return [];
+  const rows = ((table[0] as Node | undefined)?.elements as (Node | null)[] | undefined) ?? [];
+  return rows.flatMap((row) => {
+    const first = row?.type === "ArrayExpression" ? (row.elements as (Node | null)[])[0] : row;
+    return typeof first?.value === "string" ? [name.replace("%s", first.value)] : [];
+  });
 }
 
 function markdownFaults(text: string): string[] {

@@ -28,27 +28,27 @@ describe("a collection", () => {
   });
 
   test.each<[string, (client: Client) => Collection, string, object]>([
-    ["of a kind", (client) => kindCollection(client, "Agent"), `${KINDS}/agents`, {}],
+    ["a kind", (client) => kindCollection(client, "Agent"), `${KINDS}/agents`, {}],
     [
-      "of a kind in a namespace",
+      "a kind in a namespace",
       (client) => kindCollection(client, "Agent", "shop"),
       `${KINDS}/namespaces/shop/agents`,
       {},
     ],
-    ["of Secrets", (client) => secretCollection(client), "/api/v1/secrets", OURS],
+    ["Secrets", (client) => secretCollection(client), "/api/v1/secrets", OURS],
     [
-      "of Secrets in a namespace",
+      "Secrets in a namespace",
       (client) => secretCollection(client, "shop"),
       "/api/v1/namespaces/shop/secrets",
       OURS,
     ],
     [
-      "of ConfigMaps",
+      "ConfigMaps",
       (client) => configMapCollection(client, "shop", named),
       "/api/v1/namespaces/shop/configmaps",
       named,
     ],
-  ])("%s lists and watches the same set of objects", async (_, create, path, selector) => {
+  ])("lists and watches the same set of objects for %s", async (_, create, path, selector) => {
     const collection = create(client);
     const { signal } = new AbortController();
     await collection.list({ limit: 5, continue: "token" }, signal);
