@@ -28,6 +28,14 @@ test("the check of pages finds the names of files and folders", () => {
   expect(named("CONTRIBUTING.md").length).toBeGreaterThan(30);
 });
 
+test("docs/decisions/README.md links every decision by its number and title, in order", () => {
+  const links = globSync("docs/decisions/0*.md", { cwd: fileURLToPath(TOP) })
+    .sort()
+    .map((path) => read(path).replace(/^# (\d+)\. (.*)\n[\s\S]*$/, `| $1 | [$2](${posix.basename(path)}) |`));
+  const index = read("docs/decisions/README.md");
+  expect([...index.matchAll(/^\| \d+ \| \[.*?\]\(.*?\) \|/gm)].map(([link]) => link)).toEqual(links);
+});
+
 describe("docs/architecture.md", () => {
   const journeys = read("docs/architecture.md")
     .split("\n## ")
