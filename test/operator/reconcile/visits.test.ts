@@ -52,14 +52,14 @@ describe("the next visit to a Delegation", () => {
       { afterMs: 601_000 },
     ],
     [
-      "is not planned without an expiry",
+      "has no time without an expiry",
       filed("Active"),
       { delegation: anApproval({ expires_at: null }) },
       {},
     ],
-    ["is not planned without a decision", filed("AwaitingApproval"), { delegation: aState() }, {}],
+    ["has no time without a decision", filed("AwaitingApproval"), { delegation: aState() }, {}],
     [
-      "is not planned after the expiry",
+      "has no time after the expiry",
       filed("Active"),
       { delegation: anApproval({ expires_at: "2026-06-01T11:59:59.000Z" }) },
       {},
