@@ -185,7 +185,8 @@ async function prepare(
 function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): void {
   if (Object.keys(end.counts).some((table) => !isKnown(table))) throw unknownTable();
   for (const [table, count] of Object.entries(end.counts)) {
-    if ((counts[table] ?? 0) !== count) throw new UserError(`The backup lacks rows of ${table}: use another copy of the backup`);
+    if ((counts[table] ?? 0) !== count)
+      throw new UserError(`The backup lacks rows of ${table}: use another copy of the backup`);
   }
 }
 

@@ -116,7 +116,9 @@ async function exchange<T>(
 async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData, access: Access) {
   const { error } = (await body.json()) as { error?: { code?: string; message?: string } };
   if (error?.message === undefined) {
-    return new UserError(`The vault answered ${statusCode}: read its log, and the log of any proxy before it`);
+    return new UserError(
+      `The vault answered ${statusCode}: read its log, and the log of any proxy before it`,
+    );
   }
   const { code = "", message } = error;
   return new CallError(code, explainRefusal(code, message, Number(headers["retry-after"]), access));

@@ -252,7 +252,10 @@ test("a restore rejects a backup without a manifest, with two manifests, or with
   ]) {
     await expect(
       restore(home, await writeEarlierBackup(vault, rows, migrationsTo(OLDEST), order)),
-    ).rejects.toMatchObject({ code: 1, stderr: "keyvault: The backup is incomplete or out of order: use another copy of the backup\n" });
+    ).rejects.toMatchObject({
+      code: 1,
+      stderr: "keyvault: The backup is incomplete or out of order: use another copy of the backup\n",
+    });
   }
   await expectNothing(home);
 });

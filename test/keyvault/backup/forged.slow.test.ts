@@ -57,7 +57,8 @@ async function refusal(backup: Buffer): Promise<string> {
 const NOT_WHOLE = /^The backup is incomplete or out of order: use another copy of the backup$/;
 const OUTSIDE = /^The backup has a file outside the token's folder: use another backup$/;
 const NO_FILE = /^The backup has a file of the token that cannot be written: use another backup$/;
-const UNKNOWN_TABLE = /^The backup has a table that this version does not know: restore it with the version that made it$/;
+const UNKNOWN_TABLE =
+  /^The backup has a table that this version does not know: restore it with the version that made it$/;
 const unfit = (table: string) => new RegExp(`^The backup has rows of ${table} that no vault writes`);
 const token = (names: Record<string, unknown>) => [{ ...manifest, token: names }, end];
 

@@ -51,12 +51,7 @@ describe("the next visit to a Delegation", () => {
       { delegation: aState() },
       { afterMs: 601_000 },
     ],
-    [
-      "has no time without an expiry",
-      filed("Active"),
-      { delegation: anApproval({ expires_at: null }) },
-      {},
-    ],
+    ["has no time without an expiry", filed("Active"), { delegation: anApproval({ expires_at: null }) }, {}],
     ["has no time without a decision", filed("AwaitingApproval"), { delegation: aState() }, {}],
     [
       "has no time after the expiry",
