@@ -74,8 +74,9 @@ export async function* decryptStream(
     yield opened.text;
     last = opened.last;
   }
-  if (!(await take.isAtEnd()))
+  if (!(await take.isAtEnd())) {
     throw new UserError("The backup has data after its end: use another copy of the backup");
+  }
 }
 
 function readRecoveryKey(pem: string): KeyObject {

@@ -185,8 +185,9 @@ async function prepare(
 function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): void {
   if (Object.keys(end.counts).some((table) => !isKnown(table))) throw unknownTable();
   for (const [table, count] of Object.entries(end.counts)) {
-    if ((counts[table] ?? 0) !== count)
+    if ((counts[table] ?? 0) !== count) {
       throw new UserError(`The backup lacks rows of ${table}: use another copy of the backup`);
+    }
   }
 }
 

@@ -33,8 +33,9 @@ export async function readMaterial(
     readRevoked(files.revokedFile, former),
   ]);
   const authorities = readCertificates(files.caFile, ca);
-  if (authorities.length === 0)
+  if (authorities.length === 0) {
     throw new UserError(`${files.caFile} holds no certificate: put back a copy of it`);
+  }
   const own = parse(files.certFile, () => new X509Certificate(cert));
   if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key)))) {
     throw new UserError(`${files.keyFile} is not the key of ${files.certFile}`);
