@@ -1,17 +1,19 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
 import type { OperatorContext } from "../../src/operator/context.ts";
 import { startController } from "../../src/operator/controller.ts";
 import type { AnyObject } from "../../src/operator/kinds.ts";
 import { noTracing } from "../../src/operator/tracing.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
-import { aDelegation, anAgent, aPlatform, NOW } from "./objects.ts";
+import { aDelegation, anAgent, aPlatform, truth } from "./objects.ts";
 
-async function callsFor(
-  objects: AnyObject[],
-  { isCurrent, isHeld }: { isCurrent: boolean; isHeld: boolean },
-): Promise<string[]> {
+type Options = { isCurrent?: boolean; isHeld?: boolean; isAway?: boolean };
+
+/** Starts a controller over these objects. The API knows none of them, and every change at it fails. */
+function started(objects: AnyObject[], { isCurrent = true, isHeld = true, isAway = false }: Options) {
   const calls: string[] = [];
+  const failure = { kind: "unavailable", message: "away" };
   const find = (kind: string) => objects.filter((object) => object.kind === kind);
   const context = {
     resources: {
@@ -27,7 +29,7 @@ async function callsFor(
     states: {
       async read() {
         calls.push("state");
-        return { value: {} };
+        return isAway ? { failure } : { value: {} };
       },
     },
     api: new Proxy(
@@ -35,11 +37,12 @@ async function callsFor(
       {
         get: (_, name) => async () => {
           calls.push(String(name));
-          return { failure: { kind: "unavailable", message: "away" } };
+          const states = { platforms: {}, agents: {}, delegations: {} };
+          return name === "readState" ? { value: states } : { failure };
         },
       },
     ),
-    clock: { now: () => NOW },
+    clock: systemClock,
     log: createLog("silent", "test"),
     metrics: operatorMetrics(),
     tracing: noTracing,
@@ -47,7 +50,11 @@ async function callsFor(
     consoleUrl: "https://console.example.test",
     externalIdOf: ({ metadata }: AnyObject) => `c1.${metadata.uid}`,
   } as unknown as OperatorContext;
-  const controller = startController(context, { isHeld: () => isHeld });
+  return { controller: startController(context, { isHeld: () => isHeld }), calls };
+}
+
+async function callsFor(objects: AnyObject[], options: Options): Promise<string[]> {
+  const { controller, calls } = started(objects, options);
   await new Promise((resolve) => setTimeout(resolve, 50));
   await controller.stop();
   return calls.filter((name) => name !== "readState");
@@ -78,4 +85,36 @@ describe("the operator's API call for", () => {
       expect(await callsFor(objects, { isCurrent: true, isHeld: false })).toEqual([]);
     },
   );
+});
+
+describe("a controller", () => {
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  const failing = () =>
+    aPlatform({ status: { conditions: [truth("Ready", { status: "False", reason: "ApiUnavailable" })] } });
+
+  test("retries a failed object every 15 s as if it had not failed before", async () => {
+    vi.useFakeTimers();
+    vi.spyOn(Math, "random").mockReturnValue(1);
+    const { controller, calls } = started([failing()], { isAway: true });
+    const visits = () => calls.filter((name) => name === "state").length;
+    await vi.advanceTimersByTimeAsync(60_500);
+    const before = visits();
+    await vi.advanceTimersByTimeAsync(15_000);
+    expect(visits() - before).toBeGreaterThanOrEqual(4);
+    await controller.stop();
+  });
+
+  test("makes no call after it has stopped", async () => {
+    vi.useFakeTimers();
+    const { controller, calls } = started([failing()], { isAway: true });
+    await vi.advanceTimersByTimeAsync(5_000);
+    await controller.stop();
+    const { length } = calls;
+    await vi.advanceTimersByTimeAsync(3_600_000);
+    expect(calls).toHaveLength(length);
+  });
 });

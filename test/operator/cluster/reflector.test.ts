@@ -4,7 +4,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
 import { createLog } from "../../../src/log.ts";
 import type { Collection, Page as ListedPage } from "../../../src/operator/cluster/collections.ts";
-import { createReflector, type Reflector } from "../../../src/operator/cluster/reflector.ts";
+import { createReflector, type Reflector, togetherState } from "../../../src/operator/cluster/reflector.ts";
 import { operatorMetrics } from "../../support/operator_metrics.ts";
 
 const listed = (
@@ -319,6 +319,33 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@10", "b@15"]);
     expect(changes.sort()).toEqual(["default/a", "default/b"]);
     expect(last().query.resourceVersion).toBe("20");
+  });
+
+  test("reports its lists, its failures, and when it last received anything", async () => {
+    await started(7);
+    const listedAt = performance.now();
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(reflector.state()).toEqual({
+      resource: "things",
+      isSynced: true,
+      activeAt: listedAt,
+      lists: 1,
+      failures: 0,
+    });
+    await last().send("BOOKMARK", { metadata: { resourceVersion: "12" } });
+    expect(reflector.state().activeAt).toBe(performance.now());
+    pages.push({ version: 20, items: [] });
+    await last().end(error(410));
+    await vi.advanceTimersByTimeAsync(200);
+    expect(reflector.state()).toMatchObject({ lists: 2, failures: 1 });
+  });
+
+  test("counts with others as synced when all are, and as silent as the most silent one", () => {
+    const one = { resource: "a", isSynced: true, activeAt: 5, lists: 1, failures: 2 };
+    const other = { resource: "a", isSynced: false, activeAt: 3, lists: 2, failures: 1 };
+    const together = { resource: "a", isSynced: false, activeAt: 3, lists: 3, failures: 3 };
+    expect(togetherState([one, other])).toEqual(together);
+    expect(togetherState([one, one]).isSynced).toBe(true);
   });
 
   test("resolves its start when the copy is complete, and rejects it if stopped before", async () => {
