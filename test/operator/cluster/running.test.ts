@@ -249,6 +249,26 @@ describe.concurrent("an operator in a cluster with a fake API server", () => {
     expect(operator.isAlive()).toBe(true);
   });
 
+  test("sends the last Events before it stops", async ({ kubernetes, open }) => {
+    const held = Promise.withResolvers<void>();
+    kubernetes.setRule((method, path) =>
+      method === "POST" && path.endsWith("/events") ? held.promise : undefined,
+    );
+    const world = await open();
+    const operator = await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    world.api.leader.epoch += 1;
+    await world.apply(agent());
+    await until("it is superseded", () => !operator.isLeading());
+    const stopping = operator.stop();
+    await until("it has released the Lease", async () => (await world.holder()) === "");
+    held.resolve();
+    await stopping;
+    const events = await eventsOf(kubernetes, world.systemNamespace);
+    expect(events.map(({ reason }) => reason)).toEqual(["Leading", "Superseded"]);
+  });
+
   test("finishes the work in progress when it stops", async ({ open }) => {
     const world = await open();
     const operator = await world.start();

@@ -198,7 +198,11 @@ describe("a visit to a Platform", () => {
     found.clock.advance(1);
     await found.visit(shop());
     expect(found.calls).toHaveLength(2);
-    const failing = visitWorld({ ...current, answers: { putPlatform: { failure: unavailable } } });
+    const failing = visitWorld({
+      ...current,
+      answers: { putPlatform: { failure: unavailable } },
+      secrets: [secret("shop-credentials")],
+    });
     expect([await failing.visit(shop()), await failing.visit(shop())]).toEqual([
       { retry: true },
       { retry: true },

@@ -10,8 +10,11 @@ import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 import { createFakeObjects, type Place, Refusal, type StoredObject } from "./fake_objects.ts";
 import type { KubernetesCalls, KubernetesObject } from "./server.ts";
 
-/** A response that replaces the fake's own. `silence` sends none. */
-export type FakeFault = "silence" | { status: number; headers?: Record<string, string>; body?: object };
+/** A response that replaces the fake's own. `silence` sends none. A promise delays the request. */
+export type FakeFault =
+  | "silence"
+  | Promise<void>
+  | { status: number; headers?: Record<string, string>; body?: object };
 
 /** An API server in memory. It validates applied objects of our kinds, but has no roles and no admission. */
 export type FakeKubernetes = KubernetesCalls & {
@@ -88,7 +91,8 @@ export async function startFakeKubernetes(): Promise<FakeKubernetes> {
     const sent = await text(incoming);
     const fault = faultOf(incoming);
     if (fault === "silence") return;
-    if (fault !== undefined) throw Object.assign(new Refusal(fault.status, "Fault"), fault);
+    if (fault instanceof Promise) await fault;
+    else if (fault !== undefined) throw Object.assign(new Refusal(fault.status, "Fault"), fault);
     const { method = "", url = "", headers } = incoming;
     if (headers.authorization !== `Bearer ${adminToken}`) throw new Refusal(401, "Unauthorized");
     const body = sent === "" ? {} : JSON.parse(sent);
@@ -99,7 +103,7 @@ export async function startFakeKubernetes(): Promise<FakeKubernetes> {
 
   function refuse(response: ServerResponse, error: unknown): void {
     if (!(error instanceof Refusal)) throw error;
-    const { status, headers, body } = error as Refusal & Exclude<FakeFault, "silence">;
+    const { status, headers, body } = error as Refusal & Exclude<FakeFault, "silence" | Promise<void>>;
     response.writeHead(status, headers);
     response.end(JSON.stringify(body ?? { code: status, reason: error.message }));
   }
@@ -108,6 +112,8 @@ export async function startFakeKubernetes(): Promise<FakeKubernetes> {
   const server = createServer(tls, (incoming, response) => {
     serve(incoming, response).catch((error: unknown) => refuse(response, error));
   });
+  // The default of 5 s could close a connection at the moment when a busy client uses it again.
+  server.keepAliveTimeout = 120_000;
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
