@@ -240,6 +240,10 @@ describe("the client of a cluster", () => {
   test("reports a watch that is refused, interrupted or not JSON", async () => {
     answers([410, { reason: "Expired" }]);
     expect(await failure(watched())).toMatchObject({ verb: "watch", status: 410, reason: "Expired" });
+    expect(access.forgotten).toBe(0);
+    answers([401, {}]);
+    expect(await failure(watched())).toMatchObject({ status: 401 });
+    expect(access.forgotten).toBe(1);
     handler = (_, response) => void response.writeHead(200).write("{}\n", () => response.destroy());
     expect(await failure(watched())).toBeInstanceOf(ClusterError);
     answers([200, "<html>\n"]);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import {
   type BindingFaults,
+  type BindingsObject,
   createClusterBindings,
   createFaultReporter,
-  type TenantsObject,
 } from "../../../src/operator/cluster/bindings.ts";
 import type { Reflector } from "../../../src/operator/cluster/reflector.ts";
 
@@ -32,13 +32,13 @@ describe("faults of ConfigMaps", () => {
 
 describe("the namespace bindings of a cluster", () => {
   test("come from the ConfigMap deputize-tenants and from those with the label, each counted once", () => {
-    const map = (name: string, data: Record<string, string>): TenantsObject => ({
+    const map = (name: string, data: Record<string, string>): BindingsObject => ({
       name,
       data,
       uid: name,
       namespace: "system",
     });
-    const found: Record<string, TenantsObject[]> = {};
+    const found: Record<string, BindingsObject[]> = {};
     const change: (() => void)[] = [];
     let told = 0;
     const bindings = createClusterBindings(
@@ -46,7 +46,7 @@ describe("the namespace bindings of a cluster", () => {
         const selector = JSON.stringify(query);
         found[selector] = [];
         change.push(onChange);
-        return { values: () => found[selector] } as Reflector<TenantsObject>;
+        return { values: () => found[selector] } as Reflector<BindingsObject>;
       },
       () => {
         told += 1;
@@ -63,8 +63,8 @@ describe("the namespace bindings of a cluster", () => {
     found[labelled] = [tenants, map("team", { bank: "accountEmail: b@example.test" })];
     change[1]?.();
     expect(told).toBe(1);
-    expect(bindings.get("shop")?.tenant?.accountEmail).toBe("a@example.test");
-    expect(bindings.get("bank")?.tenant?.accountEmail).toBe("b@example.test");
+    expect(bindings.get("shop")?.account?.accountEmail).toBe("a@example.test");
+    expect(bindings.get("bank")?.account?.accountEmail).toBe("b@example.test");
     expect(bindings.faults()).toEqual([
       {
         configMap: expect.objectContaining({ kind: "ConfigMap" }),
