@@ -1,7 +1,10 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { vi } from "vitest";
 
-/** The pauses of all loops in this process. Pauses of a held length end only when the test ends them. */
+/** The pauses of some loops. They end only when the test ends them. */
 export type LoopPauses = {
+  /** Holds the pauses of the loops that `start` starts, and not those of other loops in this process. */
+  of<T>(start: () => T): T;
   /** Returns the number of held pauses, of one length in milliseconds or of any length. */
   held(milliseconds?: number): number;
   /** Ends the held pauses, of one length in milliseconds or of any length. */
@@ -19,16 +22,17 @@ function isCalledByLoop(stack = ""): boolean {
   return caller?.includes("/concurrency/loop.ts") === true;
 }
 
-/** Holds pauses of at least `atLeast` milliseconds. Does not change other timers. */
-export function holdLoopPauses(atLeast = 0): LoopPauses {
+/** Holds the pauses of the loops that start in `of`. Does not change other timers. */
+export function holdLoopPauses(): LoopPauses {
   const pauses = new Map<unknown, Pause>();
+  const own = new AsyncLocalStorage<true>();
   const { setTimeout: start, clearTimeout: clear } = globalThis;
   const starting = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
     run: () => void,
     milliseconds = 0,
     ...args: []
   ) => {
-    const isHeld = milliseconds >= atLeast && isCalledByLoop(new Error().stack);
+    const isHeld = own.getStore() === true && isCalledByLoop(new Error().stack);
     if (!isHeld) return start(run, milliseconds, ...args);
     const timer = start(() => {}, 2 ** 31 - 1).unref();
     pauses.set(timer, { milliseconds, end: run });
@@ -39,17 +43,18 @@ export function holdLoopPauses(atLeast = 0): LoopPauses {
     clear(timer);
   });
 
-  const of = (milliseconds?: number) =>
+  const pausesOf = (milliseconds?: number) =>
     [...pauses].filter(([, pause]) => milliseconds === undefined || pause.milliseconds === milliseconds);
   function end(milliseconds?: number): void {
-    for (const [timer, pause] of of(milliseconds)) {
+    for (const [timer, pause] of pausesOf(milliseconds)) {
       pauses.delete(timer);
       clear(timer as NodeJS.Timeout);
       pause.end();
     }
   }
   return {
-    held: (milliseconds) => of(milliseconds).length,
+    of: (start) => own.run(true, start),
+    held: (milliseconds) => pausesOf(milliseconds).length,
     end,
     restore() {
       starting.mockRestore();

@@ -49,7 +49,8 @@ export function workerWorld(): WorkerWorld {
     start(change = {}) {
       const write = (line: string) => void world.lines.push(JSON.parse(line));
       const log = pino({ level: "info" }, { write });
-      const worker = startTestWorker(home.url, TIMING, { clock: world.clock, log, ...change });
+      const own = { clock: world.clock, log, ...change };
+      const worker = world.pauses.of(() => startTestWorker(home.url, TIMING, own));
       workers.push(worker);
       return worker;
     },
