@@ -5,19 +5,12 @@ import { ApiError } from "../errors.ts";
 import { checkScopes, named } from "../input/ceiling.ts";
 import { MAX_ACCEPTED_PRINCIPALS } from "../input/platform_fields.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
-import { findPlatform, lockConnection } from "./platform_record.ts";
+import { findPlatform, lockConnection, type PlatformPlace } from "./platform_record.ts";
 
 /** An accepted root identity of another account, with its scopes. `acceptedUntil: null` means no expiry. */
 export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
 
 type Deps = { db: Database; clock: Clock };
-
-/** A platform of an account. `check` throws if the caller may no longer change its accepted principals. */
-export type PlatformPlace = {
-  accountId: string;
-  platformId: string;
-  check?(tx: Transaction): Promise<void>;
-};
 
 /**
  * Accepts a principal at a platform, or changes the scopes and expiry of an existing acceptance. Throws

@@ -6,7 +6,14 @@ import { expandScopes } from "../protocol/documents/scopes.ts";
 import { type AddressPolicy, callbackUrlForm } from "../webhooks/callback_address.ts";
 import { endSuspension } from "../webhooks/endpoint.ts";
 import { changeCertificates } from "./end_authority.ts";
-import { findConnection, findPlatform, type LivePlatform, lockConnection } from "./platform_record.ts";
+import {
+  type ConnectionPlace,
+  findConnection,
+  findPlatform,
+  type LivePlatform,
+  lockConnection,
+  type PlatformPlace,
+} from "./platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
 /** A change of a platform. Omitted members stay unchanged. */
@@ -23,14 +30,14 @@ type PlatformChange = {
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },
-  accountId: string,
-  platformId: string,
+  { accountId, platformId, check }: PlatformPlace,
   change: PlatformChange,
 ): Promise<LivePlatform> {
   const { connection_id } = await findPlatform(deps.db, accountId, platformId);
   const changed = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findPlatform(tx, accountId, platformId);
+    await check?.(tx);
     const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
     if (ceiling) checkShrinks(record.default_allowed_scopes, ceiling);
     const next = {
@@ -84,8 +91,7 @@ export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
  */
 export async function setCallback(
   { db, callbacks, clock }: { db: Database; callbacks: AddressPolicy; clock: Clock },
-  accountId: string,
-  connectionId: string,
+  { accountId, connectionId, check }: ConnectionPlace,
   callbackUrl: string | null,
 ): Promise<void> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
@@ -93,6 +99,7 @@ export async function setCallback(
   await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     await findConnection(tx, accountId, connection_id);
+    await check?.(tx);
     await tx("connections").where({ connection_id }).update({ callback_url: callbackUrl });
     if (callbackUrl !== null) await endSuspension(tx, connection_id, "replay", clock.now());
   });

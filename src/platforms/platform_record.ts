@@ -17,6 +17,15 @@ export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
 /** A platform that is not removed and has a current API key. */
 export type LivePlatform = PlatformRecord & { api_key_prefix: string };
 
+/** Throws if a caller may no longer make a change. A change calls it while it holds the connection's lock. */
+export type CheckChange = (tx: Transaction) => Promise<void>;
+
+/** A platform of an account, and the check before its change. */
+export type PlatformPlace = { accountId: string; platformId: string; check?: CheckChange };
+
+/** A connection of an account, and the check before its change. */
+export type ConnectionPlace = { accountId: string; connectionId: string; check?: CheckChange };
+
 /** Selects all platforms with their connections, as `p` (platforms) and `c` (connections). */
 export function selectPlatforms(db: Database | Transaction) {
   return db("platforms as p")

@@ -156,7 +156,8 @@ export function changePlatformRoute(deps: Deps): Route {
     answer: { status: 200, schema: platformAnswer, description: "The platform as it is now" },
     errors: ["not_found", "invalid_scopes", "ceiling_widened"],
     async handle({ caller, params, body }) {
-      return { body: showPlatform(await changePlatform(deps, caller.accountId, params.platform_id, body)) };
+      const place = { accountId: caller.accountId, platformId: params.platform_id };
+      return { body: showPlatform(await changePlatform(deps, place, body)) };
     },
   });
 }

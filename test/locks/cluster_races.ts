@@ -163,6 +163,20 @@ export const clusterRaces: Record<string, RaceRow[]> = {
       ({ declare }) => declare({ accepted_principals: [] }),
       endBinding,
     ),
+    ...[{ name: "Store" }, { callback_url: "https://hooks.example.test/" }].map((change) =>
+      declaredRace(
+        `with a new ${Object.keys(change)[0]}, in a namespace whose acceptance ends`,
+        NOT_BOUND,
+        ({ declare }) => declare(change),
+        endBinding,
+      ),
+    ),
+    declaredRace(
+      "with a new name, in a namespace for which the owner now accepts fewer scopes",
+      ["400 ceiling_exceeded"],
+      ({ declare }) => declare({ name: "Store" }),
+      narrowBinding,
+    ),
     newPlatformRace("of a namespace whose acceptance ends", NOT_BOUND, lockBinding, endBinding),
     newPlatformRace(
       "beside another registration while the acceptance ends",
@@ -226,15 +240,30 @@ export const clusterRaces: Record<string, RaceRow[]> = {
     declaredRace("that another call removes", ["200"], ({ api, id }) =>
       api.operator("DELETE", `/internal/v1/platforms/${id}`),
     ),
+    declaredRace(
+      "in a namespace whose acceptance ends",
+      NOT_BOUND,
+      ({ api, id }) => api.operator("DELETE", `/internal/v1/platforms/${id}`),
+      endBinding,
+    ),
   ],
   internal_put_agent: [
     declaredRace("whose platform is removed", NOT_FOUND, ({ putAgent }) => putAgent(newId())),
     bindingRace("in a namespace whose acceptance ends", ({ putAgent }) => putAgent(newId())),
+    bindingRace("with a new name, in a namespace whose acceptance ends", ({ putAgent, agentId }) =>
+      putAgent(agentId, "Helper"),
+    ),
     ...agentAdoptions,
   ],
   internal_remove_agent: [
     declaredRace("whose platform is removed", ["200"], ({ api, agentId }) =>
       api.operator("DELETE", `/internal/v1/agents/${agentId}`),
+    ),
+    declaredRace(
+      "in a namespace whose acceptance ends",
+      NOT_BOUND,
+      ({ api, agentId }) => api.operator("DELETE", `/internal/v1/agents/${agentId}`),
+      endBinding,
     ),
   ],
   internal_put_delegation: [

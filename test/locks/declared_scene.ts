@@ -14,7 +14,7 @@ export type DeclaredScene = Owned & {
   delegationId: string;
   prefix: string;
   declare(fields: object): Promise<HttpAnswer>;
-  putAgent(id: string): Promise<HttpAnswer>;
+  putAgent(id: string, name?: string): Promise<HttpAnswer>;
   putDelegation(id: string): Promise<HttpAnswer>;
   decide(): Promise<HttpAnswer>;
 };
@@ -30,11 +30,11 @@ export async function declaredScene(api: TestApi): Promise<DeclaredScene> {
       `/internal/v1/platforms/${id}`,
       declaration(person, { object: object("shop"), ...fields }),
     );
-  const putAgent = (agent: string) =>
+  const putAgent = (agent: string, name = "bot") =>
     api.operator("PUT", `/internal/v1/agents/${agent}`, {
       object: object(agent === agentId ? "bot" : "other"),
       platform_external_id: id,
-      name: "bot",
+      name,
       agent_type: "robot",
     });
   const delegation = object(delegationId.slice("c1.".length));

@@ -216,7 +216,7 @@ describe("a receiver that keeps failing", () => {
     const callbacks = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
     const deps = { db: world.home.database, callbacks, clock: world.harness.clock };
     const url = world.receiver.url.replace("/hook", "/new");
-    await setCallback(deps, connection.accountId, connection.connectionId, url);
+    await setCallback(deps, connection, url);
     world.receiver.reply = () => 204;
     await world.harness.deliver();
     expect(world.receiver.requests.map(({ path }) => path)).toEqual(["/hook", "/new"]);

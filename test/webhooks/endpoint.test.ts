@@ -28,7 +28,7 @@ const callbacks = createAddressPolicy({ development: true, allowedCidrs: ["127.0
 
 async function setUrl({ accountId, connectionId }: TestConnection, path = "/new"): Promise<void> {
   const deps = { db: world.home.database, callbacks, clock: world.harness.clock };
-  await setCallback(deps, accountId, connectionId, world.receiver.url.replace("/hook", path));
+  await setCallback(deps, { accountId, connectionId }, world.receiver.url.replace("/hook", path));
 }
 
 describe("a paused endpoint", () => {

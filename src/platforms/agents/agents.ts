@@ -11,7 +11,7 @@ import { keyId } from "../../protocol/keys/hybrid.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import type { VaultClient } from "../../vault/client.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
-import { findConnection, type LivePlatform, lockConnection } from "../platform_record.ts";
+import { type CheckChange, findConnection, type LivePlatform, lockConnection } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
 /**
@@ -137,11 +137,13 @@ export async function deleteAgent(
   deps: VaultSyncDeps & { secretBox: SecretBox; clock: Clock },
   connectionId: string,
   agentId: string,
+  check?: CheckChange,
 ): Promise<Date> {
   const disabledAt = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connectionId);
     const agent = await findAgent(tx, connectionId, agentId);
     if (agent.disabled_at !== null) return agent.disabled_at;
+    await check?.(tx);
     const now = deps.clock.now();
     await tx("agents").where({ agent_id: agentId }).update({ disabled_at: now, vault_due_at: now });
     await endDelegations(tx, deps.secretBox, agent, now);

@@ -2,20 +2,17 @@ import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { findConnection, type LivePlatform, lockConnection } from "../platform_record.ts";
+import {
+  type ConnectionPlace,
+  findConnection,
+  type LivePlatform,
+  lockConnection,
+} from "../platform_record.ts";
 import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
-/**
- * A rotation, after which every earlier key remains valid for at most `graceSeconds` (0–86400). `check`
- * throws if the caller may no longer rotate the key.
- */
-export type Rotation = {
-  accountId: string;
-  connectionId: string;
-  graceSeconds: number;
-  check?(tx: Transaction): Promise<void>;
-};
+/** A rotation, after which every earlier key remains valid for at most `graceSeconds` (0–86400). */
+export type Rotation = ConnectionPlace & { graceSeconds: number };
 
 /** Dependencies of retiring API keys. */
 export type RetireDeps = {

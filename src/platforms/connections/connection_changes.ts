@@ -5,7 +5,13 @@ import { isUuid } from "../../ids.ts";
 import type { ApiKeyFinder } from "../api_keys/api_key_finder.ts";
 import { type RetireDeps, retireKeys } from "../api_keys/rotate_key.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
-import { findConnection, lockConnection, type PlatformRecord, selectPlatforms } from "../platform_record.ts";
+import {
+  type ConnectionPlace,
+  findConnection,
+  lockConnection,
+  type PlatformRecord,
+  selectPlatforms,
+} from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
 /** A change of a connection. Omitted members stay unchanged. */
@@ -50,8 +56,7 @@ const REMOVAL_REASON = "connection removed";
  */
 export async function removeConnection(
   deps: VaultSyncDeps & RetireDeps,
-  accountId: string,
-  connectionId: string,
+  { accountId, connectionId, check }: ConnectionPlace,
 ): Promise<Date> {
   if (!isUuid(connectionId)) throw new ApiError("not_found");
   const { removedAt, retired } = await deps.db.transaction(async (tx) => {
@@ -61,6 +66,7 @@ export async function removeConnection(
       .limit(1);
     if (record === undefined) throw new ApiError("not_found");
     if (record.removed_at !== null) return { removedAt: record.removed_at, retired: [] };
+    await check?.(tx);
     const now = deps.clock.now();
     const retired = await endConnection(tx, record, now);
     const fields = {

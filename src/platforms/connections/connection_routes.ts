@@ -6,6 +6,7 @@ import type { AddressPolicy } from "../../webhooks/callback_address.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { setCallback } from "../change_platform.ts";
 import { verifierName } from "../platform_answers.ts";
+import type { ConnectionPlace } from "../platform_record.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
 import { changeConnection, removeConnection } from "./connection_changes.ts";
 
@@ -63,7 +64,7 @@ export function setCallbackRoute(deps: Deps): Route {
     },
     errors: ["not_found", "invalid_callback_url"],
     async handle({ caller, params, body }) {
-      await setCallback(deps, caller.accountId, params.connection_id, body.callback_url);
+      await setCallback(deps, placeOf(caller, params.connection_id), body.callback_url);
       return { body: { connection_id: params.connection_id, callback_url: body.callback_url } };
     },
   });
@@ -94,7 +95,7 @@ export function rotateKeyRoute(deps: Deps): Route {
     errors: ["not_found"],
     async handle({ caller, params, body }) {
       const graceSeconds = body?.grace_seconds ?? 0;
-      const rotation = { accountId: caller.accountId, connectionId: params.connection_id, graceSeconds };
+      const rotation = { ...placeOf(caller, params.connection_id), graceSeconds };
       return { body: await rotateKey(deps, rotation) };
     },
   });
@@ -118,8 +119,12 @@ export function removeConnectionRoute(deps: Deps): Route {
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      const removedAt = await removeConnection(deps, caller.accountId, params.connection_id);
+      const removedAt = await removeConnection(deps, placeOf(caller, params.connection_id));
       return { body: { connection_id: params.connection_id, removed_at: removedAt.toISOString() } };
     },
   });
+}
+
+function placeOf({ accountId }: { accountId: string }, connectionId: string): ConnectionPlace {
+  return { accountId, connectionId };
 }

@@ -68,8 +68,12 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
   const isHere = platform.object_namespace === object.namespace;
   const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
   if (known.name === name && known.object_name === next.object_name) return known;
-  if (known.name !== name) await requireBoundConnection(db, known.connection_id, clusterId);
-  await db("agents").where({ agent_id: known.agent_id }).update(next);
+  await db.transaction(async (tx) => {
+    if (known.name !== name) {
+      await requireBoundConnection(tx, known.connection_id, clusterId, { lock: true });
+    }
+    await tx("agents").where({ agent_id: known.agent_id }).update(next);
+  });
   return { ...known, ...next };
 }
 

@@ -9,6 +9,7 @@ import { type Acceptance, checkAcceptances, replaceAcceptedPrincipals } from "..
 import { undeliveredContext } from "../api_keys/api_key.ts";
 import { changePlatform, checkCallbackUrl, setCallback } from "../change_platform.ts";
 import {
+  type CheckChange,
   findPlatform,
   isLive,
   type LivePlatform,
@@ -79,17 +80,18 @@ async function putRegistration(
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
   const { owner, binding } = bound;
-  const registered = await findDeclaredPlatform(deps.db, declared.externalId);
-  if (registered !== undefined) return changeDeclared(deps, bound, registered, declared);
-  checkCallback(deps, declared);
+  const { accountId } = owner;
   const place = { clusterId: declared.clusterId, namespace: declared.object.namespace };
   async function check(tx: Transaction): Promise<void> {
-    const kept = await requireBinding(tx, owner.accountId, place, { lock: true });
+    const kept = await requireBinding(tx, accountId, place, { lock: true });
     checkWithinBinding(kept, declared.allowedScopes);
   }
+  const registered = await findDeclaredPlatform(deps.db, declared.externalId);
+  if (registered !== undefined) return changeDeclared(deps, { accountId, check }, registered, declared);
+  checkCallback(deps, declared);
   await adoptPlatform(deps, { ...declared, binding, check });
   const adopted = await findDeclaredPlatform(deps.db, declared.externalId);
-  if (adopted !== undefined) return changeDeclared(deps, bound, adopted, declared);
+  if (adopted !== undefined) return changeDeclared(deps, { accountId, check }, adopted, declared);
   try {
     const { record } = await registerPlatform(deps, owner, {
       ...declared,
@@ -101,17 +103,17 @@ async function putRegistration(
     if (!(error instanceof ApiError && error.code === "external_conflict")) throw error;
     const winner = await findDeclaredPlatform(deps.db, declared.externalId);
     if (winner === undefined) throw error;
-    return changeDeclared(deps, bound, winner, declared);
+    return changeDeclared(deps, { accountId, check }, winner, declared);
   }
 }
 
 async function changeDeclared(
   deps: DeclareDeps,
-  { owner }: BoundOwner,
+  account: { accountId: string; check: CheckChange },
   known: PlatformRecord,
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
-  if (known.account_id !== owner.accountId) {
+  if (known.account_id !== account.accountId) {
     throw new ApiError("external_conflict", "The platform is registered for another account");
   }
   if (known.surface_type !== declared.surfaceType) {
@@ -129,16 +131,20 @@ async function changeDeclared(
   const { callbackUrl } = declared;
   checkCallback(deps, declared);
   if (differs(known, declared)) {
-    await changePlatform(deps, owner.accountId, known.platform_id, {
-      name: declared.name,
-      description: declared.description,
-      default_allowed_scopes: declared.allowedScopes,
-    });
+    await changePlatform(
+      deps,
+      { ...account, platformId: known.platform_id },
+      {
+        name: declared.name,
+        description: declared.description,
+        default_allowed_scopes: declared.allowedScopes,
+      },
+    );
   }
   if (callbackUrl !== undefined && callbackUrl !== known.callback_url) {
-    await setCallback(deps, owner.accountId, known.connection_id, callbackUrl);
+    await setCallback(deps, { ...account, connectionId: known.connection_id }, callbackUrl);
   }
-  return findPlatform(deps.db, owner.accountId, known.platform_id);
+  return findPlatform(deps.db, account.accountId, known.platform_id);
 }
 
 function checkCallback({ callbacks }: DeclareDeps, { callbackUrl }: DeclaredPlatform): void {
