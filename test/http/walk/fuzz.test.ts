@@ -8,17 +8,17 @@ const api = wholeApi();
 
 const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31));
 
-test("600 random calls get documented responses, none fails, and no refusal changes the database", async () => {
-  const report = await fuzz(api, { count: 600, seed });
+test("200 random calls get documented responses, none fails, and no refusal changes the database", async () => {
+  const report = await fuzz(api, { count: 200, seed });
   console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
   expect(report.faults).toEqual([]);
-  expect(report.calls).toBe(600);
-  expect(report.statuses[200] ?? 0).toBeGreaterThan(10);
-  expect(report.statuses[400] ?? 0).toBeGreaterThan(60);
+  expect(report.calls).toBe(200);
+  expect(report.statuses[200] ?? 0).toBeGreaterThan(3);
+  expect(report.statuses[400] ?? 0).toBeGreaterThan(20);
 }, 300_000);
 
-test("300 random operator calls get documented responses, and no refusal changes the database", async () => {
-  const report = await fuzz(api, { count: 300, seed, operations: internalOperations });
+test("100 random operator calls get documented responses, and no refusal changes the database", async () => {
+  const report = await fuzz(api, { count: 100, seed, operations: internalOperations });
   expect(report.faults).toEqual([]);
   console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
   expect(report.statuses[200] ?? 0).toBeGreaterThan(0);
