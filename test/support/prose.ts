@@ -39,7 +39,7 @@ function sourceFaults(path: string, text: string): string[] {
         : node.type === "Literal" && typeof node.value === "string"
           ? node.value
           : "";
-    faults.push(...phraseFaults(words, lineAt(node.start as number)));
+    if (words.search(PHRASES) !== -1) faults.push(...phraseFaults(words, lineAt(node.start as number)));
   });
   return faults;
 }
