@@ -274,6 +274,7 @@ async function startServers(app: AppDeps, config: ApiConfig) {
   const limits = {
     connections: config.CONNECTIONS,
     perClient: config.CONNECTIONS_PER_IP,
+    keepAliveMs: config.KEEP_ALIVE_SECONDS * 1000,
     clientOf: createPeerClient(config.TRUSTED_PROXIES),
   };
   const { HOST, PORT, OPERATOR_HOST, OPERATOR_PORT, OPERATOR_TOKEN, CLUSTERS_FILE } = config;

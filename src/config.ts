@@ -114,6 +114,8 @@ const apiSchema = common.extend({
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),
+  /** Seconds for which an idle HTTP connection is kept. Longer than load balancers keep theirs. */
+  KEEP_ALIVE_SECONDS: z.coerce.number().int().min(5).max(7_200).default(620),
   /** Seconds for which the process still accepts new calls after it receives a stop signal. */
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
   /** Email addresses of the service administrators, separated by commas. */

@@ -136,12 +136,22 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
   },
   async CONNECTIONS() {
     await withReplica({ config: { CONNECTIONS: 2, CONNECTIONS_PER_IP: 9 } }, async ({ port }) => {
-      expect(await statusesOf(3, port)).toEqual(["404", "404", "closed"]);
+      const busy = connect(port, "127.0.0.1", () => busy.write("GET / HTTP/1.1\r\n"));
+      await once(busy, "connect");
+      const sockets = [busy];
+      const other = await statusOf(port, sockets);
+      expect([other, await statusOf(port, sockets)]).toEqual(["404", "closed"]);
+      for (const socket of sockets) socket.destroy();
     });
   },
   async CONNECTIONS_PER_IP() {
     await withReplica({ config: { CONNECTIONS_PER_IP: 3, BODIES_PER_IP: 1 } }, async ({ port }) => {
       expect(await statusesOf(4, port)).toEqual(["404", "404", "404", "429"]);
+    });
+  },
+  async KEEP_ALIVE_SECONDS() {
+    await withReplica({ config: { KEEP_ALIVE_SECONDS: 700 } }, async ({ url }) => {
+      expect((await fetch(url)).headers.get("keep-alive")).toBe("timeout=700");
     });
   },
   async BODIES_PER_IP() {

@@ -118,9 +118,9 @@ describe("one client address that opens connections in a loop", () => {
 
   test("cannot exceed the server's total from many addresses", async () => {
     const { port } = await serve({ connections: 3 });
-    for (const each of await hold(port, 3, { send: GET })) await each.until(/200 OK/);
+    await hold(port, 3, { send: GET.slice(0, -1) });
     expect(await (await raw(port, { from: OTHER, send: GET })).closed).toBe("");
-    expect(served).toBe(3);
+    expect(served).toBe(0);
   });
 });
 

@@ -40,6 +40,8 @@ type PendingResponses = {
   take(request: IncomingMessage, response: ServerResponse, handling: Handling): void;
   /** Returns the unfinished responses of one connection, or of all connections. */
   open(socket?: Socket): ServerResponse[];
+  /** Closes the connections that have sent requests and wait for no response. */
+  closeIdle(): void;
 };
 
 type Connection = {
@@ -90,6 +92,9 @@ export function createPendingResponses(most: number): PendingResponses {
     open(socket) {
       const selected = socket === undefined ? connections.values() : [connections.get(socket)];
       return [...selected].flatMap((connection) => connection?.open ?? []);
+    },
+    closeIdle() {
+      for (const [socket, connection] of connections) if (connection.open.length === 0) socket.destroy();
     },
   };
 }

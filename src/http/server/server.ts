@@ -36,10 +36,13 @@ export type RunningServer = {
 };
 
 const POLL_MS = 20;
+/** The share of all connections above which idle ones are closed, so that nobody can occupy all of them. */
+const CROWDED = 0.9;
 
 /**
  * Limits of a server. The headers must arrive within `headersMs` milliseconds and the whole request within
- * `requestMs`. A connection without any traffic for `silenceMs` is closed.
+ * `requestMs`. A connection without any traffic for `silenceMs` during a request, or for `keepAliveMs` between
+ * two requests, is closed.
  */
 export type ServerLimits = {
   connections: number;
@@ -50,6 +53,7 @@ export type ServerLimits = {
   headersMs: number;
   requestMs: number;
   silenceMs: number;
+  keepAliveMs: number;
   checkMs: number;
 };
 
@@ -61,15 +65,17 @@ const LIMITS: ServerLimits = {
   headersMs: 15_000,
   requestMs: 30_000,
   silenceMs: 60_000,
+  keepAliveMs: 620_000,
   checkMs: 5_000,
 };
 
 /**
  * Starts a plain HTTP server with these limits:
  * - The headers of a request must arrive within 15 seconds, the whole request within 30.
- * - A connection is closed after 60 seconds without any traffic.
- * - An idle connection is kept for 65 seconds, longer than load balancers keep theirs.
- * - One network may have 500 connections, and all networks together 10,000.
+ * - A connection is closed after 60 seconds without any traffic during a request.
+ * - An idle connection is kept for 620 seconds, longer than most load balancers keep theirs.
+ * - One network may have 500 connections, and all networks together 10,000. While more than nine tenths of
+ *   these are open, each new connection closes all idle ones.
  * - A connection's requests are served one after the other. More than 16 unanswered requests close it.
  *
  * Bytes that are not HTTP, and requests without exactly one valid host, receive the same error as any
@@ -91,7 +97,7 @@ export async function startServer(
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: limits.headersMs,
       requestTimeout: limits.requestMs,
-      keepAliveTimeout: 65_000,
+      keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: limits.checkMs,
       requireHostHeader: false, // `requestLineViolation` refuses such requests, with an error in the usual form
       noDelay: true,
@@ -116,7 +122,13 @@ export async function startServer(
   );
   server.maxConnections = limits.connections;
   server.setTimeout(limits.silenceMs);
+  let open = 0;
   server.on("connection", (socket: Socket) => {
+    open += 1;
+    socket.once("close", () => {
+      open -= 1;
+    });
+    if (open > limits.connections * CROWDED) pending.closeIdle();
     if (sockets.admit(socket)) return;
     socket.on("error", () => {});
     socket.write(rawAnswer(tooManyConnections()));

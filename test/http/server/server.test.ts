@@ -163,6 +163,24 @@ describe("the server", () => {
   });
 });
 
+test("a server closes idle connections while more than nine tenths of all connections are open", async () => {
+  const server = await startServer((_, response) => response.end("ok"), {
+    ...{ host: "127.0.0.1", port: 0 },
+    limits: { connections: 10 },
+  });
+  const send = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  const idle = [];
+  for (let n = 0; n < 8; n += 1) idle.push(await connectRaw(server.port, { send }));
+  await Promise.all(idle.map((client) => client.until(/ok$/)));
+  const busy = await connectRaw(server.port, { send: send.slice(0, -2) });
+  const last = await connectRaw(server.port, { send });
+  await Promise.all(idle.map(({ closed }) => closed));
+  expect(await last.until(/ok$/)).toMatch(/ 200 /);
+  busy.socket.write("\r\n");
+  expect(await busy.until(/ok$/)).toMatch(/ 200 /);
+  await server.stop(0);
+});
+
 test("a draining server answers every call, and closes its connection after the answer", async () => {
   const server = await start((_, response) => response.end("ok"));
   const send = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
