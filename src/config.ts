@@ -49,6 +49,8 @@ function areDnsServers(servers: string[]): boolean {
     return false;
   }
 }
+const ADDRESS = "[^\\s<>@,]+@[^\\s<>@,]+";
+const SENDER = new RegExp(`^(?:[^<>\\p{Cc}]*<${ADDRESS}>|${ADDRESS})$`, "u");
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
 /**
@@ -84,8 +86,13 @@ const apiSchema = common.extend({
   VAULT_CA_FILE: z.string().min(1),
   VAULT_CERT_FILE: z.string().min(1),
   VAULT_KEY_FILE: z.string().min(1),
-  SMTP_URL: z.string().optional(),
-  MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
+  SMTP_URL: z
+    .url({ protocol: /^smtps?$/, hostname: /./, error: "must be smtp://<host>:<port> or smtps://…" })
+    .optional(),
+  MAIL_FROM: z
+    .string()
+    .regex(SENDER, "must be a mail address, or: Deputize <no-reply@example.com>")
+    .default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
   /** YAML file of clusters. Their operators authenticate with service account tokens of these clusters. */
   CLUSTERS_FILE: z.string().min(1).optional(),
@@ -244,11 +251,9 @@ function read<T>(schema: z.ZodType<T>, environment: Environment): T {
 
 /** Reads the API's settings. Outside development an SMTP server must be set. Throws `ConfigError`. */
 export function readApiConfig(environment: Environment = process.env): ApiConfig {
-  const config = read(apiSchema, environment);
-  if (config.SMTP_URL === undefined && !config.DEVELOPMENT) {
-    throw new ConfigError("Settings are missing or wrong:\n  SMTP_URL: is required to send sign-in codes");
-  }
-  return config;
+  const message = "is required to send sign-in codes";
+  const canMail = ({ SMTP_URL, DEVELOPMENT }: ApiConfig) => SMTP_URL !== undefined || DEVELOPMENT;
+  return read(apiSchema.refine(canMail, { path: ["SMTP_URL"], message }), environment);
 }
 
 /** Reads the worker's settings. Throws `ConfigError`. */

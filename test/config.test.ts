@@ -113,6 +113,32 @@ test("SUPPORT_CONTACT accepts an email address or a URL", () => {
   }
 });
 
+describe("the mail settings", () => {
+  const read = (settings: Record<string, string>) =>
+    readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", ...settings });
+
+  test.each([
+    "smtp://mail.example.com",
+    "smtps://u:p@mail.example.com:465",
+    "smtp://[::1]:25?requireTLS=true",
+  ])("accept SMTP_URL=%s", (SMTP_URL) => expect(read({ SMTP_URL }).SMTP_URL).toBe(SMTP_URL));
+
+  test.each(["mail.example.com:25", "smtp://", "smtp:mail", "https://mail.example.com", "smtp://a b"])(
+    "reject SMTP_URL=%s",
+    (SMTP_URL) => expect(() => read({ SMTP_URL })).toThrow(/SMTP_URL: must be smtp:/),
+  );
+
+  test.each(["a@example.com", "Deputize <no-reply@localhost>", "<a@b>", '"Ann, B." <a@example.com>'])(
+    "accept MAIL_FROM=%s",
+    (MAIL_FROM) => expect(read({ MAIL_FROM }).MAIL_FROM).toBe(MAIL_FROM),
+  );
+
+  test.each(["Deputize", "a@b@c", "Deputize a@example.com", "a@b, c@d", "A <a@b> <c@d>", "A\r\nBcc: <a@b>"])(
+    "reject MAIL_FROM=%j",
+    (MAIL_FROM) => expect(() => read({ MAIL_FROM })).toThrow(/MAIL_FROM: must be a mail address/),
+  );
+});
+
 describe("a file with a secret", () => {
   let folder: string;
   let file: string;
@@ -122,7 +148,6 @@ describe("a file with a secret", () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "deputize-config-"));
     file = join(folder, "secret");
-    await writeFile(file, `${value}\n`);
   });
 
   afterAll(() => rm(folder, { recursive: true }));
@@ -153,10 +178,12 @@ describe("a file with a secret", () => {
     ["migrate", "DATABASE_URL", {}],
     ["migrate", "KAFKA_PASSWORD", sasl],
     ["operator", "OPERATOR_TOKEN", {}],
-  ])("replaces the setting for the role %s: %s", (role, name, more) => {
+  ])("replaces the setting for the role %s: %s", async (role, name, more) => {
+    const content = name === "SMTP_URL" ? "smtp://mail.example.com" : value;
+    await writeFile(file, `${content}\n`);
     const read = roles[role] as (settings: Record<string, string>) => Record<string, unknown>;
     const without = { ...more, [name]: "" };
-    expect(read({ ...without, [`${name}_FILE`]: file })[name]).toBe(value);
+    expect(read({ ...without, [`${name}_FILE`]: file })[name]).toBe(content);
     expect(() => read({ ...without, [`${name}_FILE`]: missing })).toThrow(
       `${name}_FILE names a file that cannot`,
     );

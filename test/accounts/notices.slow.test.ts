@@ -32,7 +32,7 @@ import { eventually } from "../events/support/time.ts";
 import { startTestWorker } from "../events/support/worker.ts";
 import { insertRecords, itemFor } from "../proofs/records.ts";
 import { type SteeredClock, steeredClock } from "../support/clock.ts";
-import { type SmtpReceiver, startSmtp } from "../support/smtp.ts";
+import { mailSettings, type SmtpReceiver, startSmtp } from "../support/smtp.ts";
 
 const home = useDatabase();
 const place = { baseUrl: "https://api.example.com", word: "service" };
@@ -94,7 +94,7 @@ async function notified() {
 }
 
 function sender(options: { url?: string; mailer?: Pick<Mailer, "send">; attemptMs?: number } = {}) {
-  const mail = { SMTP_URL: options.url ?? smtp.url, MAIL_FROM: "Deputize <no-reply@example.com>" };
+  const mail = mailSettings(options.url ?? smtp.url);
   const { mailer } =
     options.mailer === undefined ? createMailer(mail, { log, clock }) : { mailer: options.mailer };
   const { attemptMs } = options;
@@ -353,7 +353,7 @@ test("a notice about a callback that answered 410 passes from the attempt throug
   const connection = await makeConnection(home.database, receiver.url);
   receiver.secret = connection.secret;
   const worker = startTestWorker(home.url);
-  const { mailer } = createMailer({ SMTP_URL: smtp.url, MAIL_FROM: "no-reply@example.com" }, { log, clock });
+  const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
   const real = { now: () => new Date() };
   const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
   try {
@@ -378,7 +378,7 @@ test("a notice about low credit passes from the last decision through outbox and
   const records = await insertRecords(home.database, price);
   const pool = openPool({ url: home.url, name: "test", onError: () => {} });
   const worker = startTestWorker(home.url);
-  const { mailer } = createMailer({ SMTP_URL: smtp.url, MAIL_FROM: "no-reply@example.com" }, { log, clock });
+  const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
   const real = { now: () => new Date() };
   const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
   try {

@@ -5,6 +5,7 @@ import { mailboxPage } from "../../src/http/mailbox_page.ts";
 import { startServer } from "../../src/http/server/server.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { steeredClock } from "../support/clock.ts";
+import { mailSettings } from "../support/smtp.ts";
 
 const MAILBOX = "/dev/mailbox";
 let api: TestApi;
@@ -66,10 +67,10 @@ describe("the development mailbox", () => {
   });
 
   test("does not exist if an SMTP server is configured", () => {
-    const made = createMailer(
-      { SMTP_URL: "smtp://127.0.0.1:1", MAIL_FROM: "a@example.com" },
-      { log: undefined as never, clock: steeredClock() },
-    );
+    const made = createMailer(mailSettings("smtp://127.0.0.1:1"), {
+      log: undefined as never,
+      clock: steeredClock(),
+    });
     expect(made.mailbox).toBeUndefined();
     made.mailer.close();
   });

@@ -6,7 +6,14 @@ import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import { steeredClock } from "./clock.ts";
 
 /** A received email: its envelope and its raw text. */
-export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
+export type ReceivedMail = {
+  /** The name with which the client greeted the server. */
+  greeting: string;
+  from: string;
+  to: string[];
+  raw: string;
+  smtpUtf8: boolean;
+};
 
 /**
  * `reject` refuses the recipient and quotes the address. `refuse` refuses the content. `hang up` and `stall`
@@ -79,14 +86,22 @@ export async function startSmtp({
   };
 }
 
+/** Returns a mailer's settings for a mail server. */
+export const mailSettings = (url: string) => ({
+  SMTP_URL: url,
+  MAIL_FROM: "Deputize <no-reply@example.com>",
+  BASE_URL: "https://deputize.example.com/agents",
+});
+
 export function mailerTo({ url }: Pick<SmtpReceiver, "url">): Mailer {
-  const settings = { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" };
+  const settings = mailSettings(url);
   return createMailer(settings, { log: pino({ level: "silent" }), clock: steeredClock() }).mailer;
 }
 
-function received({ envelope }: SMTPServerSession, content: Buffer): ReceivedMail {
+function received({ envelope, hostNameAppearsAs }: SMTPServerSession, content: Buffer): ReceivedMail {
   const { mailFrom, rcptTo, smtpUtf8 = false } = envelope;
   return {
+    greeting: String(hostNameAppearsAs),
     from: mailFrom === false ? "" : mailFrom.address,
     to: rcptTo.map(({ address }) => address),
     raw: content.toString(),

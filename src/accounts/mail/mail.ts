@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import MailComposer from "nodemailer/lib/mail-composer";
 import SMTPTransport from "nodemailer/lib/smtp-transport";
 import type { Clock } from "../../clock.ts";
@@ -9,26 +10,29 @@ import { handOver, type Mail, type Mailer } from "./smtp.ts";
 const STEP_MS = 10_000;
 const TOTAL_MS = 30_000;
 
-type MailConfig = Pick<ApiConfig, "SMTP_URL" | "MAIL_FROM">;
+type MailConfig = Pick<ApiConfig, "SMTP_URL" | "MAIL_FROM" | "BASE_URL">;
 
 /**
  * Creates the mailer that the settings select: with `SMTP_URL` that server, otherwise a mailbox in memory,
  * which is also returned. The settings allow the mailbox in development only.
  */
 export function createMailer(
-  { SMTP_URL, MAIL_FROM }: MailConfig,
+  { SMTP_URL, ...config }: MailConfig,
   { log, clock, totalMs = TOTAL_MS }: { log: Logger; clock: Clock; totalMs?: number },
 ): { mailer: Mailer; mailbox?: Mailbox } {
   if (SMTP_URL === undefined) {
     const mailbox = createMailbox({ log, clock });
     return { mailer: mailbox, mailbox };
   }
-  return { mailer: createSmtpMailer(SMTP_URL, MAIL_FROM, totalMs) };
+  return { mailer: createSmtpMailer({ ...config, SMTP_URL }, totalMs) };
 }
 
-function createSmtpMailer(url: string, from: string, totalMs: number): Mailer {
+function createSmtpMailer(config: Required<MailConfig>, totalMs: number): Mailer {
+  const { SMTP_URL: url = "", MAIL_FROM: from, BASE_URL } = config;
+  const name = greetingOf(BASE_URL);
   const server = new SMTPTransport({
     url,
+    ...(name !== undefined && { name }),
     connectionTimeout: STEP_MS,
     dnsTimeout: STEP_MS,
     greetingTimeout: STEP_MS,
@@ -47,6 +51,15 @@ function createSmtpMailer(url: string, from: string, totalMs: number): Mailer {
     },
     close: () => server.close(),
   };
+}
+
+/**
+ * Returns the name with which the mailer greets a mail server: the service's host. A pod's own name is not
+ * public, and the library would send `[127.0.0.1]` for it, which relays refuse. An address is not a name.
+ */
+function greetingOf(baseUrl: string): string | undefined {
+  const { hostname } = new URL(baseUrl);
+  return isIP(hostname.replace(/^\[|\]$/g, "")) === 0 ? hostname : undefined;
 }
 
 function domainOf(from: string): string {

@@ -41,8 +41,8 @@ const CROWDED = 0.9;
 
 /**
  * Limits of a server. The headers must arrive within `headersMs` milliseconds and the whole request within
- * `requestMs`. A connection without any traffic for `silenceMs` during a request, or for `keepAliveMs` between
- * two requests, is closed.
+ * `requestMs`. A connection is closed after `silenceMs` without any traffic during a request, and after
+ * `keepAliveMs` between two requests.
  */
 export type ServerLimits = {
   connections: number;

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createMailer } from "../../../src/accounts/mail/mail.ts";
 import { type ApiOptions, startApi, type TestApi } from "../../support/api.ts";
 import { steeredClock } from "../../support/clock.ts";
-import { type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
+import { mailSettings, type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
 
 const SEND = "/v1/auth/email/send-code";
 const VERIFY = "/v1/auth/email/verify-code";
@@ -217,10 +217,8 @@ describe("sending a code over SMTP", () => {
   afterAll(() => smtp.stop());
 
   function mailerTo(url: string, limits?: { totalMs: number }) {
-    return createMailer(
-      { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" },
-      { log: undefined as never, clock: steeredClock(), ...limits },
-    ).mailer;
+    return createMailer(mailSettings(url), { log: undefined as never, clock: steeredClock(), ...limits })
+      .mailer;
   }
 
   test("delivers the code to the address, and the code opens a session", async () => {
@@ -229,7 +227,10 @@ describe("sending a code over SMTP", () => {
     const client = api.client();
     await client.post(SEND, { email: "Ada@Example.com" });
     const mail = smtp.mails.at(-1);
-    expect(mail).toMatchObject({ from: "no-reply@example.com", to: ["ada@example.com"] });
+    expect(mail).toMatchObject({
+      ...{ from: "no-reply@example.com", to: ["ada@example.com"] },
+      greeting: "deputize.example.com",
+    });
     expect(mail?.raw).toMatch(/^Subject: Your sign-in code\r$/m);
     expect(mail?.raw).toContain("within 10 minutes");
     const code = /^Your sign-in code is (\d{6})\r$/m.exec(mail?.raw ?? "")?.[1] ?? "";
@@ -269,7 +270,7 @@ describe("sending a code over SMTP", () => {
         return { api, email: `${kind}.${how.replace(" ", "")}@example.com` };
       };
       const [digits, long] = [await refusing("digits", 1), await refusing("long", 0)];
-      const mailTo = (email: string) => smtp.mails.findLast(({ to }) => to.includes(email))?.raw ?? "";
+      const mailSettings = (email: string) => smtp.mails.findLast(({ to }) => to.includes(email))?.raw ?? "";
       const send = ({ api, email }: typeof digits) => api.client().post(SEND, { email });
       const verify = ({ api, email }: typeof digits, code = "") => api.client().post(VERIFY, { email, code });
 
@@ -284,16 +285,16 @@ describe("sending a code over SMTP", () => {
       }
       smtp.behave("take");
       expect(await first.db("sign_in_mails")).toHaveLength(2);
-      const code = /sign-in code is (\d{6})/.exec(mailTo(digits.email))?.[1];
+      const code = /sign-in code is (\d{6})/.exec(mailSettings(digits.email))?.[1];
       expect((await send(digits)).status).toBe(200);
-      expect(mailTo(digits.email)).toContain("Subject: Your sign-in link");
+      expect(mailSettings(digits.email)).toContain("Subject: Your sign-in link");
       expect((await verify(digits, code)).status).toBe(200);
 
       const { length } = smtp.mails;
       long.api.clock.advance(1799);
       expect((await send(long)).status).toBe(200);
       expect(smtp.mails).toHaveLength(length);
-      const longCode = /^[0-9a-f]{32}\r$/m.exec(mailTo(long.email))?.[0].trim();
+      const longCode = /^[0-9a-f]{32}\r$/m.exec(mailSettings(long.email))?.[0].trim();
       expect((await verify(long, longCode)).status).toBe(200);
     },
   );

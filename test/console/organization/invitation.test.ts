@@ -3,7 +3,7 @@ import { createMailer } from "../../../src/accounts/mail/mail.ts";
 import { SIGN_IN } from "../../../src/console/core/places.ts";
 import { texts } from "../../../src/console/texts/texts.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
-import { type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
+import { mailSettings, type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
 import { browserOf, type Shown } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";
 
@@ -13,8 +13,7 @@ let plain: TestApi;
 beforeAll(async () => {
   smtp = await startSmtp();
   plain = await startApi();
-  const settings = { SMTP_URL: smtp.url, MAIL_FROM: "Deputize <no-reply@example.test>" };
-  api = await startApi({ mailer: () => createMailer(settings, plain).mailer });
+  api = await startApi({ mailer: () => createMailer(mailSettings(smtp.url), plain).mailer });
 });
 afterAll(async () => {
   await Promise.all([api.stop(), plain.stop()]);
