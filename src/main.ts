@@ -244,7 +244,8 @@ try {
     process.exitCode = 1;
   } else if (error instanceof StartError) {
     console.error(error.message);
-    process.exitCode = WRONG_SETTING;
+    // A role that has opened connections would not end otherwise.
+    process.exit(WRONG_SETTING);
   } else {
     throw error;
   }

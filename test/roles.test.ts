@@ -1,8 +1,12 @@
 import { EventEmitter } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { WRONG_SETTING } from "../src/config.ts";
 import { freePort } from "../src/dev/process/ports.ts";
 import { type RunningRole, run, runWorker } from "../src/roles.ts";
+import { selfSigned } from "./events/support/certificate.ts";
 import { makeConnection } from "./events/support/connection.ts";
 import { useDatabase } from "./events/support/database.ts";
 import { append, deniedEvent } from "./events/support/events.ts";
@@ -222,6 +226,21 @@ describe("the worker role", () => {
     await running;
     expect(exits[0]).toBe(WRONG_SETTING);
   });
+});
+
+test("deputize api exits with status 78 if a setting turns out wrong after its loops have started", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "deputize-roles-"));
+  const { key, cert } = await selfSigned(["vault"]);
+  const [keyFile, certFile] = [join(folder, "key"), join(folder, "cert")];
+  await Promise.all([writeFile(keyFile, key), writeFile(certFile, cert)]);
+  const role = startRole("api", {
+    ...{ DATABASE_URL: home.url, SEALING_KEY, BASE_URL: "http://127.0.0.1", DEVELOPMENT: "true" },
+    ...{ VAULT_URL: "https://127.0.0.1:1", VAULT_CA_FILE: certFile, VAULT_CERT_FILE: certFile },
+    ...{ VAULT_KEY_FILE: keyFile, LOG_LEVEL: "silent", TRUSTED_PROXIES: "10.0.0.0/64" },
+  });
+  expect(await role.exit).toBe(WRONG_SETTING);
+  expect(role.errors()).toContain("TRUSTED_PROXIES: 10.0.0.0/64 is not an address");
+  await rm(folder, { recursive: true });
 });
 
 test("deputize migrate waits MIGRATE_WAIT_SECONDS for the database, and then exits with status 2", async () => {
