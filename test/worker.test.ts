@@ -104,6 +104,17 @@ describe("a running worker", () => {
     await until("the lost one is sent", async () => (await world.stateOf(lost)) === "delivered");
   });
 
+  test("gives up half of its shards when another worker starts", async () => {
+    world.start();
+    await world.idle();
+    world.start();
+    const held = async () =>
+      (await world.home.database("relay_shards").whereNotNull("owner").groupBy("owner").count()).map(
+        ({ count }) => Number(count),
+      );
+    await world.stepUntil("they share the shards", async () => (await held()).join() === "4,4");
+  });
+
   test("subscribes both consumers once, although the first attempt of each fails", async () => {
     const tries: string[] = [];
     const carrier = carrierOf(() => ({

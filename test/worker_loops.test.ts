@@ -110,7 +110,8 @@ const WORK: Work[] = [
     pause: HOUR_MS,
     prepare: async () => world.clock.advance(3600),
     isDone: async () =>
-      (await readReconciliation(world.home.database))?.at.getTime() === world.clock.now().getTime(),
+      (await readReconciliation(world.home.database))?.at.getTime() === world.clock.now().getTime() &&
+      !Number.isNaN(await metric("deputize_ledger_accounts")),
   },
   {
     title: "renews its leases three times per term",
