@@ -1,8 +1,8 @@
+import { subscribe } from "node:diagnostics_channel";
 import { createRequire } from "node:module";
 import type kafkajs from "kafkajs";
 import type { Message } from "kafkajs";
 import type pg from "pg";
-import type undici from "undici";
 
 /** Preloaded into the worker. Kills the worker before or after a step, as `DIE_AT` says: `<step> before`. */
 const require = createRequire(import.meta.url);
@@ -105,13 +105,10 @@ function watchKafka(): void {
   };
 }
 
+/** Only the dispatcher makes HTTP requests. */
 function watchRequests(): void {
-  const { Client } = require("undici") as typeof undici;
-  const prototype = Client.prototype as unknown as { request(options: unknown): Promise<unknown> };
-  const { request } = prototype;
-  prototype.request = function watched(this: object, options) {
-    return around("dispatcher sends", () => request.call(this, options));
-  };
+  if (step !== "dispatcher sends") return;
+  subscribe(side === "before" ? "http.client.request.created" : "http.client.response.finish", die);
 }
 
 if (step !== "") {
