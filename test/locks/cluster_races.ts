@@ -267,6 +267,9 @@ export const clusterRaces: Record<string, RaceRow[]> = {
     ),
   ],
   internal_put_delegation: [
+    bindingRace("whose namespace another call stops accepting", ({ putDelegation }) =>
+      putDelegation(newId()),
+    ),
     declaredRace("whose platform is removed", NOT_FOUND, ({ putDelegation }) => putDelegation(newId())),
     declaredRace(
       "in a namespace whose acceptance ends",

@@ -146,6 +146,16 @@ describe("the operator's queue", () => {
     expect(await next()).toBeDefined();
   });
 
+  test.each([0, 200])("waits for the delay if `notBeforeMs` is only %d", async (notBeforeMs) => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    await end(await next(), { retry: true, notBeforeMs });
+    await vi.advanceTimersByTimeAsync(499);
+    expect(await next()).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(501);
+    expect(await next()).toBeDefined();
+  });
+
   test("resets the failure count after a success, and after `forget`", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
