@@ -7,14 +7,10 @@ import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger
 import { createMailer } from "../../src/accounts/mail/mail.ts";
 import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import {
-  CLAIM_SECONDS,
-  type ClaimedNotice,
   claimNotices,
   createNoticeConsumer,
   MAX_ATTEMPTS,
   RETRY_DELAYS,
-  recordFailure,
-  recordSent,
 } from "../../src/accounts/notices/queue.ts";
 import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
 import { noticeText } from "../../src/accounts/notices/texts.ts";
@@ -175,18 +171,6 @@ describe("a notice", () => {
     const committed = sleep(200).then(() => first.commit());
     expect(await claimNotices(home.database, 8, clock.now())).toEqual([]);
     await committed;
-  });
-
-  test("cannot be changed by a process whose claim has expired", async () => {
-    const { event } = await notified();
-    const claim = async () => (await claimNotices(home.database, 1, clock.now()))[0] as ClaimedNotice;
-    const late = await claim();
-    clock.advance(CLAIM_SECONDS);
-    await claim();
-    const claimed = await stateOf(event);
-    await recordFailure(home.database, late, clock.now());
-    await recordSent(home.database, late, clock.now());
-    expect(await stateOf(event)).toEqual(claimed);
   });
 
   test('has the state "sent" before the sender\'s next step', async () => {

@@ -124,6 +124,8 @@ describe("access to a cluster", () => {
     access.forget();
     await Promise.all([access.credentials(), access.credentials()]);
     expect(await count()).toBe(2);
+    await access.credentials();
+    expect(await count()).toBe(2);
   });
 
   test("reads the service account of a pod", async () => {
