@@ -84,6 +84,15 @@ describe.concurrent("an operator in a cluster with a fake API server", () => {
     expect((await kubernetes.call("GET", lease)).status).toBe(200);
   });
 
+  test("becomes ready while another process leads", async ({ open }) => {
+    const world = await open();
+    const leader = await world.start();
+    await until("it leads", () => leader.isLeading());
+    const standby = await world.start();
+    await until("it is ready", () => standby.isReady());
+    expect([leader.isLeading(), standby.isLeading()]).toEqual([true, false]);
+  });
+
   test("refuses to start without the name of its namespace", async ({ open }) => {
     const world = await open();
     delete world.config.OPERATOR_NAMESPACE;
