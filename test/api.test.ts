@@ -3,14 +3,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startApi, type TestApi } from "./support/api.ts";
 import { createFakeVault } from "./support/fake_vault.ts";
-import { holdPauses } from "./support/held_pauses.ts";
+import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { migratedDatabase } from "./support/postgres.ts";
 import { until } from "./support/process.ts";
 import { administratorOf } from "./support/service_world.ts";
 
 /** The pauses of all loops of the API in milliseconds, ascending: notices, vault sync, and upkeep. */
 const PAUSES = [2_000, 30_000, 60_000, 30 * 60_000];
-const pauses = holdPauses(PAUSES);
+const pauses = holdLoopPauses(PAUSES);
 
 let first: TestApi;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { runningApi, startApi } from "./support/api.ts";
-import { holdPauses } from "./support/held_pauses.ts";
+import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { until } from "./support/process.ts";
 
 const BASE_URL = "https://desk.example.test";
@@ -12,7 +12,7 @@ const config = {
   SUPPORT_CONTACT: "help@desk.example.test",
 };
 const UPKEEP = 30 * 60_000;
-const pauses = holdPauses([UPKEEP]);
+const pauses = holdLoopPauses([UPKEEP]);
 const asked: string[] = [];
 const api = runningApi({
   config: { ...config, SEND_CODE_PER_ADDRESS: 0 },

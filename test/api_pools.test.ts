@@ -4,12 +4,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ApiPools } from "../src/api.ts";
 import { certify, proofApi } from "./proofs/application.ts";
 import { startApi } from "./support/api.ts";
-import { holdPauses } from "./support/held_pauses.ts";
 import { heldRows } from "./support/held_rows.ts";
+import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { until } from "./support/process.ts";
 
 const UPKEEP = 30 * 60_000;
-const pauses = holdPauses([UPKEEP]);
+const pauses = holdLoopPauses([UPKEEP]);
 const world = proofApi({ config: { HISTORY_RETENTION_MONTHS: 12 } });
 let endPause: () => void;
 let pool: Pool;

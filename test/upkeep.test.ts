@@ -6,7 +6,7 @@ import { setScene } from "./http/walk/scene.ts";
 import { type Person, startApi, type TestApi } from "./support/api.ts";
 import { steeredClock } from "./support/clock.ts";
 import { createFakeVault } from "./support/fake_vault.ts";
-import { holdPauses } from "./support/held_pauses.ts";
+import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { createAgent, registerPlatform } from "./support/platform_world.ts";
 import { until } from "./support/process.ts";
 
@@ -18,7 +18,7 @@ const UPKEEP = 30 * 60_000;
 const UPKEEP_SOON = 60_000;
 const VAULT_SYNC = 30_000;
 
-const pauses = holdPauses([UPKEEP, UPKEEP_SOON, VAULT_SYNC]);
+const pauses = holdLoopPauses([UPKEEP, UPKEEP_SOON, VAULT_SYNC]);
 let first: TestApi;
 beforeAll(async () => {
   first = await startApi({ clock: steeredClock(now) });

@@ -175,7 +175,7 @@ describe("a stopping worker", () => {
     const worker = world.start();
     await world.idle();
     await worker.stop();
-    expect(world.pauses.held()).toBe(0);
+    expect(world.pauses.waiting()).toEqual([]);
     expect(await world.home.database("relay_shards").whereNotNull("owner")).toEqual([]);
     expect(await world.home.database("relay_workers")).toEqual([]);
     const connections =

@@ -1,19 +1,22 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { vi } from "vitest";
+import { afterAll, vi } from "vitest";
+import { until } from "./process.ts";
 
-/** The pauses of some loops. They end only when the test ends them. */
+/** The held pauses of loops. They end only when the test ends them. */
 export type LoopPauses = {
   /** Holds the pauses of the loops that `start` starts, and not those of other loops in this process. */
   of<T>(start: () => T): T;
-  /** Returns the number of held pauses, of one length in milliseconds or of any length. */
-  held(milliseconds?: number): number;
+  /** Returns the lengths of the held pauses in milliseconds, ascending. */
+  waiting(): number[];
+  /** Resolves when a step is over and a pause of `ms` milliseconds has begun. The result ends this pause. */
+  begun(ms: number): Promise<() => void>;
   /** Ends the held pauses, of one length in milliseconds or of any length. */
-  end(milliseconds?: number): void;
+  end(ms?: number): void;
   /** Ends all pauses, and no longer holds any. */
   restore(): void;
 };
 
-type Pause = { milliseconds: number; end(): void };
+type Pause = { ms: number; end(): void };
 
 /** Returns whether the first function of our own on the stack is a loop, and not a step of a loop. */
 function isCalledByLoop(stack = ""): boolean {
@@ -22,20 +25,23 @@ function isCalledByLoop(stack = ""): boolean {
   return caller?.includes("/concurrency/loop.ts") === true;
 }
 
-/** Holds the pauses of the loops that start in `of`. Does not change other timers. */
-export function holdLoopPauses(): LoopPauses {
+/**
+ * Holds the pauses of the loops that start in `of`. With `lengths` in milliseconds, holds the pauses of these
+ * lengths instead, of all loops, until the end of the file. Does not change other timers.
+ */
+export function holdLoopPauses(lengths?: readonly number[]): LoopPauses {
   const pauses = new Map<unknown, Pause>();
   const own = new AsyncLocalStorage<true>();
+  const isChosen = (ms: number) => (lengths === undefined ? own.getStore() === true : lengths.includes(ms));
   const { setTimeout: start, clearTimeout: clear } = globalThis;
   const starting = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
     run: () => void,
-    milliseconds = 0,
+    ms = 0,
     ...args: []
   ) => {
-    const isHeld = own.getStore() === true && isCalledByLoop(new Error().stack);
-    if (!isHeld) return start(run, milliseconds, ...args);
+    if (!isChosen(ms) || !isCalledByLoop(new Error().stack)) return start(run, ms, ...args);
     const timer = start(() => {}, 2 ** 31 - 1).unref();
-    pauses.set(timer, { milliseconds, end: run });
+    pauses.set(timer, { ms, end: run });
     return timer;
   }) as typeof setTimeout);
   const clearing = vi.spyOn(globalThis, "clearTimeout").mockImplementation((timer) => {
@@ -43,23 +49,31 @@ export function holdLoopPauses(): LoopPauses {
     clear(timer);
   });
 
-  const pausesOf = (milliseconds?: number) =>
-    [...pauses].filter(([, pause]) => milliseconds === undefined || pause.milliseconds === milliseconds);
-  function end(milliseconds?: number): void {
-    for (const [timer, pause] of pausesOf(milliseconds)) {
-      pauses.delete(timer);
-      clear(timer as NodeJS.Timeout);
-      pause.end();
-    }
+  /** Stops holding a pause, and returns the function that ends it. */
+  function release([timer, pause]: [unknown, Pause]): () => void {
+    pauses.delete(timer);
+    clear(timer as NodeJS.Timeout);
+    return pause.end;
   }
+  const heldFor = (ms?: number) => [...pauses].filter(([, pause]) => ms === undefined || pause.ms === ms);
+  function end(ms?: number): void {
+    for (const held of heldFor(ms)) release(held)();
+  }
+  function restore(): void {
+    starting.mockRestore();
+    clearing.mockRestore();
+    end();
+  }
+  if (lengths !== undefined) afterAll(restore);
   return {
     of: (start) => own.run(true, start),
-    held: (milliseconds) => pausesOf(milliseconds).length,
-    end,
-    restore() {
-      starting.mockRestore();
-      clearing.mockRestore();
-      end();
+    waiting: () => [...pauses.values()].map(({ ms }) => ms).sort((one, other) => one - other),
+    async begun(ms) {
+      await until(`a pause of ${ms} ms begins`, () => heldFor(ms).length > 0);
+      const [held] = heldFor(ms);
+      return release(held as [unknown, Pause]);
     },
+    end,
+    restore,
   };
 }

@@ -59,7 +59,7 @@ export function workerWorld(): WorkerWorld {
       world.receiver.secret = connection.secret;
       return connection;
     },
-    idle: () => until("every loop pauses", () => world.pauses.held() === LOOPS.length),
+    idle: () => until("every loop pauses", () => world.pauses.waiting().length === LOOPS.length),
     async step() {
       world.pauses.end();
       await world.idle();
