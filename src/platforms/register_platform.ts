@@ -16,7 +16,7 @@ import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
 import { checkCallbackUrl } from "./change_platform.ts";
-import { checkSurface, findPlatform, type LivePlatform } from "./platform_record.ts";
+import { type CheckChange, checkSurface, findPlatform, type LivePlatform } from "./platform_record.ts";
 
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
 const PERSONAL_PLATFORMS = 1;
@@ -36,7 +36,7 @@ export type NewPlatform = {
   callbackUrl: string | null;
   externalId: string | null;
   object: ObjectPlace | null;
-  check?(tx: Transaction): Promise<void>;
+  check?: CheckChange;
 };
 
 /** The three secrets, which are shown once. */

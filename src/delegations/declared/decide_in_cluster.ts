@@ -131,7 +131,7 @@ async function checkOwnersConsent(
     );
   }
   const place = { clusterId, namespace: object.namespace };
-  const binding = await requireBinding(tx, filed.account_id, place, { lock: true });
+  const binding = await requireBinding(tx, filed.account_id, place);
   const { requestedBy } = live.spec;
   if (requestedBy === username || (binding.four_eyes && requestedBy === undefined)) {
     throw new ApiError("four_eyes_required");

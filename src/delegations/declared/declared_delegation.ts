@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/database.ts";
+import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import type { DeclaredFields } from "../../input/declared_fields.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
-import { checkWithinBinding, requireBinding } from "../../platforms/declared/bound_owner.ts";
+import { bindingCheck } from "../../platforms/declared/bound_owner.ts";
 import { findDeclaredAgent } from "../../platforms/declared/declared_agent.ts";
 import { requireDeclaredPlatform, requireSamePlace } from "../../platforms/declared/declared_platform.ts";
 import { lockConnection } from "../../platforms/platform_record.ts";
@@ -54,10 +54,7 @@ async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Prom
   const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
   requireSamePlace(platform, object);
   const place = { clusterId, namespace: object.namespace };
-  async function check(tx: Transaction): Promise<void> {
-    const binding = await requireBinding(tx, platform.account_id, place, { lock: true });
-    checkWithinBinding(binding, scope);
-  }
+  const check = bindingCheck(platform.account_id, place, scope);
   await deps.db.transaction(check);
   const agent = await findDeclaredAgent(deps.db, declaration.agentExternalId);
   if (agent === undefined) throw new ApiError("not_found");

@@ -41,7 +41,7 @@ export type NewAgent = {
   attemptKey: string;
   externalId: string | null;
   objectName: string | null;
-  check?(tx: Transaction): Promise<void>;
+  check?: CheckChange;
 };
 
 /** Dependencies of creating agents. */

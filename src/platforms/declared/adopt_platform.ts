@@ -6,6 +6,7 @@ import type { PlatformRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { checkScopes, checkShrinks } from "../../input/ceiling.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import type { CheckChange } from "../platform_record.ts";
 import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from "./adoption.ts";
 
 type Deps = { db: Database; clock: Clock };
@@ -19,10 +20,8 @@ type Newcomer = {
   surfaceType: string;
   allowedScopes: readonly string[];
   adopt?: string | undefined;
-  /**
-   * Throws unless the account accepts the namespace. The acceptance then remains until the transaction ends.
-   */
-  check(tx: Transaction): Promise<void>;
+  /** Throws unless the account accepts the namespace until the transaction ends. */
+  check: CheckChange;
 };
 
 /**

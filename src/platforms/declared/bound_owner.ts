@@ -7,6 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { named } from "../../input/ceiling.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findOwner, type Owner } from "../account_owner.ts";
+import type { CheckChange } from "../platform_record.ts";
 
 /** An account that a namespace acts for, and the limits that its owner set for the namespace. */
 export type BoundOwner = { owner: Owner; binding: NamespaceBindingRow };
@@ -33,37 +34,45 @@ export async function findBoundOwner(
 }
 
 /**
- * Returns the binding of a namespace that acts for an account. With `lock`, it cannot change before the
- * transaction ends. Throws `namespace_not_bound`.
+ * Returns the binding of a namespace that acts for an account. It cannot change before the transaction ends.
+ * Throws `namespace_not_bound`.
  */
 export async function requireBinding(
-  db: Database | Transaction,
+  tx: Transaction,
   accountId: string,
   place: NamespacePlace,
-  options?: { lock: boolean },
 ): Promise<NamespaceBindingRow> {
-  const binding = await findAcceptedBinding(db, accountId, place, options);
+  const binding = await findAcceptedBinding(tx, accountId, place, { lock: true });
   if (binding === undefined) throw notBound(place);
   return binding;
 }
 
 /**
- * Throws `namespace_not_bound` unless the connection's account still accepts the namespace of its platform. A
- * namespace that is no longer accepted receives no key and no agent, but what it registered remains. With
- * `lock`, the acceptance cannot end before the transaction ends.
+ * Returns a check that the account accepts the namespace and all of these scopes for it. Both remain true
+ * until the transaction ends. The check throws `namespace_not_bound`, `ceiling_exceeded`.
  */
-export async function requireBoundConnection(
-  db: Database | Transaction,
-  connectionId: string,
-  clusterId: string,
-  options?: { lock: boolean },
-): Promise<void> {
-  const platform = await db("connections as c")
-    .join("platforms as p", "p.platform_id", "c.platform_id")
-    .where({ "c.connection_id": connectionId })
-    .first("p.account_id", "p.object_namespace");
-  const namespace = platform?.object_namespace ?? "";
-  await requireBinding(db, platform?.account_id ?? "", { clusterId, namespace }, options);
+export function bindingCheck(
+  accountId: string,
+  place: NamespacePlace,
+  scopes: readonly string[],
+): CheckChange {
+  return async (tx) => checkWithinBinding(await requireBinding(tx, accountId, place), scopes);
+}
+
+/**
+ * Returns a check that the connection's account accepts the namespace of its platform, until the transaction
+ * ends. A namespace that is no longer accepted receives no key and no agent, but what it registered remains.
+ * The check throws `namespace_not_bound`.
+ */
+export function boundConnectionCheck(connectionId: string, clusterId: string): CheckChange {
+  return async (tx) => {
+    const platform = await tx("connections as c")
+      .join("platforms as p", "p.platform_id", "c.platform_id")
+      .where({ "c.connection_id": connectionId })
+      .first("p.account_id", "p.object_namespace");
+    const namespace = platform?.object_namespace ?? "";
+    await requireBinding(tx, platform?.account_id ?? "", { clusterId, namespace });
+  };
 }
 
 /**

@@ -4,9 +4,9 @@ import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { type CreateAgentDeps, createAgent, type NewAgent } from "../agents/agents.ts";
-import type { LivePlatform } from "../platform_record.ts";
+import type { CheckChange, LivePlatform } from "../platform_record.ts";
 import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from "./adoption.ts";
-import { requireBoundConnection } from "./bound_owner.ts";
+import { boundConnectionCheck } from "./bound_owner.ts";
 import { findDeclaredPlatform, requireDeclaredPlatform, requireSamePlace } from "./declared_platform.ts";
 
 type DeclaredAgent = {
@@ -35,8 +35,7 @@ export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): 
   const platform = await requireDeclaredPlatform(deps.db, declared.platformExternalId);
   requireSamePlace(platform, declared.object);
   const { connection_id: connectionId } = platform;
-  const check = (tx: Transaction) =>
-    requireBoundConnection(tx, connectionId, declared.clusterId, { lock: true });
+  const check = boundConnectionCheck(connectionId, declared.clusterId);
   const adopted = await adoptAgent(deps, platform, { ...declared, check });
   if (adopted !== undefined) return changeDeclared(deps.db, adopted, declared);
   const agent = await createAgent(deps, {
@@ -69,9 +68,7 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
   const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
   if (known.name === name && known.object_name === next.object_name) return known;
   await db.transaction(async (tx) => {
-    if (known.name !== name) {
-      await requireBoundConnection(tx, known.connection_id, clusterId, { lock: true });
-    }
+    if (known.name !== name) await boundConnectionCheck(known.connection_id, clusterId)(tx);
     await tx("agents").where({ agent_id: known.agent_id }).update(next);
   });
   return { ...known, ...next };
@@ -90,10 +87,8 @@ type Newcomer = {
   object: ObjectPlace;
   agentType: string;
   adopt?: string | undefined;
-  /**
-   * Throws unless the account accepts the namespace. The acceptance then remains until the transaction ends.
-   */
-  check(tx: Transaction): Promise<void>;
+  /** Throws unless the account accepts the namespace until the transaction ends. */
+  check: CheckChange;
 };
 
 /**

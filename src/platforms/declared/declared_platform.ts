@@ -20,7 +20,7 @@ import {
 import { type Credentials, type RegisterDeps, registerPlatform } from "../register_platform.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
 import { adoptPlatform } from "./adopt_platform.ts";
-import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";
+import { type BoundOwner, bindingCheck, checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
 
 /**
  * A platform as a Kubernetes object declares it. An omitted callback or list of accepted principals stays
@@ -61,14 +61,9 @@ export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform)
   checkWithinBinding(binding, [...declared.allowedScopes, ...acceptedScopes]);
   const record = await putRegistration(deps, { owner, binding }, declared);
   if (declared.acceptedPrincipals !== undefined) {
-    const platform = {
-      accountId: owner.accountId,
-      platformId: record.platform_id,
-      async check(tx: Transaction) {
-        const kept = await requireBinding(tx, owner.accountId, place, { lock: true });
-        checkWithinBinding(kept, acceptedScopes);
-      },
-    };
+    const { accountId } = owner;
+    const check = bindingCheck(accountId, place, acceptedScopes);
+    const platform = { accountId, platformId: record.platform_id, check };
     await replaceAcceptedPrincipals(deps, platform, declared.acceptedPrincipals);
   }
   return record;
@@ -82,10 +77,7 @@ async function putRegistration(
   const { owner, binding } = bound;
   const { accountId } = owner;
   const place = { clusterId: declared.clusterId, namespace: declared.object.namespace };
-  async function check(tx: Transaction): Promise<void> {
-    const kept = await requireBinding(tx, accountId, place, { lock: true });
-    checkWithinBinding(kept, declared.allowedScopes);
-  }
+  const check = bindingCheck(accountId, place, declared.allowedScopes);
   const registered = await findDeclaredPlatform(deps.db, declared.externalId);
   if (registered !== undefined) return changeDeclared(deps, { accountId, check }, registered, declared);
   checkCallback(deps, declared);

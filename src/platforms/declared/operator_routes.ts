@@ -11,9 +11,9 @@ import { type CreateAgentDeps, deleteAgent } from "../agents/agents.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { removeConnection } from "../connections/connection_changes.ts";
 import { showAgent } from "../platform_answers.ts";
-import { type CheckChange, isLive, type LivePlatform } from "../platform_record.ts";
+import { isLive, type LivePlatform } from "../platform_record.ts";
 import type { PlatformDeps } from "../routes.ts";
-import { requireBoundConnection } from "./bound_owner.ts";
+import { boundConnectionCheck } from "./bound_owner.ts";
 import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
 import {
   acknowledgeCredentials,
@@ -110,17 +110,13 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
         accountId: account_id,
         connectionId: connection_id,
         graceSeconds: body?.grace_seconds ?? 0,
-        check: checkBound(connection_id, caller.clusterId),
+        check: boundConnectionCheck(connection_id, caller.clusterId),
       });
       return {
         body: await showPlatformAnswer(deps, await requireDeclaredPlatform(deps.db, params.external_id)),
       };
     },
   });
-}
-
-function checkBound(connectionId: string, clusterId: string): CheckChange {
-  return (tx) => requireBoundConnection(tx, connectionId, clusterId, { lock: true });
 }
 
 /** This route also succeeds if the platform was never registered. */
@@ -136,7 +132,7 @@ function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
       const record = await findDeclaredPlatform(deps.db, params.external_id);
       if (record !== undefined && isLive(record)) {
         const { account_id: accountId, connection_id: connectionId } = record;
-        const check = checkBound(connectionId, caller.clusterId);
+        const check = boundConnectionCheck(connectionId, caller.clusterId);
         await removeConnection(deps, { accountId, connectionId, check });
       }
       return { body: { removed: true } };
@@ -195,7 +191,7 @@ function removeAgentRoute(deps: AgentDeps): Route {
       requireOwnObject(caller, params.external_id);
       const agent = await findDeclaredAgent(deps.db, params.external_id);
       if (agent !== undefined && agent.disabled_at === null) {
-        const check = checkBound(agent.connection_id, caller.clusterId);
+        const check = boundConnectionCheck(agent.connection_id, caller.clusterId);
         await deleteAgent(deps, agent.connection_id, agent.agent_id, check);
       }
       return { body: { removed: true } };
