@@ -27,7 +27,7 @@ const names = z
   .transform((items) => items.filter((item) => item !== ""));
 
 /** All settings of the vault. */
-export const schema = z.object({
+export const settingSchema = z.object({
   KEYVAULT_DATA_DIR: path,
   KEYVAULT_DATABASE_URL: databaseUrl,
   KEYVAULT_MIGRATION_DATABASE_URL: databaseUrl.optional(),
@@ -153,7 +153,7 @@ const URLS = ["KEYVAULT_DATABASE_URL", "KEYVAULT_MIGRATION_DATABASE_URL"] as con
  * URL. Throws `ConfigError` with the names of all missing or invalid settings.
  */
 export function loadConfig(environment: Environment = process.env): Config {
-  const settings = parse(schema, URLS.reduce(withFile, environment));
+  const settings = parse(settingSchema, URLS.reduce(withFile, environment));
   const dataDir = resolve(settings.KEYVAULT_DATA_DIR);
   const inData = (given: string | undefined, ...name: string[]): string =>
     given === undefined ? join(dataDir, ...name) : resolve(given);
@@ -220,7 +220,7 @@ export function loadCertificateConfig(
   tlsDir: string | undefined,
   environment: Environment = process.env,
 ): CertificateConfig {
-  const wanted = schema.pick({
+  const wanted = settingSchema.pick({
     KEYVAULT_DATA_DIR: true,
     KEYVAULT_SERVER_NAMES: true,
     KEYVAULT_TLS_REVOKED_FILE: true,

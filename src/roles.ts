@@ -254,7 +254,7 @@ const STOP_SIGNALS = ["SIGTERM", "SIGINT"] as const;
 /** The first stop signal: `signal` is aborted, and `name` resolves to the name of that signal. */
 type Stopping = { signal: AbortSignal; name: Promise<NodeJS.Signals> };
 
-/** Ignores all signals after the first one, so that the next one ends the process. */
+/** Listens for the first stop signal only. The next one has its default effect and ends the process. */
 function firstSignal(signals: SignalSource): Stopping {
   const stopping = new AbortController();
   const name = new Promise<NodeJS.Signals>((resolve) => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startApi, type TestApi } from "./support/api.ts";
+import { startApi, type TestApi, withReplica } from "./support/api.ts";
 import { createFakeVault } from "./support/fake_vault.ts";
 import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { migratedDatabase } from "./support/postgres.ts";
@@ -18,19 +18,6 @@ beforeAll(async () => {
   await until("the loops pause", () => pauses.waiting().length === PAUSES.length);
 });
 afterAll(() => first.stop());
-
-/** Runs a second replica of the API on the first one's database while `use` runs. */
-async function withReplica(
-  options: Parameters<typeof startApi>[0],
-  use: (api: TestApi) => Promise<void>,
-): Promise<void> {
-  const api = await startApi({ shares: first, ...options });
-  try {
-    await use(api);
-  } finally {
-    await api.stop();
-  }
-}
 
 describe("the API role", () => {
   test("finishes a mail that it is sending when it stops, and records it", async () => {
@@ -112,7 +99,7 @@ describe("the API role", () => {
   });
 
   test("serves the pages about itself outside development", async () => {
-    await withReplica({ config: { DEVELOPMENT: false } }, async (api) => {
+    await withReplica(first, { config: { DEVELOPMENT: false } }, async (api) => {
       for (const path of ["/docs", "/openapi.json", "/asyncapi.json"]) {
         expect((await api.client().get(path)).status, path).toBe(200);
       }

@@ -7,7 +7,7 @@ import { type ApiConfig, settingSchemas } from "../src/config.ts";
 import { freePort } from "../src/dev/process/ports.ts";
 import { connectRaw } from "./http/support/raw_client.ts";
 import { callsOf, certify } from "./proofs/application.ts";
-import { type Person, startApi, type TestApi } from "./support/api.ts";
+import { type Person, startApi, type TestApi, withReplica } from "./support/api.ts";
 import { startDnsServer } from "./support/dns_server.ts";
 import type { HttpAnswer } from "./support/http.ts";
 import { createAgent, registerPlatform, type TestPlatform } from "./support/platform_world.ts";
@@ -49,19 +49,6 @@ beforeAll(async () => {
   await certify({ person, platform }, ["data:read"]);
 });
 afterAll(() => api.stop());
-
-/** Runs another API on the same database while `use` runs. */
-async function withReplica(
-  options: Parameters<typeof startApi>[0],
-  use: (replica: TestApi) => Promise<void>,
-): Promise<void> {
-  const replica = await startApi({ shares: api, ...options });
-  try {
-    await use(replica);
-  } finally {
-    await replica.stop();
-  }
-}
 
 const from = (address: string) => ({ headers: { "x-forwarded-for": address } });
 const send = (email: string, address: string, client = api.client()) =>
@@ -115,13 +102,13 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
   },
   async PORT() {
     const [PORT, OPERATOR_PORT] = [await freePort(), await freePort()];
-    await withReplica({ config: { PORT, OPERATOR_PORT } }, async ({ url, operatorUrl }) => {
+    await withReplica(api, { config: { PORT, OPERATOR_PORT } }, async ({ url, operatorUrl }) => {
       expect([new URL(url).port, new URL(operatorUrl).port]).toEqual([`${PORT}`, `${OPERATOR_PORT}`]);
     });
   },
   async OPERATOR_TOKEN() {
     const trusted = { get: () => undefined, close: async () => {} };
-    await withReplica({ trusted, config: { OPERATOR_TOKEN: OWN_TOKEN } }, async (replica) => {
+    await withReplica(api, { trusted, config: { OPERATOR_TOKEN: OWN_TOKEN } }, async (replica) => {
       const read = (token?: string) =>
         replica.operator("POST", "/internal/v1/state", { external_ids: [] }, token ? { token } : {});
       expect([(await read(OWN_TOKEN)).status, (await read()).status]).toEqual([200, 401]);
@@ -135,7 +122,7 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
     expect(await statusesOf(3, api.port, config.HOST)).toEqual(["404", "404", "404"]);
   },
   async CONNECTIONS() {
-    await withReplica({ config: { CONNECTIONS: 2, CONNECTIONS_PER_IP: 9 } }, async ({ port }) => {
+    await withReplica(api, { config: { CONNECTIONS: 2, CONNECTIONS_PER_IP: 9 } }, async ({ port }) => {
       const busy = connect(port, "127.0.0.1", () => busy.write("GET / HTTP/1.1\r\n"));
       await once(busy, "connect");
       const sockets = [busy];
@@ -145,17 +132,17 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
     });
   },
   async CONNECTIONS_PER_IP() {
-    await withReplica({ config: { CONNECTIONS_PER_IP: 3, BODIES_PER_IP: 1 } }, async ({ port }) => {
+    await withReplica(api, { config: { CONNECTIONS_PER_IP: 3, BODIES_PER_IP: 1 } }, async ({ port }) => {
       expect(await statusesOf(4, port)).toEqual(["404", "404", "404", "429"]);
     });
   },
   async KEEP_ALIVE_SECONDS() {
-    await withReplica({ config: { KEEP_ALIVE_SECONDS: 700 } }, async ({ url }) => {
+    await withReplica(api, { config: { KEEP_ALIVE_SECONDS: 700 } }, async ({ url }) => {
       expect((await fetch(url)).headers.get("keep-alive")).toBe("timeout=700");
     });
   },
   async BODIES_PER_IP() {
-    await withReplica({ config: { BODIES_PER_IP: 1, CONNECTIONS_PER_IP: 20 } }, async (replica) => {
+    await withReplica(api, { config: { BODIES_PER_IP: 1, CONNECTIONS_PER_IP: 20 } }, async (replica) => {
       const head = "POST /v1/auth/email/send-code HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
       const unfinished = await connectRaw(replica.port, { send: `${head}Content-Length: 50\r\n\r\n{` });
       const email = `${randomUUID()}@example.test`;
@@ -234,7 +221,7 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
   async DOMAIN_RESOLVERS() {
     const dns = await startDnsServer();
     const options = { lookupTxt: undefined, config: { DOMAIN_RESOLVERS: [dns.address] } };
-    await withReplica(options, async (replica) => {
+    await withReplica(api, options, async (replica) => {
       const { client } = await replica.person({ organization_name: "Engines" });
       const domains = "/v1/service/organization/domains";
       const { body } = await client.post(domains, { domain: "engines.example.com" });
@@ -248,7 +235,7 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
   async SMTP_URL() {
     const smtp = await startSmtp();
     const mail = { SMTP_URL: smtp.url, MAIL_FROM: "Desk <desk@example.test>" };
-    await withReplica({ config: mail }, async (replica) => {
+    await withReplica(api, { config: mail }, async (replica) => {
       const answer = await replica
         .client()
         .post("/v1/auth/email/send-code", { email: "mailed@example.test" });
@@ -276,7 +263,7 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
       const code = await api.client().codeFor(email);
       return (await own.client().post("/v1/auth/email/verify-code", { email, code })).status;
     };
-    await withReplica({}, async (same) => {
+    await withReplica(api, {}, async (same) => {
       expect(await enter(same, "same@example.test")).toBe(200);
     });
     const other = await startApi({ databaseUrl: api.databaseUrl });
@@ -284,7 +271,7 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
     await other.stop();
   },
   async DRAIN_SECONDS() {
-    await withReplica({ config: { DRAIN_SECONDS: 0.4 } }, async (replica) => {
+    await withReplica(api, { config: { DRAIN_SECONDS: 0.4 } }, async (replica) => {
       const start = performance.now();
       const drained = replica.drain().then(() => performance.now() - start);
       const answer = await replica.client().get("/openapi.json");
@@ -296,6 +283,7 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
   },
   async WEBHOOK_ALLOWED_CIDRS() {
     await withReplica(
+      api,
       { config: { DEVELOPMENT: false, WEBHOOK_ALLOWED_CIDRS: ["10.1.0.0/16"] } },
       async (own) => {
         expect(await callbackAnswer(own, "https://10.1.2.3/hook")).toBe(201);
@@ -308,9 +296,13 @@ const OBEYED: Partial<Record<keyof ApiConfig, () => Promise<void>>> = {
       [true, 201],
       [false, 400],
     ] as const) {
-      await withReplica({ config: { DEVELOPMENT, WEBHOOK_ALLOWED_CIDRS: ["127.0.0.0/8"] } }, async (own) => {
-        expect(await callbackAnswer(own, "http://127.0.0.1:8080/hook")).toBe(status);
-      });
+      await withReplica(
+        api,
+        { config: { DEVELOPMENT, WEBHOOK_ALLOWED_CIDRS: ["127.0.0.0/8"] } },
+        async (own) => {
+          expect(await callbackAnswer(own, "http://127.0.0.1:8080/hook")).toBe(status);
+        },
+      );
     }
   },
 };

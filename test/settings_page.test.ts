@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { loadConfig, schema as vaultSchema } from "../keyvault/config.ts";
+import { loadConfig, settingSchema as vaultSchema } from "../keyvault/config.ts";
 import {
   readApiConfig,
   readDatabaseConfig,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addSeconds } from "../src/clock.ts";
 import { monthOf, partitionName } from "../src/db/months.ts";
 import { setScene } from "./http/walk/scene.ts";
-import { type Person, startApi, type TestApi } from "./support/api.ts";
+import { type ApiOptions, type Person, startApi, type TestApi, withReplica } from "./support/api.ts";
 import { steeredClock } from "./support/clock.ts";
 import { createFakeVault } from "./support/fake_vault.ts";
 import { holdLoopPauses } from "./support/loop_pauses.ts";
@@ -27,22 +27,15 @@ beforeAll(async () => {
 afterAll(() => first.stop());
 
 /** Runs a second replica of the API while `use` runs. `step` lets its upkeep run once more. */
-async function withReplica(
-  options: Parameters<typeof startApi>[0],
-  use: (step: () => Promise<void>, api: TestApi) => Promise<void>,
-): Promise<void> {
-  const api = await startApi({ shares: first, ...options });
+function withUpkeep(options: ApiOptions, use: (step: () => Promise<void>) => Promise<void>): Promise<void> {
   const begun = () => Promise.all([pauses.begun(UPKEEP), pauses.begun(UPKEEP_SOON)]);
-  try {
+  return withReplica(first, options, async () => {
     let ends = await begun();
-    const step = async () => {
+    await use(async () => {
       for (const end of ends) end();
       ends = await begun();
-    };
-    await use(step, api);
-  } finally {
-    await api.stop();
-  }
+    });
+  });
 }
 
 const hourOf = (time: Date) => new Date(Math.floor(time.getTime() / HOUR / 1000) * HOUR * 1000);
@@ -205,7 +198,7 @@ describe("the upkeep of a running API", () => {
     for (const work of WORKS) due.set(work, await work.prepare());
     const clock = steeredClock(now);
     const config = { INVOCATION_DAYS: 3, HISTORY_RETENTION_MONTHS: 3 };
-    await withReplica({ clock, config }, async (step) => {
+    await withUpkeep({ clock, config }, async (step) => {
       for (const moment of [...new Set([...due.values()].map(Number))].sort((a, b) => a - b)) {
         const works = WORKS.filter((work) => Number(due.get(work)) === moment);
         for (const time of [moment, moment + 1]) {
@@ -233,7 +226,7 @@ describe("the upkeep of a running API", () => {
       decided_at: addSeconds(first.clock.now(), -31 * DAY),
     }));
     await first.db.batchInsert("invocations", rows, 1_001);
-    await withReplica({}, async () => {
+    await withUpkeep({}, async () => {
       expect(await first.db("invocations").where({ invocation_id: "old" })).toEqual([]);
     });
   });
@@ -255,7 +248,7 @@ describe("the upkeep of a running API", () => {
 
   test("looks up all due domains in one run, and ends after the running lookups when the API stops", async () => {
     await insertDomains();
-    await withReplica({}, async () => expect(await dueDomains()).toEqual([]));
+    await withUpkeep({}, async () => expect(await dueDomains()).toEqual([]));
     await insertDomains();
     const answer = Promise.withResolvers<"found">();
     let count = 0;
@@ -283,7 +276,7 @@ describe("the upkeep of a running API", () => {
       const query = "select tableoid::regclass::text as name from outcomes where decided_at = ?";
       return (await first.db.raw(query, [month.from])).rows.map(({ name }: { name: string }) => name);
     };
-    await withReplica({}, async (step) => {
+    await withUpkeep({}, async (step) => {
       await first.db("outcomes").insert({
         account_id: randomUUID(),
         decided_at: month.from,
@@ -305,7 +298,7 @@ describe("a loop of a running API", () => {
     const agentId = await createAgent(first.client(), await registerPlatform(person));
     const sent: string[] = [];
     const shrinkCeiling = async () => void sent.push(agentId);
-    await withReplica({ vault: Object.assign(createFakeVault(), { shrinkCeiling }) }, async () => {
+    await withUpkeep({ vault: Object.assign(createFakeVault(), { shrinkCeiling }) }, async () => {
       const end = await pauses.begun(VAULT_SYNC);
       await first.db("agents").where({ agent_id: agentId }).update({ vault_due_at: first.clock.now() });
       end();

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
-import { type IncomingMessage, request as requestHttp } from "node:http";
+import { type ClientRequest, type IncomingMessage, request as requestHttp } from "node:http";
 import { type RequestOptions, request as requestHttps } from "node:https";
 import type { LookupFunction } from "node:net";
 import { unixSeconds } from "../clock.ts";
@@ -130,17 +130,18 @@ async function exchange(
   { body, limits }: { body: string; limits: Limits },
 ): Promise<Sent> {
   const isSecure = url.protocol === "https:";
-  const outgoing = (isSecure ? requestHttps : requestHttp)(url, options);
-  const giveUp = () => outgoing.destroy(Object.assign(new Error("no connection"), { code: "ETIMEDOUT" }));
+  let outgoing: ClientRequest | undefined;
+  const giveUp = () => outgoing?.destroy(Object.assign(new Error("no connection"), { code: "ETIMEDOUT" }));
   const connecting = setTimeout(giveUp, limits.connect);
   let isConnected = false;
-  outgoing.once("socket", (socket) =>
-    socket.once(isSecure ? "secureConnect" : "connect", () => {
-      isConnected = true;
-      clearTimeout(connecting);
-    }),
-  );
   try {
+    outgoing = (isSecure ? requestHttps : requestHttp)(url, options);
+    outgoing.once("socket", (socket) =>
+      socket.once(isSecure ? "secureConnect" : "connect", () => {
+        isConnected = true;
+        clearTimeout(connecting);
+      }),
+    );
     const arriving = once(outgoing, "response");
     // An error after the response has no other listener.
     outgoing.on("error", () => {}).end(body);
@@ -157,7 +158,7 @@ async function exchange(
     return { fault: detail === "ETIMEDOUT" ? "timeout" : "connect", detail };
   } finally {
     clearTimeout(connecting);
-    outgoing.destroy();
+    outgoing?.destroy();
   }
 }
 

@@ -126,6 +126,12 @@ export type TestVault = Omit<Serving, "vault"> & {
   close(): Promise<void>;
 };
 
+/** The kinds of statements that `POST /v1/keys/{id}/sign/{kind}` signs or withholds. */
+export const STATEMENTS = [
+  ...["delegation", "challenge", "revocation-list", "revocation-push"],
+  ...["key-rotation", "receipt", "checkpoint"],
+];
+
 let requests = 0;
 
 /** Starts a vault on this home, or on a new home. Its clock starts at `at`, or at the machine's time. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createCalls, type Operations } from "../../keyvault/http/calls.ts";
 import { createErasing } from "../../keyvault/lifecycle/erase_due.ts";
 import { heldRows } from "../support/held_rows.ts";
-import { codeOf, issueIdentity, startVault, type TestVault } from "./fixture.ts";
+import { codeOf, issueIdentity, STATEMENTS, startVault, type TestVault } from "./fixture.ts";
 import type { Client } from "./http/caller_support.ts";
 
 const WEEK = { after_days: 7 };
@@ -112,15 +112,7 @@ const CHANGES: Record<string, Change> = {
 
 /** Calls that change no state of a key or tenant. The last test holds a row that a rewrapping needs. */
 const OTHERS = [
-  ...[
-    "delegation",
-    "challenge",
-    "revocation-list",
-    "revocation-push",
-    "key-rotation",
-    "receipt",
-    "checkpoint",
-  ].map((kind) => `POST /v1/keys/:id/sign/${kind}`),
+  ...STATEMENTS.map((kind) => `POST /v1/keys/:id/sign/${kind}`),
   ...["/v1/backup", "/v1/states/adopt", "/v1/kek/rotate", "/v1/kek/rewrap", "/v1/kek/retire"].map(
     (path) => `POST ${path}`,
   ),

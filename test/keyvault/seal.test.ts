@@ -2,7 +2,15 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { Status } from "../../keyvault/status.ts";
 import { encryptPin } from "../../keyvault/token/pin_box.ts";
-import { codeOf, createHome, issueAdmins, issueIdentity, startVault, type TestVault } from "./fixture.ts";
+import {
+  codeOf,
+  createHome,
+  issueAdmins,
+  issueIdentity,
+  STATEMENTS,
+  startVault,
+  type TestVault,
+} from "./fixture.ts";
 import type { Answer, Client } from "./http/caller_support.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -75,16 +83,7 @@ test("a vault without a PIN file starts sealed, answers only status calls and is
     audit: { records: before, head: null },
   });
   const key = "0".repeat(32);
-  const statements = [
-    "delegation",
-    "challenge",
-    "revocation-list",
-    "revocation-push",
-    "key-rotation",
-    "receipt",
-    "checkpoint",
-  ];
-  const asApi = ["disable", "ceiling", ...statements.map((kind) => `sign/${kind}`)];
+  const asApi = ["disable", "ceiling", ...STATEMENTS.map((kind) => `sign/${kind}`)];
   const calls: [Client, string[]][] = [
     [vault.api, ["/v1/keys", ...asApi.map((call) => `/v1/keys/${key}/${call}`)]],
     [

@@ -297,3 +297,17 @@ export async function startReplicas(options: ApiOptions = {}): Promise<[TestApi,
   const first = await startApi(options);
   return [first, await startApi({ ...options, shares: first })];
 }
+
+/** Runs another replica of an API on the same database while `use` runs. */
+export async function withReplica(
+  first: TestApi,
+  options: ApiOptions,
+  use: (replica: TestApi) => Promise<void>,
+): Promise<void> {
+  const replica = await startApi({ shares: first, ...options });
+  try {
+    await use(replica);
+  } finally {
+    await replica.stop();
+  }
+}

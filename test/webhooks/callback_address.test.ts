@@ -243,8 +243,13 @@ describe("the resolver", () => {
   ] as const)(
     "returns the addresses of a name server that answers only %s queries",
     async (_, only, data, address) => {
-      const resolve = createResolve([await nameServer((type) => (type === only ? [...data] : "silent"))]);
-      expect(await resolve("hooks.example.test", patient)).toEqual([address]);
+      const asked: number[] = [];
+      const server = await nameServer((type) => {
+        asked.push(type);
+        return type === only ? [...data] : "silent";
+      });
+      expect(await createResolve([server])("hooks.example.test", patient)).toEqual([address]);
+      expect(asked.sort(), "without repeating the other query").toEqual([A, AAAA]);
     },
   );
 

@@ -2,7 +2,14 @@ import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from "node:net";
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcpServer,
+  type Socket,
+  type Server as TcpServer,
+} from "node:net";
+import { Worker } from "node:worker_threads";
 import { Webhook } from "standardwebhooks";
 import { afterEach, describe, expect, test } from "vitest";
 import { createWebhookSecret } from "../../src/events/secrets.ts";
@@ -217,6 +224,11 @@ describe("the sender, for a response,", () => {
 });
 
 describe("the sender, without a response,", () => {
+  test("reports a fault for a request that cannot be made", async () => {
+    const sent = await sender()({ ...request(80), headers: { "X-Test": "a\nb" } });
+    expect(sent).toEqual({ fault: "connect", detail: "ERR_INVALID_CHAR" });
+  });
+
   test("reports a connect fault for a refused connection", async () => {
     const { port } = await listen(createTcpServer());
     await closing.pop()?.();
@@ -237,6 +249,14 @@ describe("the sender, without a response,", () => {
     expect(await sender(silent)(request(80))).toMatchObject({ fault: "dns" });
   });
 });
+
+/** Listens on another address of loopback, and never accepts. The kernel ignores what its queue cannot hold. */
+const SILENT = `
+  const { parentPort, workerData: port } = require("node:worker_threads");
+  require("node:net").createServer().listen({ port, host: "127.0.0.9", backlog: 1 }, () => {
+    parentPort.postMessage("listens");
+    setTimeout(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60_000));
+  });`;
 
 describe("the sender, for the addresses of a name,", () => {
   const forbidden = ["10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::a00:1", "fe80::1"];
@@ -264,8 +284,21 @@ describe("the sender, for the addresses of a name,", () => {
     expect([asked, connections()]).toEqual([3, 2]);
   });
 
-  test("tries the next address if the first does not answer", async () => {
+  test("tries the next address if the first refuses", async () => {
     const { port } = await listen(createServer((_, response) => response.writeHead(204).end()));
+    expect(await sender(async () => ["127.0.0.9", "127.0.0.1"])(request(port))).toMatchObject({
+      status: 204,
+    });
+  });
+
+  test("tries the next address if the first is silent, within the time to connect", async () => {
+    const { port } = await listen(createServer((_, response) => response.writeHead(204).end()));
+    const silent = new Worker(SILENT, { eval: true, workerData: port });
+    closing.push(async () => void (await silent.terminate()));
+    await once(silent, "message");
+    const queue = Array.from({ length: 3 }, () => connect(port, "127.0.0.9").on("error", () => {}));
+    closing.push(async () => queue.forEach((socket) => void socket.destroy()));
+    await once(queue[0] as Socket, "connect");
     expect(await sender(async () => ["127.0.0.9", "127.0.0.1"])(request(port))).toMatchObject({
       status: 204,
     });

@@ -2,8 +2,14 @@ import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { MAX_HEADER_BYTES, type RunningServer, startServer } from "../../../src/http/server/server.ts";
+import {
+  MAX_HEADER_BYTES,
+  type RunningServer,
+  type ServerLimits,
+  startServer,
+} from "../../../src/http/server/server.ts";
 import { startApi } from "../../support/api.ts";
+import { until } from "../../support/process.ts";
 import { connectRaw } from "../support/raw_client.ts";
 import { echoRoute } from "../support/sample_routes.ts";
 
@@ -12,8 +18,11 @@ afterEach(async () => {
   for (const server of running.splice(0)) await server.stop(0);
 });
 
-async function start(listener: Parameters<typeof startServer>[0]): Promise<RunningServer> {
-  const server = await startServer(listener, { host: "127.0.0.1", port: 0 });
+async function start(
+  listener: Parameters<typeof startServer>[0],
+  limits: Partial<ServerLimits> = {},
+): Promise<RunningServer> {
+  const server = await startServer(listener, { host: "127.0.0.1", port: 0, limits });
   running.push(server);
   return server;
 }
@@ -164,21 +173,17 @@ describe("the server", () => {
 });
 
 test("a server closes idle connections while more than nine tenths of all connections are open", async () => {
-  const server = await startServer((_, response) => response.end("ok"), {
-    ...{ host: "127.0.0.1", port: 0 },
-    limits: { connections: 10 },
-  });
+  const server = await start((_, response) => response.end("ok"), { connections: 10 });
   const send = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-  const idle = [];
+  const idle: Awaited<ReturnType<typeof connectRaw>>[] = [];
   for (let n = 0; n < 8; n += 1) idle.push(await connectRaw(server.port, { send }));
   await Promise.all(idle.map((client) => client.until(/ok$/)));
   const busy = await connectRaw(server.port, { send: send.slice(0, -2) });
   const last = await connectRaw(server.port, { send });
-  await Promise.all(idle.map(({ closed }) => closed));
+  await until("the idle ones are closed", () => idle.every(({ socket }) => socket.destroyed));
   expect(await last.until(/ok$/)).toMatch(/ 200 /);
   busy.socket.write("\r\n");
   expect(await busy.until(/ok$/)).toMatch(/ 200 /);
-  await server.stop(0);
 });
 
 test("a draining server answers every call, and closes its connection after the answer", async () => {
