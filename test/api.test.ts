@@ -1,6 +1,6 @@
-import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { insertNotice } from "./support/account_rows.ts";
 import { startApi, type TestApi, withReplica } from "./support/api.ts";
 import { createFakeVault } from "./support/fake_vault.ts";
 import { holdLoopPauses } from "./support/loop_pauses.ts";
@@ -22,29 +22,12 @@ afterAll(() => first.stop());
 describe("the API role", () => {
   test("finishes a mail that it is sending when it stops, and records it", async () => {
     const { accountId } = await first.person();
-    const now = first.clock.now();
     const [sending, sent] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const send = () => {
       sending.resolve();
       return sent.promise;
     };
-    const event = {
-      event: "credits.low",
-      account_id: accountId,
-      level: "low",
-      occurred_at: now.toISOString(),
-    };
-    const amounts = { balance_micro_usd: 1_998_000, low_at_micro_usd: 2_000_000, price_micro_usd: 500 };
-    await first.db("notices").insert({
-      ...{
-        event_id: randomUUID(),
-        account_id: accountId,
-        type: "credits.low",
-        state: "waiting",
-        attempts: 0,
-      },
-      ...{ payload: JSON.stringify({ ...event, ...amounts }), created_at: now, next_attempt_at: now },
-    });
+    await insertNotice(first.db, { accountId, at: first.clock.now() });
     const api = await startApi({ shares: first, mailer: (own) => ({ ...own, send }) });
     await sending.promise;
     const stopping = api.stop().then(() => "stopped");

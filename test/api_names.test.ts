@@ -1,5 +1,5 @@
-import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
+import { insertNotice } from "./support/account_rows.ts";
 import { runningApi, startApi } from "./support/api.ts";
 import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { until } from "./support/process.ts";
@@ -75,14 +75,7 @@ test("the API mails invitations with a link to the console's page", async () => 
 
 test("the API mails notices with its URL, SERVICE_WORD and SUPPORT_CONTACT", async () => {
   const { accountId, email } = await api.person();
-  const now = api.clock.now();
-  const amounts = { balance_micro_usd: 1_998_000, low_at_micro_usd: 2_000_000, price_micro_usd: 500 };
-  const event = { event: "credits.low", account_id: accountId, level: "low", occurred_at: now.toISOString() };
-  await api.db("notices").insert({
-    ...{ event_id: randomUUID(), account_id: accountId, type: "credits.low", attempts: 0 },
-    ...{ payload: JSON.stringify({ ...event, ...amounts }), state: "waiting" },
-    ...{ created_at: now, next_attempt_at: now },
-  });
+  await insertNotice(api.db, { accountId, at: api.clock.now() });
   await until("the notice is mailed", async () => (await mailTo(email)).includes("running low"));
   const text = await mailTo(email);
   expect(text).toContain(`GET ${BASE_URL}/v1/desk/credits`);

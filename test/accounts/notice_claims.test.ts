@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import {
   CLAIM_SECONDS,
@@ -10,6 +9,7 @@ import {
 import { addSeconds } from "../../src/clock.ts";
 import { useDatabase } from "../events/support/database.ts";
 import { insertRecords } from "../proofs/records.ts";
+import { insertNotice } from "../support/account_rows.ts";
 
 const home = useDatabase();
 
@@ -17,10 +17,7 @@ test("a process whose claim has expired cannot change the notice", async () => {
   const { accountId } = await insertRecords(home.database, 0);
   const now = new Date();
   const later = addSeconds(now, CLAIM_SECONDS);
-  await home.database("notices").insert({
-    ...{ event_id: randomUUID(), account_id: accountId, type: "credit.low", payload: "{}" },
-    ...{ state: "waiting", next_attempt_at: now, created_at: now },
-  });
+  await insertNotice(home.database, { accountId, at: now });
   const claim = async (at: Date) => (await claimNotices(home.database, 1, at))[0] as ClaimedNotice;
   const late = await claim(now);
   expect(await claim(addSeconds(later, -1))).toBeUndefined();

@@ -15,6 +15,7 @@ import { makeConnection } from "../events/support/connection.ts";
 import { append, deniedEvent } from "../events/support/events.ts";
 import { readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
 import { call } from "../keyvault/http/caller_support.ts";
+import { insertNotice } from "../support/account_rows.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import { createFakeVault } from "../support/fake_vault.ts";
 import { type SeenFigure, type ServiceApi, startServiceApi } from "../support/service_world.ts";
@@ -185,10 +186,7 @@ test("the mail part shows waiting notices, and codes that no mail server has acc
   const { accountId } = await makeConnection(api.db, null);
   await api.db("sign_in_mails").delete();
   expect((await figureOf("mail", "sign_in_mails_last")).value).toBeNull();
-  await api.db("notices").insert({
-    ...{ event_id: randomUUID(), account_id: accountId, type: "credits.low", payload: "{}" },
-    ...{ state: "waiting", next_attempt_at: ago(0), created_at: ago(3_600) },
-  });
+  await insertNotice(api.db, { accountId, at: ago(0), createdAt: ago(3_600) });
   await api.client().signIn("ada@example.test");
   expect(await valuesOf("mail")).toEqual({
     deputize_notices_waiting: 1,

@@ -7,6 +7,7 @@ import { addSeconds } from "../../src/clock.ts";
 import { expireRequests } from "../../src/delegations/delegation_records.ts";
 import { removeOld } from "../../src/events/retention.ts";
 import { recheckDomains } from "../../src/organizations/verify_domain.ts";
+import { insertNotice } from "../support/account_rows.ts";
 import { runningApi, type TestApi } from "../support/api.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import { heldRows } from "../support/held_rows.ts";
@@ -32,11 +33,7 @@ const rows: [title: string, prepare: (api: TestApi) => Promise<Skipping>][] = [
     "claiming notices",
     async ({ db, clock, ...rest }) => {
       const { accountId } = await rest.person();
-      const event_id = randomUUID();
-      await db("notices").insert({
-        ...{ event_id, account_id: accountId, type: "credit.low", payload: "{}", state: "waiting" },
-        ...{ next_attempt_at: clock.now(), created_at: clock.now() },
-      });
+      const event_id = await insertNotice(db, { accountId, at: clock.now() });
       return {
         holds: ["select from notices where event_id = $1 for update", event_id],
         work: () => claimNotices(db, 10, clock.now()),

@@ -11,6 +11,7 @@ import { createDecisionQueue } from "../../src/proofs/admission/admission.ts";
 import { echoRoute, failingRoute, refusal } from "../http/support/sample_routes.ts";
 import { proofApi } from "../proofs/application.ts";
 import { decide, operationOf, prove } from "../proofs/bound_operations.ts";
+import { insertNotice } from "../support/account_rows.ts";
 import { steeredClock } from "../support/clock.ts";
 
 const SLOW_MS = 50;
@@ -69,27 +70,9 @@ function filledQueue(waiting: number) {
 /** Inserts a notice that is due at `NOW`, and returns functions that try to mail it. */
 async function dueNotice() {
   const { db } = world.api;
-  const person = await world.api.person();
-  const event_id = crypto.randomUUID();
-  const payload = JSON.stringify({
-    event: "credits.low",
-    account_id: person.accountId,
-    level: "low",
-    balance_micro_usd: 1_000,
-    low_at_micro_usd: 2_000,
-    price_micro_usd: 10,
-    occurred_at: NOW.toISOString(),
-  });
+  const { accountId } = await world.api.person();
   await db("notices").delete();
-  await db("notices").insert({
-    event_id,
-    account_id: person.accountId,
-    type: "credits.low",
-    payload,
-    state: "waiting",
-    next_attempt_at: NOW,
-    created_at: addSeconds(NOW, -90),
-  });
+  const event_id = await insertNotice(db, { accountId, at: NOW, createdAt: addSeconds(NOW, -90) });
   const registry = new Registry();
   const mailer = { send: async () => {} };
   const clock = steeredClock(NOW);

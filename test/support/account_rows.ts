@@ -91,3 +91,18 @@ export async function insertApproval(
     approval_channel: "session",
   });
 }
+
+/** Inserts a notice about low credit that is due at `at`, and returns its event's id. */
+export async function insertNotice(
+  db: Database,
+  { accountId, at, createdAt = at }: { accountId: string; at: Date; createdAt?: Date },
+): Promise<string> {
+  const event_id = randomUUID();
+  const event = { event: "credits.low", account_id: accountId, level: "low", occurred_at: at.toISOString() };
+  const amounts = { balance_micro_usd: 1_998_000, low_at_micro_usd: 2_000_000, price_micro_usd: 500 };
+  await db("notices").insert({
+    ...{ event_id, account_id: accountId, type: "credits.low", state: "waiting" },
+    ...{ payload: JSON.stringify({ ...event, ...amounts }), created_at: createdAt, next_attempt_at: at },
+  });
+  return event_id;
+}
