@@ -250,7 +250,7 @@ describe("the sender, without a response,", () => {
   });
 });
 
-/** Listens on another address of loopback, and never accepts. The kernel ignores what its queue cannot hold. */
+/** Listens on another address, and accepts nothing. The kernel ignores what its queue cannot hold. */
 const SILENT = `
   const { parentPort, workerData: port } = require("node:worker_threads");
   require("node:net").createServer().listen({ port, host: "127.0.0.9", backlog: 1 }, () => {
