@@ -8,10 +8,10 @@ import { freePort } from "../src/dev/process/ports.ts";
 import { connectRaw } from "./http/support/raw_client.ts";
 import { callsOf, certify } from "./proofs/application.ts";
 import { type Person, startApi, type TestApi, withReplica } from "./support/api.ts";
-import { startDnsServer } from "./support/dns_server.ts";
 import type { HttpAnswer } from "./support/http.ts";
 import { createAgent, registerPlatform, type TestPlatform } from "./support/platform_world.ts";
 import { startSmtp } from "./support/smtp.ts";
+import { startDnsServer } from "./support/surroundings/dns_server.ts";
 
 const CHIEF = "chief@example.test";
 const OWN_TOKEN = "another-token-of-the-tests-with-32-characters";

@@ -28,6 +28,13 @@ test("the check of pages finds the names of files and folders", () => {
   expect(named("CONTRIBUTING.md").length).toBeGreaterThan(30);
 });
 
+test('docs/production.md names a test in each row of its table "What happens when …"', () => {
+  const [, section = ""] = read("docs/production.md").split("## What happens when …");
+  const rows = (section.split("\n## ")[0] ?? "").split("\n").filter((line) => line.startsWith("| "));
+  expect(rows.length).toBeGreaterThan(10);
+  expect(rows.slice(1).filter((row) => !/\| `test\/\S+\.test\.ts` \|$/.test(row))).toEqual([]);
+});
+
 test("docs/decisions/README.md links every decision by its number and title, in order", () => {
   const links = globSync("docs/decisions/0*.md", { cwd: fileURLToPath(TOP) })
     .sort()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SIGN_IN } from "../../src/console/core/places.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
-import { startTcpProxy } from "../support/tcp_proxy.ts";
+import { startTcpProxy } from "../support/surroundings/tcp_proxy.ts";
 import { type Browser, browserOf, formIn, type Shown } from "./support/console.ts";
 
 const FRIEND = "friend@example.test";

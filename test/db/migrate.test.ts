@@ -12,7 +12,7 @@ import {
 } from "../../src/db/migrate.ts";
 import { migratedDatabase, type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
-import { startTcpProxy } from "../support/tcp_proxy.ts";
+import { startTcpProxy } from "../support/surroundings/tcp_proxy.ts";
 
 let database: TestDatabase;
 

@@ -3,7 +3,7 @@ import { type DatabaseSettings, openDatabase, openPool } from "../../src/db/data
 import { isAway } from "../../src/db/errors.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
+import { startTcpProxy, type TcpProxy } from "../support/surroundings/tcp_proxy.ts";
 
 type Opened = { query(sql: string): Promise<unknown>; close(): Promise<unknown> };
 

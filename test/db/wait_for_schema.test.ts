@@ -5,7 +5,7 @@ import { migrate, migrations } from "../../src/db/migrate.ts";
 import { waitForSchema } from "../../src/db/wait_for_schema.ts";
 import { migratedDatabase, type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
+import { startTcpProxy, type TcpProxy } from "../support/surroundings/tcp_proxy.ts";
 
 const BEHIND = "waiting: the database does not have this version's schema yet: run `deputize migrate`";
 const next = (n: number) => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });

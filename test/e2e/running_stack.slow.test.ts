@@ -8,7 +8,7 @@ import { must, type Visitor } from "../specification/visitor.ts";
 import { type DevStack, environmentOf, startDevStack } from "../support/dev_stack.ts";
 import { until } from "../support/process.ts";
 import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
-import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/tcp_balancer.ts";
+import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/surroundings/tcp_balancer.ts";
 import { openShop, type Shop } from "./shop.ts";
 
 /*

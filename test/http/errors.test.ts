@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { errorCodes } from "../../src/errors.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { startApi } from "../support/api.ts";
-import { startTcpProxy } from "../support/tcp_proxy.ts";
+import { startTcpProxy } from "../support/surroundings/tcp_proxy.ts";
 import { FAIL, sampleApi } from "./support/sample_api.ts";
 import { refusal } from "./support/sample_routes.ts";
 import { sendRaw } from "./walk/call.ts";

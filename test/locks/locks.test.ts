@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { declaredRoutes } from "../http/walk/documented.ts";
 import { runningApi } from "../support/api.ts";
 import { heldRows } from "../support/held_rows.ts";
-import { createSlowServers } from "../support/slow_servers.ts";
+import { createSlowServers } from "../support/surroundings/slow_servers.ts";
 import { clusterRaces } from "./cluster_races.ts";
 import { delegationRaces } from "./delegation_races.ts";
 import { organizationRaces } from "./organization_races.ts";

@@ -4,7 +4,7 @@ import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { addMember } from "../support/members.ts";
 import { registerPlatform, type TestPlatform } from "../support/platform_world.ts";
-import type { SlowCall } from "../support/slow_servers.ts";
+import type { SlowCall } from "../support/surroundings/slow_servers.ts";
 import { lockAccount, ORGANIZATION, type RaceRow, type Sql } from "./races.ts";
 
 type Team = { owner: Person; member: Person };

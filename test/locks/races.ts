@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { errorCode, registerPlatform, type TestPlatform } from "../support/platform_world.ts";
-import type { SlowCall } from "../support/slow_servers.ts";
+import type { SlowCall } from "../support/surroundings/slow_servers.ts";
 
 /** An SQL statement and its values. */
 export type Sql = [text: string, ...values: unknown[]];

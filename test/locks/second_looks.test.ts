@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { runningApi } from "../support/api.ts";
-import { createSlowServers } from "../support/slow_servers.ts";
+import { createSlowServers } from "../support/surroundings/slow_servers.ts";
 import { organizationLooks } from "./organization_looks.ts";
 import { shown } from "./races.ts";
 import { vaultLooks } from "./vault_looks.ts";

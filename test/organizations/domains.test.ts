@@ -6,9 +6,9 @@ import { createOrganizationRates } from "../../src/organizations/rates.ts";
 import { createTxtLookup, recheckDomains, type TxtLookup } from "../../src/organizations/verify_domain.ts";
 import { wholeApi } from "../http/walk/world.ts";
 import type { Person } from "../support/api.ts";
-import { type DnsServer, startDnsServer } from "../support/dns_server.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { createAgent, errorCode, registerPlatform, selfRequest } from "../support/platform_world.ts";
+import { type DnsServer, startDnsServer } from "../support/surroundings/dns_server.ts";
 
 let dns: DnsServer;
 const lookupTxt: TxtLookup = (name, value) => createTxtLookup([dns.address], 400)(name, value);

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTxtLookup } from "../../../src/organizations/verify_domain.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
-import { type DnsServer, startDnsServer } from "../../support/dns_server.ts";
+import { type DnsServer, startDnsServer } from "../../support/surroundings/dns_server.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
 import { browserOf, markupOf, type Shown } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";

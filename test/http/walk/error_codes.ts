@@ -10,7 +10,7 @@ import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
 import { actingFor, addMember } from "../../support/members.ts";
 import { createAgent, registerPlatform } from "../../support/platform_world.ts";
-import { startTcpProxy } from "../../support/tcp_proxy.ts";
+import { startTcpProxy } from "../../support/surroundings/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
 import { startWholeApi } from "./world.ts";
 

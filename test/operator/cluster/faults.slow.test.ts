@@ -15,7 +15,7 @@ import {
 } from "../../support/kubernetes/faulty_gateway.ts";
 import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
 import { until } from "../../support/process.ts";
-import { startTcpProxy } from "../../support/tcp_proxy.ts";
+import { startTcpProxy } from "../../support/surroundings/tcp_proxy.ts";
 import type { ResourcesHarness } from "../describe_resources.ts";
 import { adminAccess, clusterHarness } from "./cluster_harness.ts";
 

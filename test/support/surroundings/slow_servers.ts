@@ -1,6 +1,6 @@
-import type { Mailer } from "../../src/accounts/mail/smtp.ts";
-import type { ApiOptions } from "./api.ts";
-import { createFakeVault } from "./fake_vault.ts";
+import type { Mailer } from "../../../src/accounts/mail/smtp.ts";
+import type { ApiOptions } from "../api.ts";
+import { createFakeVault } from "../fake_vault.ts";
 
 /** Calls of the API to the mail server, to DNS and to the vault. */
 export type SlowCall = "send" | "lookupTxt" | "signDelegation" | "createKey";
