@@ -4,9 +4,9 @@ import { useMemoryForFiles } from "./support/temporary_files.ts";
 useMemoryForFiles();
 
 /**
- * For two cores: two processes, each with one file after the other, so that a module is loaded twice and not
- * 300 times. `npm run test:slow`, `test:soak` and `test:cluster` run the tests with these words in their
- * names.
+ * For two cores: three processes, because tests wait for a quarter of their time. Each process runs one file
+ * after the other, so that it loads a module once and not 200 times. `npm run test:slow`, `test:soak` and
+ * `test:cluster` run the tests with these words in their names.
  */
 export default defineConfig({
   test: {
@@ -16,7 +16,7 @@ export default defineConfig({
     globalSetup: ["test/support/global_setup.ts"],
     pool: "forks",
     isolate: false,
-    maxWorkers: 2,
+    maxWorkers: 3,
     testTimeout: 60_000,
     hookTimeout: 120_000,
     reporters: ["default"],
