@@ -1,12 +1,15 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { TLSSocket } from "node:tls";
 import { KubeConfig, Watch } from "@kubernetes/client-node";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ClusterAccess } from "../../src/kubernetes/access.ts";
 import { type ClusterClient, createClusterClient } from "../../src/kubernetes/client.ts";
 import { ClusterError, ClusterRefused } from "../../src/kubernetes/cluster_error.ts";
+import { selfSigned } from "../events/support/certificate.ts";
 
 const PATH = "/apis/things.test/v1/platforms";
 const PLACE = { group: "things.test", version: "v1", plural: "platforms", namespace: "shop" };
@@ -334,6 +337,46 @@ describe("the client of a cluster", () => {
       for (let count = 0; count < 17; count += 1) response.write("x".repeat(1024 * 1024));
     };
     expect(await failure(watched())).toMatchObject({ reason: "BadAnswer" });
+  });
+
+  test("ends a running watch when the client certificate changed, and opens the next with the new one", async () => {
+    const [own, former, next] = await Promise.all(
+      ["127.0.0.1", "former", "next"].map((name) => selfSigned([name])),
+    );
+    const callers: string[] = [];
+    const tlsServer = createTlsServer(
+      { ...own, requestCert: true, rejectUnauthorized: false },
+      (request, response) => {
+        const caller = String((request.socket as TLSSocket).getPeerCertificate().subject?.CN);
+        const isWatch = request.url?.includes("watch=true") === true;
+        callers.push(`${caller} ${isWatch ? "watches" : "calls"}`);
+        response.writeHead(200).write("{}\n");
+        if (!isWatch || caller === "next") response.end();
+      },
+    );
+    tlsServer.listen(0, "127.0.0.1");
+    await once(tlsServer, "listening");
+    try {
+      let shown = former;
+      access.server = `https://127.0.0.1:${(tlsServer.address() as AddressInfo).port}`;
+      access.credentials = async () => ({ headers: {}, tls: { ...shown, rejectUnauthorized: false } });
+      await connect();
+      const arrived = Promise.withResolvers<void>();
+      const signal = AbortSignal.timeout(DEADLINE_MS);
+      const watching = failure(
+        client.watch({ path: PATH, query: {}, signal, onEvent: () => arrived.resolve() }),
+      );
+      await arrived.promise;
+      await list();
+      shown = next;
+      await list();
+      expect(await watching).toMatchObject({ verb: "watch", reason: "UND_ERR_DESTROYED" });
+      await watched();
+      expect(callers).toEqual(["former watches", "former calls", "next calls", "next watches"]);
+    } finally {
+      tlsServer.closeAllConnections();
+      tlsServer.close();
+    }
   });
 
   test("overrides the library's silence limit, which is still 30 s", () => {

@@ -1,11 +1,13 @@
-import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
+import type { Known } from "../../../src/operator/folder/plan.ts";
 import type { Store } from "../../../src/operator/folder/store.ts";
 import { createManifestSync } from "../../../src/operator/folder/sync.ts";
 import { createSecretWatch } from "../../../src/operator/folder/watch.ts";
+import { keyText } from "../../../src/operator/kinds.ts";
 import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 import { logged } from "../../support/logged.ts";
 import { until } from "../../support/process.ts";
@@ -19,17 +21,20 @@ const schemas = await loadSchemas();
 describe("the loops over a folder whose changes send no hint", () => {
   let folders: TestFolders;
   let applied: string[];
+  let known: Map<string, Known>;
   let failures: number;
+  let syncs: number;
   let running: { stop(): Promise<void> };
 
   beforeEach(async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     folders = await testFolders();
-    [applied, failures] = [[], 0];
+    [applied, known, failures, syncs] = [[], new Map(), 0, 0];
   });
   afterEach(async () => {
     await running.stop();
     vi.useRealTimers();
+    vi.restoreAllMocks();
     await folders.dispose();
   });
 
@@ -54,23 +59,29 @@ describe("the loops over a folder whose changes send no hint", () => {
       return condition();
     });
 
-  function sync() {
+  function sync({ missingMs = MISSING_MS } = {}) {
     const { log, lines } = logged();
     const store = {
-      known: () => new Map(),
+      known: () => known,
       bindings: () => undefined,
       reports: () => [],
-      async change(_, change) {
+      async change(key, change) {
         if (failures > 0) {
           failures -= 1;
           throw new Error("no space left");
         }
-        const object = change(undefined)?.object;
-        applied.push(object?.kind === "Platform" ? object.spec.displayName : "none");
+        const next = change(known.get(keyText(key)));
+        if (next === undefined) known.delete(keyText(key));
+        else known.set(keyText(key), next);
+        applied.push(next?.object.kind === "Platform" ? next.object.spec.displayName : "deleted");
       },
     } as Partial<Store> as Store;
-    const errors = { show: async () => undefined };
-    const times = { quietMs: 1, missingMs: MISSING_MS, rescanMs: RESCAN_MS };
+    const errors = {
+      async show() {
+        syncs += 1;
+      },
+    };
+    const times = { quietMs: 1, missingMs, rescanMs: RESCAN_MS };
     const manifests = createManifestSync({
       ...{ folder: folders.manifests, schemas, store, errors, clock: systemClock, log },
       ...times,
@@ -100,6 +111,32 @@ describe("the loops over a folder whose changes send no hint", () => {
     expect(lines).toEqual(["error the manifests could not be applied"]);
     await pass(MISSING_MS);
     await until("it is applied", () => applied.at(-1) === "Another");
+  });
+
+  test("wait again before they delete an object whose manifest vanished, returned and vanished", async () => {
+    let passedMs = 0;
+    const now = performance.now.bind(performance);
+    vi.spyOn(performance, "now").mockImplementation(() => now() + passedMs);
+    const path = join(folders.manifests, "shop.yaml");
+    await writeFile(path, manifest("One"));
+    const { manifests } = sync({ missingMs: 60_000 });
+    await manifests.first();
+    const looksAfter = async (ms: number) => {
+      passedMs += ms;
+      // Waits for two syncs, because one may have begun before the change.
+      for (const wanted of [syncs + 1, syncs + 2]) {
+        manifests.soon();
+        await until("a sync ends", () => syncs >= wanted);
+      }
+      return applied.at(-1);
+    };
+    await rm(path);
+    await looksAfter(0);
+    await writeFile(path, manifest("Returned"));
+    expect(await looksAfter(50_000)).toBe("Returned");
+    await rm(path);
+    expect(await looksAfter(50_000)).toBe("Returned");
+    expect(await looksAfter(60_000)).toBe("deleted");
   });
 
   test("report a changed Secret at every rescan", async () => {
