@@ -2,6 +2,7 @@ import { Resolver } from "node:dns";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { clusterId, namespaceName } from "./input/cluster_fields.ts";
+import { databaseUrl } from "./input/database_url.ts";
 import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_settings.ts";
 import { writesItsHost } from "./input/url.ts";
 import { EVERY_CUSTOM, unregistrableScopes } from "./protocol/documents/scopes.ts";
@@ -64,7 +65,7 @@ const role = z.object({
 });
 
 const common = role.extend({
-  DATABASE_URL: z.string().min(1),
+  DATABASE_URL: databaseUrl,
   SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "must be 32 bytes in base64"),
   /**
    * Enables plain HTTP, loopback callbacks and the mailbox page. For development only. Never set it on an
@@ -187,7 +188,7 @@ const clusterOperatorSchema = operatorSchema.extend({
   CLUSTER_ID: clusterId.optional(),
 });
 
-const databaseSchema = z.object({ DATABASE_URL: z.string().min(1) });
+const databaseSchema = z.object({ DATABASE_URL: databaseUrl });
 const migrateSchema = databaseSchema
   .extend({
     ...eventFields,

@@ -1,87 +1,35 @@
-import type { Socket } from "node:net";
 import knex, { type Knex } from "knex";
 import pg from "pg";
 import { unixSeconds } from "../clock.ts";
+import { Connection, type ConnectionSettings, connectionConfig } from "./connection.ts";
 
 /** A database for ordinary queries, typed by `tables.ts`. */
 export type Database = Knex;
 /** A transaction on the same tables. */
 export type Transaction = Knex.Transaction;
 
-/** 64-bit integers of Postgres are returned as numbers. Every value stored here is far within ±(2^53−1). */
-const INT8 = 20;
-const types = {
-  getTypeParser(oid: number, format?: "text" | "binary") {
-    if (oid === INT8 && format !== "binary") return Number;
-    return pg.types.getTypeParser(oid, format as "text");
-  },
-};
+/** Milliseconds for which a caller waits for a connection. */
+const WAIT_MS = 5_000;
 
-/** Settings of at most `max` database connections, which the server's activity view shows under `name`. */
-export type DatabaseSettings = {
-  url: string;
-  name: string;
-  max?: number;
-  /** The server ends a transaction that is idle for this long, so that a frozen process keeps no locks. */
-  idleTransactionMs?: number;
-  /** Milliseconds after which the server cancels a statement. Default: never. Set it to answer requests. */
-  statementMs?: number;
-  /** Milliseconds after which the server stops waiting for a locked row or table. Default: never. */
-  lockMs?: number;
-  /**
-   * Milliseconds without data from the server, while a query runs, after which the connection is closed. Must
-   * be longer than any statement takes. Default: never.
-   */
-  silenceMs?: number;
-  onError: (error: Error) => void;
-};
-
-const IDLE_TRANSACTION_MS = 30_000;
-/** Milliseconds without traffic after which TCP probes whether the server still exists. */
-const PROBE_AFTER_MS = 10_000;
-/**
- * The server considers every join order for up to this many tables. With the default of 8, planning one query
- * took longer than the rest of the call. Our statements begin with the filtered table and continue by primary
- * keys.
- */
-const TABLES_WEIGHED = 4;
-/** Milliseconds within which a server must accept a connection. A query waits longer than this for one. */
-const CONNECT_MS = 4_000;
+/** Settings of at most `max` database connections. `onError` receives the loss of a connection. */
+export type DatabaseSettings = ConnectionSettings & { max?: number; onError: (error: Error) => void };
 
 /**
  * Opens a database for ordinary queries. Passes lost idle connections to `onError`; the next query
  * reconnects.
  */
 export function openDatabase(settings: DatabaseSettings): Database {
-  const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
-  const { statementMs = 0, lockMs = 0, silenceMs } = settings;
+  const { max = 8, onError } = settings;
   const database = knex({
     client: "pg",
-    connection: {
-      connectionString: url,
-      application_name: name,
-      types,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: PROBE_AFTER_MS,
-      connectionTimeoutMillis: CONNECT_MS,
-      idle_in_transaction_session_timeout: idleTransactionMs,
-      statement_timeout: statementMs,
-      lock_timeout: lockMs,
-      options: `-c join_collapse_limit=${TABLES_WEIGHED}`,
-    } as Knex.PgConnectionConfig,
-    pool: {
-      min: 0,
-      max,
-      afterCreate(client: pg.Client, done: (error: null, client: pg.Client) => void) {
-        giveUpSilent(client, silenceMs);
-        done(null, client);
-      },
-    },
-    acquireConnectionTimeout: 5_000,
+    connection: connectionConfig(settings) as Knex.PgConnectionConfig,
+    pool: { min: 0, max },
+    acquireConnectionTimeout: WAIT_MS,
     // With `false`, an error message shows the statement with its placeholders, never the bound values.
     compileSqlOnError: false,
     log: { warn: report(onError), error: report(onError) },
   });
+  database.client.driver = { ...pg, Client: Connection };
   database.client.pool.on("error", onError);
   return database;
 }
@@ -99,41 +47,11 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
 
 /** Opens a pool without a query builder. A lost connection is never fatal. */
 export function openPool(settings: DatabaseSettings): pg.Pool {
-  const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
-  const { statementMs = 0, lockMs = 0, silenceMs } = settings;
-  const pool = new pg.Pool({
-    connectionString: url,
-    application_name: name,
-    max,
-    connectionTimeoutMillis: 5_000,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: PROBE_AFTER_MS,
-    idle_in_transaction_session_timeout: idleTransactionMs,
-    statement_timeout: statementMs,
-    lock_timeout: lockMs,
-    types: types as pg.CustomTypesConfig,
-  });
+  const { max = 4, onError } = settings;
+  const config = { ...connectionConfig(settings), connectionTimeoutMillis: WAIT_MS };
+  const pool = new pg.Pool({ ...config, max, Client: Connection });
   pool.on("error", onError);
-  // If a connection is lost while a caller uses it, the caller's next query reports the loss. Without a
-  // listener, the error would end the process.
-  pool.on("connect", (client) => {
-    client.on("error", () => {});
-    giveUpSilent(client as pg.Client, silenceMs);
-  });
   return pool;
-}
-
-/**
- * Closes a connection if the server sends nothing for `silenceMs` while a query runs. The query then fails.
- * TCP alone notices a vanished machine only after a quarter of an hour.
- */
-function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
-  if (silenceMs === undefined) return;
-  const stream = client.connection.stream as Socket;
-  stream.setTimeout(silenceMs, () => {
-    const owesNothing = (client as pg.Client & { readyForQuery?: boolean }).readyForQuery === true;
-    if (!owesNothing) stream.destroy(new Error("Connection terminated: the server is silent"));
-  });
 }
 
 /**

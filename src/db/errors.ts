@@ -7,6 +7,9 @@ export const CHECK_VIOLATION = "23514";
 /** SQLSTATE: another transaction did not release a lock in time. */
 export const LOCK_NOT_AVAILABLE = "55P03";
 
+/** SQLSTATE: the server, or this session, accepts no changes. */
+export const READ_ONLY = "25006";
+
 /** Returns an error's SQLSTATE: the five characters by which Postgres identifies the kind of error. */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client } from "pg";
 import { backoff } from "../../concurrency/backoff.ts";
+import { openConnection } from "../../db/connection.ts";
 
 const CHANNEL = "api_keys";
 /** Delays before reconnecting, in milliseconds. */
@@ -65,12 +65,11 @@ async function listenOnce(
   closing: AbortSignal,
   onListening: () => void,
 ): Promise<void> {
-  const client = new Client({
-    connectionString: url,
-    application_name: "deputize-api-keys",
-    connectionTimeoutMillis: ANSWER_WITHIN_MS,
-    query_timeout: ANSWER_WITHIN_MS,
-    keepAlive: true,
+  const client = openConnection({
+    url,
+    name: "deputize-api-keys",
+    connectMs: ANSWER_WITHIN_MS,
+    queryMs: ANSWER_WITHIN_MS,
   });
   const lost = new AbortController();
   client.on("error", (error) => lost.abort(error));

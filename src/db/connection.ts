@@ -1,0 +1,212 @@
+import type { Socket } from "node:net";
+import pg from "pg";
+import { ConfigError } from "../config.ts";
+import { type DatabaseAddress, DatabaseUrlError, readDatabaseUrl } from "../input/database_url.ts";
+import { READ_ONLY, sqlState } from "./errors.ts";
+
+/** Settings of a database connection, which the server's activity view shows under `name`. */
+export type ConnectionSettings = {
+  url: string;
+  name: string;
+  /** The server ends a transaction that is idle for this long, so that a frozen process keeps no locks. */
+  idleTransactionMs?: number | undefined;
+  /** Milliseconds after which the server cancels a statement. Default: never. Set it to answer requests. */
+  statementMs?: number | undefined;
+  /** Milliseconds after which the server stops waiting for a locked row or table. Default: never. */
+  lockMs?: number | undefined;
+  /**
+   * Milliseconds without data from the server, while a query runs, after which the connection is closed. Must
+   * be longer than any statement takes. Default: never.
+   */
+  silenceMs?: number | undefined;
+  /** Milliseconds within which the server must accept the connection. */
+  connectMs?: number | undefined;
+};
+
+/** 64-bit integers of Postgres are returned as numbers. Every value stored here is far within ±(2^53−1). */
+const INT8 = 20;
+const types = {
+  getTypeParser(oid: number, format?: "text" | "binary") {
+    if (oid === INT8 && format !== "binary") return Number;
+    return pg.types.getTypeParser(oid, format as "text");
+  },
+} as pg.CustomTypesConfig;
+
+const IDLE_TRANSACTION_MS = 30_000;
+/** Milliseconds without traffic after which TCP probes whether the server still exists. */
+const PROBE_AFTER_MS = 10_000;
+/** Milliseconds within which a server must accept a connection. A query waits longer than this for one. */
+const CONNECT_MS = 4_000;
+
+/**
+ * Parameters of every session. They replace whatever the server, the database or the role has as its default.
+ * The driver reads times, bytes and numbers only in these formats, and the statements are written for this
+ * isolation level.
+ */
+export const SESSION = {
+  DateStyle: "ISO, YMD",
+  IntervalStyle: "postgres",
+  TimeZone: "UTC",
+  bytea_output: "hex",
+  extra_float_digits: "1",
+  standard_conforming_strings: "on",
+  default_transaction_isolation: "read committed",
+  default_transaction_deferrable: "off",
+  idle_session_timeout: "0",
+  /**
+   * The server considers every join order for up to this many tables. With the default of 8, planning one
+   * query took longer than the rest of the call. Our statements begin with the filtered table and continue by
+   * primary keys.
+   */
+  join_collapse_limit: "4",
+} as const;
+
+/** Returns a session's parameters: {@link SESSION}, its time limits, and the schema that the URL names. */
+export function sessionParameters(settings: ConnectionSettings): Record<string, string> {
+  const { schema } = addressOf(settings.url);
+  return {
+    ...SESSION,
+    statement_timeout: String(settings.statementMs ?? 0),
+    lock_timeout: String(settings.lockMs ?? 0),
+    idle_in_transaction_session_timeout: String(settings.idleTransactionMs ?? IDLE_TRANSACTION_MS),
+    ...(schema !== undefined && { search_path: schema }),
+  };
+}
+
+/** The driver's settings of a {@link Connection}. */
+export type ConnectionConfig = pg.ClientConfig & { silenceMs?: number | undefined };
+
+/** Returns the driver's settings for a {@link Connection}. Throws `ConfigError` if the URL is wrong. */
+export function connectionConfig(settings: ConnectionSettings): ConnectionConfig {
+  const { connectionString } = addressOf(settings.url);
+  const session = Object.entries(sessionParameters(settings));
+  return {
+    connectionString,
+    application_name: settings.name,
+    types,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: PROBE_AFTER_MS,
+    connectionTimeoutMillis: settings.connectMs ?? CONNECT_MS,
+    options: session.map(([name, value]) => `-c ${name}=${value.replaceAll(/[\\ ]/g, "\\$&")}`).join(" "),
+    ...(settings.silenceMs !== undefined && { silenceMs: settings.silenceMs }),
+  };
+}
+
+function addressOf(url: string): DatabaseAddress {
+  try {
+    return readDatabaseUrl(url);
+  } catch (error) {
+    if (error instanceof DatabaseUrlError) throw new ConfigError(`The database's URL ${error.message}`);
+    throw error;
+  }
+}
+
+/**
+ * Returns whether a connection is useless after this error, although the server did not close it. 08: the
+ * connection is broken. 25006: the server or the session became read-only. 57P: the server ends. 26000: a
+ * pooler has moved the session to another server connection. XX: the server's process is damaged.
+ */
+export function endsConnection(error: unknown): boolean {
+  return /^(?:08...|25006|26000|57P..|XX...)$/.test(sqlState(error) ?? "");
+}
+
+/** The server accepts no changes. Its SQLSTATE makes it count as temporarily unavailable. */
+export class ReadOnlyServer extends Error {
+  override readonly name = "ReadOnlyServer";
+  readonly code = READ_ONLY;
+}
+
+/** Parameters that the server reports, and why a session in which they are `on` cannot be used. */
+const REFUSED = new Map([
+  ["in_hot_standby", "the server is a standby: DATABASE_URL must lead to the primary"],
+  [
+    "default_transaction_read_only",
+    "sessions are read-only: set default_transaction_read_only to off for the server, the database and the role",
+  ],
+]);
+
+/**
+ * The only kind of connection to the API's database. `connect` rejects with {@link ReadOnlyServer} if the
+ * server accepts no changes. After an error that {@link endsConnection}, or when the server reports that it
+ * became read-only, the connection ends as soon as it has no transaction, and its pool replaces it.
+ */
+export class Connection extends pg.Client {
+  /** The parameters that the server has reported, by name. */
+  readonly reported = new Map<string, string>();
+  readonly #silenceMs: number | undefined;
+  #isSpent = false;
+
+  constructor(config: ConnectionConfig = {}) {
+    super(config);
+    this.#silenceMs = config.silenceMs;
+    // If a connection is lost while a caller uses it, the caller's next query reports the loss. Without a
+    // listener, the error would end the process.
+    this.on("error", () => {});
+    this.connection.on("parameterStatus", ({ parameterName, parameterValue }: ParameterStatus) => {
+      this.reported.set(parameterName, parameterValue);
+      if (this.#refusal() !== undefined) this.#isSpent = true;
+    });
+    this.connection.on("errorMessage", (error: unknown) => {
+      if (endsConnection(error)) this.#isSpent = true;
+    });
+  }
+
+  override connect(): Promise<pg.Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
+    const connected = this.#connect();
+    if (callback === undefined) return connected;
+    connected.then(() => callback(undefined as never), callback);
+    return undefined;
+  }
+
+  async #connect(): Promise<pg.Client> {
+    await super.connect();
+    const refusal = this.#refusal();
+    if (refusal !== undefined) {
+      await this.end();
+      throw new ReadOnlyServer(refusal);
+    }
+    // The driver's own listener is earlier. It has already begun the next query, if there is one.
+    this.connection.on("readyForQuery", ({ status }: { status: string }) => {
+      if (this.#isSpent && status === "I" && owesNothing(this)) this.#endIdle();
+    });
+    this.#giveUpSilent();
+    return this;
+  }
+
+  #refusal(): string | undefined {
+    for (const [name, reason] of REFUSED) if (this.reported.get(name) === "on") return reason;
+    return undefined;
+  }
+
+  #endIdle(): void {
+    // Knex gives out no connection with this mark, even before the socket has closed.
+    Object.assign(this, { __knex__disposed: "the server ended it or became read-only" });
+    this.end().catch(() => {});
+  }
+
+  /** TCP alone notices a vanished machine only after a quarter of an hour. */
+  #giveUpSilent(): void {
+    if (this.#silenceMs === undefined) return;
+    const stream = this.connection.stream as Socket;
+    stream.setTimeout(this.#silenceMs, () => {
+      if (!owesNothing(this)) stream.destroy(new Error("Connection terminated: the server is silent"));
+    });
+  }
+}
+
+type ParameterStatus = { parameterName: string; parameterValue: string };
+
+function owesNothing(client: pg.Client & { readyForQuery?: boolean }): boolean {
+  return client.readyForQuery === true;
+}
+
+/** Returns a connection of its own, outside of a pool. It has not connected yet. Close it after use. */
+export function openConnection(settings: ConnectionSettings & { queryMs?: number }): Connection {
+  const { queryMs } = settings;
+  return new Connection({
+    ...connectionConfig(settings),
+    ...(queryMs !== undefined && { query_timeout: queryMs }),
+  });
+}
