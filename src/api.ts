@@ -100,8 +100,8 @@ export type ApiVault = ApiRoutesDeps["vault"] &
 
 /** Statement timeout. It is below a call's deadline, so callers learn whether a statement took effect. */
 const STATEMENT_MS = 10_000;
-/** Limit for a database that does not respond. The database applies the shorter statement timeout itself. */
-const SILENCE_MS = STATEMENT_MS + 2_000;
+/** `silenceMs` is for a database that does not respond. The database applies the statement timeout itself. */
+const LIMITS = { statementMs: STATEMENT_MS, silenceMs: STATEMENT_MS + 2_000 };
 /** Statement timeout for work on whole months. Counting a month of the history may take minutes. */
 const MONTHS_SILENCE_MS = 30 * 60_000;
 
@@ -115,13 +115,14 @@ export async function startApi({
   replaced = {},
 }: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
-  const url = config.DATABASE_URL;
-  const common = { url, statementMs: STATEMENT_MS, silenceMs: SILENCE_MS, onError };
+  const { DATABASE_URL: url, DATABASE_DIRECT_URL: directUrl = url, CLUSTERS_FILE } = config;
+  const common = { url, keepsSession: directUrl === url, ...LIMITS, onError };
   const db = openDatabase({ ...common, name: "deputize-api", max: 8 });
   const decisions = openPool({ ...common, name: "deputize-decisions", max: 4, lockMs: QUICK_LOCK_MS });
   const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });
   const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
-  const months = openPool({ url, onError, name: "deputize-months", max: 1, silenceMs: MONTHS_SILENCE_MS });
+  const direct = { url: directUrl, keepsSession: true, silenceMs: MONTHS_SILENCE_MS, onError };
+  const months = openPool({ ...direct, name: "deputize-months", max: 1 });
   replaced.receiveDatabase?.(db, { decisions, patient, rated, months });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
@@ -129,12 +130,11 @@ export async function startApi({
   const vault = replaced.vault ?? (await openVault(config));
   const certificateFile = config.VAULT_CERT_FILE;
   showCertificateEnd(metrics, certificateFile);
-  const { CLUSTERS_FILE } = config;
   const entries = CLUSTERS_FILE === undefined ? [] : await readClustersFile(CLUSTERS_FILE);
   const clusters = replaced.clusters ?? (await openClusters(entries, { clock }));
   const { mailer: ownMailer, mailbox } = createMailer(config, { log, clock });
   const mailer = replaced.mailer?.(ownMailer) ?? ownMailer;
-  const apiKeys = createApiKeyFinder({ db, clock, url, onError });
+  const apiKeys = createApiKeyFinder({ db, clock, url: directUrl, onError });
   const idempotency = createIdempotency({ db, secretBox, clock, log });
   const callbacks = createAddressPolicy({
     development: config.DEVELOPMENT,

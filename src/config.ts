@@ -2,7 +2,7 @@ import { Resolver } from "node:dns";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { clusterId, namespaceName } from "./input/cluster_fields.ts";
-import { databaseUrl } from "./input/database_url.ts";
+import { DATABASE_SECRETS, type DatabaseUrls, databaseFields } from "./input/database_url.ts";
 import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_settings.ts";
 import { writesItsHost } from "./input/url.ts";
 import { EVERY_CUSTOM, unregistrableScopes } from "./protocol/documents/scopes.ts";
@@ -65,7 +65,7 @@ const role = z.object({
 });
 
 const common = role.extend({
-  DATABASE_URL: databaseUrl,
+  ...databaseFields,
   SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "must be 32 bytes in base64"),
   /**
    * Enables plain HTTP, loopback callbacks and the mailbox page. For development only. Never set it on an
@@ -188,7 +188,7 @@ const clusterOperatorSchema = operatorSchema.extend({
   CLUSTER_ID: clusterId.optional(),
 });
 
-const databaseSchema = z.object({ DATABASE_URL: databaseUrl });
+const databaseSchema = z.object(databaseFields);
 const migrateSchema = databaseSchema
   .extend({
     ...eventFields,
@@ -226,7 +226,7 @@ type Environment = Record<string, string | undefined>;
  */
 function withFiles(environment: Environment): Environment {
   const values: Environment = { ...environment };
-  for (const name of ["DATABASE_URL", "SEALING_KEY", "SMTP_URL", "OPERATOR_TOKEN", ...EVENT_SECRETS]) {
+  for (const name of [...DATABASE_SECRETS, "SEALING_KEY", "SMTP_URL", "OPERATOR_TOKEN", ...EVENT_SECRETS]) {
     const file = environment[`${name}_FILE`];
     if (isEmpty(file) || !isEmpty(values[name])) continue;
     try {
@@ -295,6 +295,6 @@ export function readMigrateConfig(environment: Environment = process.env): z.inf
 }
 
 /** Reads the settings of commands that need only the database. Throws `ConfigError`. */
-export function readDatabaseConfig(environment: Environment = process.env): { DATABASE_URL: string } {
+export function readDatabaseConfig(environment: Environment = process.env): DatabaseUrls {
   return read(databaseSchema, environment);
 }

@@ -15,6 +15,7 @@ import type { EventsCommands } from "./events/command/events_command.ts";
 import type { HistoryCommands } from "./history/archive/history_command.ts";
 import { createHealth, showReadiness } from "./http/server/health.ts";
 import { startServer } from "./http/server/server.ts";
+import { type DatabaseUrls, directUrlOf } from "./input/database_url.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
 import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
@@ -118,7 +119,7 @@ export async function runMigrate(): Promise<number> {
   const { migrate, MigrationPutOff } = await import("./db/migrate.ts");
   try {
     const databaseMs = config.MIGRATE_WAIT_SECONDS * 1000;
-    const { applied } = await migrate(config.DATABASE_URL, { databaseMs, log });
+    const { applied } = await migrate(directUrlOf(config), { databaseMs, log });
     log.info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
   } catch (error) {
     if (error instanceof StartError) throw error;
@@ -141,12 +142,12 @@ export async function runMigrate(): Promise<number> {
  * totals. Returns the exit status: 0 without differences, 1 with differences, 2 if the comparison failed.
  */
 export async function runReconcile(): Promise<number> {
-  const { DATABASE_URL } = readDatabaseConfig();
+  const url = directUrlOf(readDatabaseConfig());
   const [{ openDatabase }, { reconcileLedger }] = await Promise.all([
     import("./db/database.ts"),
     import("./accounts/ledger/reconcile.ts"),
   ]);
-  const database = openDatabase({ url: DATABASE_URL, name: "deputize-reconcile", max: 1, onError: () => {} });
+  const database = openDatabase({ url, name: "deputize-reconcile", max: 1, onError: () => {} });
   try {
     const { differences, ...seen } = await reconcileLedger(database);
     for (const difference of differences) process.stdout.write(`${JSON.stringify(difference)}\n`);
@@ -162,7 +163,7 @@ export async function runReconcile(): Promise<number> {
 
 /** Returns the commands of `deputize credits`, for the database in the settings. */
 export async function openCredits(): Promise<CreditsCommands> {
-  const { DATABASE_URL: url } = readDatabaseConfig();
+  const url = directUrlOf(readDatabaseConfig());
   const { createCreditsCommands } = await import("./accounts/ledger/credits_command.ts");
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
@@ -170,7 +171,7 @@ export async function openCredits(): Promise<CreditsCommands> {
 /** Returns the commands of `deputize history`. Only commands that use the database need its setting. */
 export async function openHistory(): Promise<HistoryCommands> {
   const { createHistoryCommands } = await import("./history/archive/history_command.ts");
-  const url = () => readDatabaseConfig().DATABASE_URL;
+  const url = () => directUrlOf(readDatabaseConfig());
   return createHistoryCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 
@@ -182,7 +183,7 @@ export async function openEvents(): Promise<EventsCommands> {
     import("./installation/readers.ts"),
   ]);
   return createEventsCommands({
-    url: config.DATABASE_URL,
+    url: directUrlOf(config),
     kafka: kafkaSettings(config),
     clock: systemClock,
     readers,
@@ -202,7 +203,7 @@ export type SignalSource = Pick<NodeJS.EventEmitter, "on" | "off">;
  */
 export async function run(
   name: string,
-  config: RoleConfig & { DATABASE_URL?: string },
+  config: RoleConfig & Partial<DatabaseUrls>,
   start: (deps: RoleDeps) => Promise<RunningRole>,
   signals: SignalSource = process,
 ): Promise<void> {
@@ -219,7 +220,7 @@ export async function run(
   );
   log.info({ health_port: health.port }, "starting");
   try {
-    role = await startOnce(config.DATABASE_URL, () => start({ log, metrics }), { log, ...stopping });
+    role = await startOnce(config, () => start({ log, metrics }), { log, ...stopping });
     if (role === undefined) return;
     log.info({ health_port: health.port }, "ready");
     log.info({ signal: await stopping.name }, "stopping");
@@ -232,13 +233,13 @@ export async function run(
 
 /** Returns `undefined` if a signal arrived before the schema existed. */
 async function startOnce(
-  url: string | undefined,
+  { DATABASE_URL, DATABASE_DIRECT_URL }: Partial<DatabaseUrls>,
   start: () => Promise<RunningRole>,
   { log, signal, name }: { log: Logger } & Stopping,
 ): Promise<RunningRole | undefined> {
-  if (url !== undefined) {
+  if (DATABASE_URL !== undefined) {
     const { waitForSchema } = await import("./db/wait_for_schema.ts");
-    await waitForSchema(url, { log, signal });
+    await waitForSchema({ DATABASE_URL, DATABASE_DIRECT_URL }, { log, signal });
   }
   if (signal.aborted) return undefined;
   const starting = new AbortController();

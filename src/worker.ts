@@ -13,6 +13,7 @@ import { createMeasurements, MEASURE_SECONDS } from "./events/measurements.ts";
 import { createRelay } from "./events/relay.ts";
 import { removeOld } from "./events/retention.ts";
 import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards.ts";
+import { directUrlOf } from "./input/database_url.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createSecretBox } from "./secret_box.ts";
@@ -34,7 +35,12 @@ export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSec
 export type WorkerDeps = {
   config: Pick<
     WorkerConfig,
-    "DATABASE_URL" | "SEALING_KEY" | "SERVICE_WORD" | "DEVELOPMENT" | "WEBHOOK_ALLOWED_CIDRS"
+    | "DATABASE_URL"
+    | "DATABASE_DIRECT_URL"
+    | "SEALING_KEY"
+    | "SERVICE_WORD"
+    | "DEVELOPMENT"
+    | "WEBHOOK_ALLOWED_CIDRS"
   >;
   /** The carrier of events. By default, the worker itself delivers events. */
   carrier?: EventCarrier;
@@ -75,6 +81,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   const onError = (error: Error) => log.debug({ err: error }, "database connection lost");
   const database = openDatabase({
     url: config.DATABASE_URL,
+    keepsSession: directUrlOf(config) === config.DATABASE_URL,
     name: "deputize-worker",
     max: 16,
     idleTransactionMs: IDLE_TRANSACTION_MS,

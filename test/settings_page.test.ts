@@ -10,6 +10,7 @@ import {
   readWorkerConfig,
   settingSchemas,
 } from "../src/config.ts";
+import { databaseFields } from "../src/input/database_url.ts";
 
 type Environment = Record<string, string>;
 /** A role: its required settings, all its settings, and how it reads them. */
@@ -23,7 +24,7 @@ const VAULT = { VAULT_URL: "https://v", VAULT_CA_FILE: "a", VAULT_CERT_FILE: "c"
 const commands = Object.fromEntries(
   ["reconcile", "credits", "history"].map((name): [string, Role] => [
     name,
-    { least: DATABASE, schemas: [z.object({ DATABASE_URL: z.string() })], read: readDatabaseConfig },
+    { least: DATABASE, schemas: [z.object(databaseFields)], read: readDatabaseConfig },
   ]),
 );
 const roles: Record<string, Role> = {

@@ -3,6 +3,7 @@ import pg from "pg";
 import { ConfigError } from "../config.ts";
 import { type DatabaseAddress, DatabaseUrlError, readDatabaseUrl } from "../input/database_url.ts";
 import { READ_ONLY, sqlState } from "./errors.ts";
+import { sendThroughPooler } from "./pooled_query.ts";
 
 /** Settings of a database connection, which the server's activity view shows under `name`. */
 export type ConnectionSettings = {
@@ -21,6 +22,11 @@ export type ConnectionSettings = {
   silenceMs?: number | undefined;
   /** Milliseconds within which the server must accept the connection. */
   connectMs?: number | undefined;
+  /**
+   * True if the URL keeps a session for each connection, which the role has checked at its start. Otherwise
+   * each connection finds out whether it leads to a pooler, and then relies on nothing that a session keeps.
+   */
+  keepsSession?: boolean | undefined;
 };
 
 /** 64-bit integers of Postgres are returned as numbers. Every value stored here is far within ±(2^53−1). */
@@ -74,12 +80,15 @@ export function sessionParameters(settings: ConnectionSettings): Record<string, 
 }
 
 /** The driver's settings of a {@link Connection}. */
-export type ConnectionConfig = pg.ClientConfig & { silenceMs?: number | undefined };
+export type ConnectionConfig = pg.ClientConfig & {
+  parameters?: Record<string, string>;
+  silenceMs?: number | undefined;
+  keepsSession?: boolean | undefined;
+};
 
 /** Returns the driver's settings for a {@link Connection}. Throws `ConfigError` if the URL is wrong. */
 export function connectionConfig(settings: ConnectionSettings): ConnectionConfig {
   const { connectionString } = addressOf(settings.url);
-  const session = Object.entries(sessionParameters(settings));
   return {
     connectionString,
     application_name: settings.name,
@@ -87,8 +96,9 @@ export function connectionConfig(settings: ConnectionSettings): ConnectionConfig
     keepAlive: true,
     keepAliveInitialDelayMillis: PROBE_AFTER_MS,
     connectionTimeoutMillis: settings.connectMs ?? CONNECT_MS,
-    options: session.map(([name, value]) => `-c ${name}=${value.replaceAll(/[\\ ]/g, "\\$&")}`).join(" "),
+    parameters: sessionParameters(settings),
     ...(settings.silenceMs !== undefined && { silenceMs: settings.silenceMs }),
+    ...(settings.keepsSession !== undefined && { keepsSession: settings.keepsSession }),
   };
 }
 
@@ -116,8 +126,21 @@ export class ReadOnlyServer extends Error {
   readonly code = READ_ONLY;
 }
 
+/**
+ * Sets the parameters of a session, if it is one. Poolers refuse or ignore parameters at the start of a
+ * connection, so they are set afterwards. A pooler gives its clients other process numbers than the server's.
+ */
+const SET_SESSION = `
+select pg_backend_pid() = $1 as is_server, pg_is_in_recovery() as in_hot_standby,
+       current_setting('default_transaction_read_only')::boolean as default_transaction_read_only,
+       case when $2 or pg_backend_pid() = $1
+         then (select count(set_config(key, value, false)) from json_each_text($3)) end as parameters`;
+
+/** The row of {@link SET_SESSION}. */
+type Session = { is_server: boolean; in_hot_standby: boolean; default_transaction_read_only: boolean };
+
 /** Parameters that the server reports, and why a session in which they are `on` cannot be used. */
-const REFUSED = new Map([
+const REFUSED = new Map<string, string>([
   ["in_hot_standby", "the server is a standby: DATABASE_URL must lead to the primary"],
   [
     "default_transaction_read_only",
@@ -133,18 +156,19 @@ const REFUSED = new Map([
 export class Connection extends pg.Client {
   /** The parameters that the server has reported, by name. */
   readonly reported = new Map<string, string>();
-  readonly #silenceMs: number | undefined;
+  readonly #config: ConnectionConfig;
   #isSpent = false;
+  #leadsToPooler = false;
 
   constructor(config: ConnectionConfig = {}) {
     super(config);
-    this.#silenceMs = config.silenceMs;
+    this.#config = config;
     // If a connection is lost while a caller uses it, the caller's next query reports the loss. Without a
     // listener, the error would end the process.
     this.on("error", () => {});
     this.connection.on("parameterStatus", ({ parameterName, parameterValue }: ParameterStatus) => {
       this.reported.set(parameterName, parameterValue);
-      if (this.#refusal() !== undefined) this.#isSpent = true;
+      if (!this.#leadsToPooler && this.#refusal() !== undefined) this.#isSpent = true;
     });
     this.connection.on("errorMessage", (error: unknown) => {
       if (endsConnection(error)) this.#isSpent = true;
@@ -160,12 +184,18 @@ export class Connection extends pg.Client {
     return undefined;
   }
 
+  /** Whether the connection leads to a pooler, in whatever mode. */
+  get leadsToPooler(): boolean {
+    return this.#leadsToPooler;
+  }
+
   async #connect(): Promise<pg.Client> {
     await super.connect();
-    const refusal = this.#refusal();
-    if (refusal !== undefined) {
-      await this.end();
-      throw new ReadOnlyServer(refusal);
+    try {
+      await this.#setSession();
+    } catch (error) {
+      this.end().catch(() => {});
+      throw error;
     }
     // The driver's own listener is earlier. It has already begun the next query, if there is one.
     this.connection.on("readyForQuery", ({ status }: { status: string }) => {
@@ -173,6 +203,21 @@ export class Connection extends pg.Client {
     });
     this.#giveUpSilent();
     return this;
+  }
+
+  async #setSession(): Promise<void> {
+    const { parameters = {}, keepsSession = false, connectionTimeoutMillis = CONNECT_MS } = this.#config;
+    const processId = (this as { processID?: number }).processID;
+    const values = [processId, keepsSession, JSON.stringify(parameters)];
+    const query = { text: SET_SESSION, values, query_timeout: connectionTimeoutMillis };
+    const { rows } = await super.query<Session>(query);
+    const { is_server, ...session } = rows[0] as Session;
+    for (const [name, isOn] of Object.entries(session)) this.reported.set(name, isOn ? "on" : "off");
+    const refusal = this.#refusal();
+    if (refusal !== undefined) throw new ReadOnlyServer(refusal);
+    this.#isSpent = false;
+    this.#leadsToPooler = !is_server;
+    if (!is_server && !keepsSession) sendThroughPooler(this, parameters);
   }
 
   #refusal(): string | undefined {
@@ -188,9 +233,10 @@ export class Connection extends pg.Client {
 
   /** TCP alone notices a vanished machine only after a quarter of an hour. */
   #giveUpSilent(): void {
-    if (this.#silenceMs === undefined) return;
+    const { silenceMs } = this.#config;
+    if (silenceMs === undefined) return;
     const stream = this.connection.stream as Socket;
-    stream.setTimeout(this.#silenceMs, () => {
+    stream.setTimeout(silenceMs, () => {
       if (!owesNothing(this)) stream.destroy(new Error("Connection terminated: the server is silent"));
     });
   }

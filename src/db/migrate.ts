@@ -34,6 +34,7 @@ import {
 } from "./migrations/from_0020.ts";
 import { latest } from "./migrations/from_0026.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
+import { requireSessions } from "./poolers.ts";
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /**
@@ -110,16 +111,17 @@ const PAUSE_MS = 1_000;
  * other processes use the database, in several processes concurrently, when nothing is left to apply, and
  * after a killed run.
  *
- * Throws `StartError` if the database is newer than this version supports, and `MigrationPutOff` if it could
- * not be reached or locked in time. After any error, the migrations applied before it remain.
+ * Throws `StartError` if the database is newer than this version supports or is behind a pooler that loses
+ * session locks, and `MigrationPutOff` if it could not be reached or locked in time. After any error, the
+ * migrations applied before it remain.
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<{ applied: string[] }> {
   const { migrations: wanted = migrations, databaseMs = 0, lockMs = LOCK_WAIT_MS } = options;
-  const common = { url, name: "deputize-migrate", onError: () => {} };
+  const common = { url, name: "deputize-migrate", keepsSession: true, onError: () => {} };
   const database = openDatabase({ ...common, max: 2, lockMs: TABLE_LOCK_MS });
   const say = createOnceLogger(options.log);
   try {
-    await retryPatiently(() => database.raw("select 1"), {
+    await retryPatiently(() => requireSessions(url), {
       ms: databaseMs,
       isRetryable: isAway,
       waiting: (error) => say(`the database does not answer yet: ${outageReason(error)}`),

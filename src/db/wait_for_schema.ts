@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { StartError } from "../config.ts";
+import type { DatabaseUrls } from "../input/database_url.ts";
 import type { Logger } from "../log.ts";
-import { openDatabase } from "./database.ts";
+import { type Database, openDatabase } from "./database.ts";
 import { outageReason } from "./errors.ts";
 import { readSchemaState } from "./migrate.ts";
+import { checkPoolers } from "./poolers.ts";
 import { strangeSchema } from "./schema_state.ts";
 
 const EVERY_MS = 500;
@@ -13,14 +15,15 @@ const BEHIND = "the database does not have this version's schema yet: run `deput
 
 /**
  * Resolves when the database answers and has a schema that this version supports, or when `signal` is
- * aborted. Logs each reason for waiting once. Throws `StartError` if the schema is too new.
+ * aborted. Logs each reason for waiting once. Throws `StartError` if the schema is too new, or if a pooler
+ * loses something that the service needs.
  */
 export async function waitForSchema(
-  url: string,
+  urls: DatabaseUrls,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
   const database = openDatabase({
-    url,
+    url: urls.DATABASE_URL,
     name: "deputize-schema",
     max: 1,
     silenceMs: SILENCE_MS,
@@ -29,13 +32,7 @@ export async function waitForSchema(
   let said: string | undefined;
   try {
     while (!signal.aborted) {
-      const reason = await readSchemaState(database).then(
-        (state) => {
-          if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
-          return state.kind === "usable" ? undefined : BEHIND;
-        },
-        (error: unknown) => `the database does not answer: ${outageReason(error)}`,
-      );
+      const reason = await reasonToWait(urls, database);
       if (reason === undefined) return;
       if (reason !== said) log.warn(`waiting: ${reason}`);
       said = reason;
@@ -43,5 +40,17 @@ export async function waitForSchema(
     }
   } finally {
     await database.destroy();
+  }
+}
+
+async function reasonToWait(urls: DatabaseUrls, database: Database): Promise<string | undefined> {
+  try {
+    await checkPoolers(urls);
+    const state = await readSchemaState(database);
+    if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
+    return state.kind === "usable" ? undefined : BEHIND;
+  } catch (error) {
+    if (error instanceof StartError) throw error;
+    return `the database does not answer: ${outageReason(error)}`;
   }
 }

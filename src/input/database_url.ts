@@ -52,6 +52,23 @@ export const databaseUrl = z.string().superRefine((text, context) => {
   }
 });
 
+/**
+ * Settings of the database. Connections to `DATABASE_URL` may share server connections through a pooler. Work
+ * that needs a session uses `DATABASE_DIRECT_URL`, if it is set.
+ */
+export const databaseFields = { DATABASE_URL: databaseUrl, DATABASE_DIRECT_URL: databaseUrl.optional() };
+
+/** The settings that can be in files, because they contain passwords. */
+export const DATABASE_SECRETS = ["DATABASE_URL", "DATABASE_DIRECT_URL"] as const;
+
+/** The URLs of the database. */
+export type DatabaseUrls = { DATABASE_URL: string; DATABASE_DIRECT_URL?: string | undefined };
+
+/** Returns the URL for work that needs a session: LISTEN, session locks, temporary tables and migrations. */
+export function directUrlOf({ DATABASE_URL, DATABASE_DIRECT_URL }: DatabaseUrls): string {
+  return DATABASE_DIRECT_URL ?? DATABASE_URL;
+}
+
 function checkParameter(name: string, value: string): void {
   if (name === "ssl") throw new DatabaseUrlError("has the parameter ssl: write sslmode=verify-full instead");
   if (!SUPPORTED.includes(name)) {

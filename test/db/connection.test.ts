@@ -14,11 +14,11 @@ const HOSTILE = {
   standard_conforming_strings: "off",
   default_transaction_isolation: "serializable",
   default_transaction_deferrable: "on",
-  idle_session_timeout: "50",
+  idle_session_timeout: "50000",
   join_collapse_limit: "1",
-  statement_timeout: "51",
-  lock_timeout: "52",
-  idle_in_transaction_session_timeout: "53",
+  statement_timeout: "51000",
+  lock_timeout: "52000",
+  idle_in_transaction_session_timeout: "53000",
 } satisfies Record<keyof typeof SESSION | (string & {}), string>;
 
 let database: TestDatabase;

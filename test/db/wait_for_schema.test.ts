@@ -27,7 +27,10 @@ function wait(url: string) {
   const ending = new AbortController();
   const write = (line: string) => void log.push(JSON.parse(line).msg);
   const waiting = { log, end: () => ending.abort(), isOver: false };
-  const over = waitForSchema(url, { log: pino({}, { write }), signal: ending.signal }).finally(() => {
+  const over = waitForSchema(
+    { DATABASE_URL: url },
+    { log: pino({}, { write }), signal: ending.signal },
+  ).finally(() => {
     waiting.isOver = true;
   });
   return Object.assign(waiting, { over });

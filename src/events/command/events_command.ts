@@ -1,5 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
+import { requireSessions } from "../../db/poolers.ts";
 import { ApiError } from "../../errors.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Reader } from "../published.ts";
@@ -55,8 +56,9 @@ async function run(
   { json: asJson }: Typed,
   command: (db: Database) => Promise<Report>,
 ): Promise<number> {
-  const db = openDatabase({ url, name: "deputize-events", max: 1, onError: () => {} });
+  const db = openDatabase({ url, name: "deputize-events", max: 1, keepsSession: true, onError: () => {} });
   try {
+    await requireSessions(url);
     const { json, lines, status = 0 } = await command(db);
     out.write(asJson ? `${printableJson(json)}\n` : `${lines.join("\n")}\n`);
     return status;

@@ -68,6 +68,7 @@ async function listenOnce(
   const client = openConnection({
     url,
     name: "deputize-api-keys",
+    keepsSession: true,
     connectMs: ANSWER_WITHIN_MS,
     queryMs: ANSWER_WITHIN_MS,
   });
