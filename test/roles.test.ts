@@ -239,7 +239,7 @@ test("deputize api exits with status 78 if a setting turns out wrong after its l
     ...{ VAULT_KEY_FILE: keyFile, LOG_LEVEL: "silent", TRUSTED_PROXIES: "10.0.0.0/64" },
   });
   expect(await role.exit).toBe(WRONG_SETTING);
-  expect(role.errors()).toContain("TRUSTED_PROXIES: 10.0.0.0/64 is not an address");
+  expect(role.errors()).toContain("TRUSTED_PROXIES: must be addresses and networks");
   await rm(folder, { recursive: true });
 });
 
