@@ -116,9 +116,8 @@ export type Config = {
 export type CertificateConfig = Pick<Config, "tlsDir" | "serverNames"> & { revokedFile: string };
 
 /**
- * Reads the settings from the environment. `<name>_FILE` may name a file with the URL of a
- * database. Throws one `ConfigError` with all faults: missing and wrong values, files that cannot be read, and
- * misspelled names.
+ * Reads the settings from the environment. `<name>_FILE` may name a file with the URL of a database. Throws
+ * one `ConfigError` with all faults: missing and wrong values, unreadable files, and misspelled names.
  */
 export function loadConfig(environment: Environment = process.env): Config {
   return readConfig(environment, () => []);

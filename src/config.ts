@@ -2,7 +2,7 @@ import { z } from "zod";
 import { clusterId, namespaceName } from "./input/cluster_fields.ts";
 import { type DatabaseUrls, databaseFields } from "./input/database_url.ts";
 import { eventFaults, eventFields } from "./input/event_settings.ts";
-import { pemFileFaults, readClusters } from "./input/settings/files.ts";
+import { pemFileFaults, readClusters, readText, UNREADABLE } from "./input/settings/files.ts";
 import { type Environment, readSettings } from "./input/settings/read.ts";
 import type { Fault } from "./input/settings/start_error.ts";
 import * as type from "./input/settings/types.ts";
@@ -208,12 +208,19 @@ export function readOperatorConfig(
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const environment: Environment = { ...settings, ...Object.fromEntries(given) };
   const isGiven = (name: string) => (environment[name] ?? "") !== "";
-  if (!FOLDERS.some(isGiven)) return readSettings(clusterOperatorSchema, environment, { others: ALL });
+  if (!FOLDERS.some(isGiven)) {
+    return readSettings(clusterOperatorSchema, environment, { checks: [kubeconfigFaults], others: ALL });
+  }
   const forCluster = CLUSTER_ONLY.filter(isGiven);
   const checks = [
     () => forCluster.map((name) => ({ name, message: "is for a cluster, but a folder is set" })),
   ];
   return readSettings(folderOperatorSchema, environment, { checks, others: ALL });
+}
+
+function kubeconfigFaults({ KUBECONFIG }: Partial<ClusterOperatorConfig>): Fault[] {
+  const isReadable = KUBECONFIG === undefined || readText(KUBECONFIG) !== undefined;
+  return isReadable ? [] : [{ name: "KUBECONFIG", message: UNREADABLE }];
 }
 
 /** Reads the settings of `deputize migrate`. Throws `ConfigError`. */

@@ -1,54 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { z } from "zod";
-import { loadConfig, settingSchema as vaultSchema } from "../keyvault/config.ts";
-import {
-  readApiConfig,
-  readDatabaseConfig,
-  readMigrateConfig,
-  readOperatorConfig,
-  readWorkerConfig,
-  settingSchemas,
-} from "../src/config.ts";
-import { databaseFields } from "../src/input/database_url.ts";
-import { vaultFiles } from "./support/vault_files.ts";
-
-type Environment = Record<string, string>;
-/** A role: its required settings, all its settings, and how it reads them. */
-type Role = { least: Environment; schemas: readonly z.ZodObject[]; read(environment: Environment): unknown };
-
-const DATABASE = { DATABASE_URL: "postgres://localhost/none" };
-const SEALED = { ...DATABASE, SEALING_KEY: `${"A".repeat(43)}=` };
-const URLS = { API_URL: "https://a", OPERATOR_API_URL: "https://b", CONSOLE_URL: "https://c" };
-const VAULT = { VAULT_URL: "https://v", ...(await vaultFiles()) };
-
-const commands = Object.fromEntries(
-  ["reconcile", "credits", "history"].map((name): [string, Role] => [
-    name,
-    { least: DATABASE, schemas: [z.object(databaseFields)], read: readDatabaseConfig },
-  ]),
-);
-const roles: Record<string, Role> = {
-  api: {
-    least: { ...SEALED, ...VAULT, BASE_URL: "https://a", SMTP_URL: "smtp://m" },
-    schemas: [settingSchemas.api],
-    read: readApiConfig,
-  },
-  worker: { least: SEALED, schemas: [settingSchemas.worker], read: readWorkerConfig },
-  migrate: { least: DATABASE, schemas: [settingSchemas.migrate], read: readMigrateConfig },
-  events: { least: DATABASE, schemas: [settingSchemas.migrate], read: readMigrateConfig },
-  operator: {
-    least: { ...URLS, OPERATOR_TOKEN: "t".repeat(32) },
-    schemas: settingSchemas.operator,
-    read: readOperatorConfig,
-  },
-  vault: {
-    least: { KEYVAULT_DATA_DIR: "/data", KEYVAULT_DATABASE_URL: "postgres://localhost/vault" },
-    schemas: [vaultSchema],
-    read: loadConfig,
-  },
-  ...commands,
-};
+import { type Environment, faultOf, jsonSchemaOf, type Role, roles } from "./support/setting_roles.ts";
 
 /** Settings that a role reads and checks, but does not use. */
 const UNUSED: Record<string, string[]> = {
@@ -86,18 +38,6 @@ const settings = [
   ),
 ];
 
-/** Reads a role's settings, and returns the message of the error, or an empty text. */
-function faultOf(role: string, changes: Record<string, string | undefined>): string {
-  const { least, read } = roles[role] as Role;
-  const given = Object.entries({ ...least, ...changes }).filter(([, value]) => value !== undefined);
-  try {
-    read(Object.fromEntries(given) as Environment);
-    return "";
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
-
 /** Returns settings from a text such as `EVENTS=kafka`, with any valid value if the text names none. */
 function settingsOf(text: string): Environment {
   const [name = "", value = name === "KAFKA_SASL_MECHANISM" ? "PLAIN" : "any"] = text.split("=");
@@ -106,11 +46,7 @@ function settingsOf(text: string): Environment {
 
 const label = ({ role, name }: Setting) => `${role}: ${name}`;
 const cases = (of: Setting[]) => of.map((setting): [string, Setting] => [label(setting), setting]);
-const jsonOf = ({ role, name }: Setting) => {
-  const shapes = (roles[role] as Role).schemas.map((schema) => schema.shape[name]);
-  const found = shapes.find((shape) => shape !== undefined) as z.ZodType;
-  return z.toJSONSchema(found, { io: "input", unrepresentable: "any" });
-};
+const jsonOf = ({ role, name }: Setting) => jsonSchemaOf(role, name);
 const isNumber = (setting: Setting) => jsonOf(setting).kind === "number";
 
 describe("the pages about settings", () => {

@@ -41,7 +41,7 @@ const SERVICE_PORT = /^(?:tcp|udp|sctp):\/\//;
 /** The largest edit distance of a misspelled name. */
 const NEAR = 2;
 
-/** Returns a fault for each variable that is not a setting, but has their prefix or almost a setting's name. */
+/** Returns a fault for each variable that is no setting, but has their prefix or almost a setting's name. */
 export function misnamedFaults(
   environment: Readonly<Record<string, string | undefined>>,
   known: readonly string[],

@@ -13,8 +13,8 @@ const SERVICE_PORT = /^(?:tcp|udp|sctp):\/\//;
 const [SHORT, LONG] = [7, 12];
 
 /**
- * Returns a fault for each variable that is not a setting but was probably meant as one: a misspelled name,
- * a file for a setting that cannot come from a file, or a name with the program's prefix.
+ * Returns a fault for each variable that is not a setting but was probably meant as one. It has a misspelled
+ * name or the program's prefix, or names a file for a setting that cannot come from a file.
  */
 export function misnamedFaults(
   environment: Readonly<Record<string, string | undefined>>,
