@@ -1,8 +1,10 @@
+import { exitStatus } from "../exit_status.ts";
+
 /** A startup failure that the user can correct. The command line shows its message without a stack trace. */
 export class StartError extends Error {}
 
 /** The exit status after a {@link ConfigError} or another {@link StartError}. */
-export const WRONG_SETTING = 78;
+export const WRONG_SETTING = exitStatus.setting;
 
 /** A startup failure because of an invalid setting. The message names the setting, never its value. */
 export class ConfigError extends StartError {}
