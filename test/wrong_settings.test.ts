@@ -66,7 +66,7 @@ test("faults between settings appear in the same list as faults of one setting",
   ]);
 });
 
-describe("a name that is not a setting", () => {
+describe("names that are not settings", () => {
   test.each([
     ["api", "SMPT_URL", "SMTP_URL"],
     ["api", "SMTP_URI", "SMTP_URL"],
@@ -83,14 +83,14 @@ describe("a name that is not a setting", () => {
     ["vault", "KEYVUALT_PORT", "KEYVAULT_PORT"],
     ["vault", "KEYVAULT_MODULE", undefined],
     ["vault", "KEYVAULT_HOST_FILE", "KEYVAULT_HOST"],
-  ])("is reported to the role %s: %s", (role, name, meant) => {
+  ])("the role %s reports %s", (role, name, meant) => {
     const isReported = faultOf(role, { [name]: "x" });
     const expected = meant === undefined ? ": remove it" : `: did you mean ${meant}?`;
     if (role === "migrate") expect(isReported).toBe("");
     else expect(linesOf(isReported).slice(1)).toEqual([`${name}: is not a setting${expected}`]);
   });
 
-  test("is reported if it names a file for a setting that cannot come from a file", () => {
+  test("a name is reported if it names a file for a setting that cannot come from a file", () => {
     expect(faultOf("api", { BASE_URL_FILE: "/x" })).toContain(
       "BASE_URL_FILE: is not a setting: BASE_URL cannot come from a file, so set BASE_URL itself",
     );
@@ -122,11 +122,11 @@ describe("a name that is not a setting", () => {
     ],
   );
 
-  test.each(Object.keys(roles))("is not reported to the role %s if it belongs to another program", (role) => {
+  test.each(Object.keys(roles))("the role %s ignores the names of other programs", (role) => {
     expect(faultOf(role, { ...OTHERS, ...Object.fromEntries(links) })).toBe("");
   });
 
-  test("is not reported if it is empty, or a setting of another role", () => {
+  test("a role ignores an empty variable, and the settings of other roles", () => {
     expect(faultOf("api", { SMPT_URL: "" })).toBe("");
     expect(faultOf("operator", { SMTP_URL: "smtp://m", SEND_CODE_PER_IP: "5" })).toBe("");
     expect(faultOf("worker", { OPERATOR_TOKEN_FILE: "/none", PORT: "80" })).toBe("");
