@@ -27,6 +27,7 @@ import { frontPage } from "./http/front_page.ts";
 import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
 import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
+import { seenClientPage } from "./http/server/seen_client.ts";
 import { startServer } from "./http/server/server.ts";
 import { rootOf } from "./input/url.ts";
 import { openInstallation } from "./installation/open_installation.ts";
@@ -130,7 +131,7 @@ export async function startApi({
   const vault = replaced.vault ?? (await openVault(config));
   const certificateFile = config.VAULT_CERT_FILE;
   showCertificateEnd(metrics, certificateFile);
-  const entries = CLUSTERS_FILE === undefined ? [] : readClustersFile(CLUSTERS_FILE);
+  const entries = CLUSTERS_FILE === undefined ? [] : await readClustersFile(CLUSTERS_FILE);
   const clusters = replaced.clusters ?? (await openClusters(entries, { clock }));
   const { mailer: ownMailer, mailbox } = createMailer(config, { log, clock });
   const mailer = replaced.mailer?.(ownMailer) ?? ownMailer;
@@ -182,6 +183,7 @@ export async function startApi({
     asyncApiPage(() => asyncApiDocument(named)),
     docsPage(document),
     frontPage(pageUrl(config, "/console")),
+    seenClientPage(shared, config.TRUSTED_PROXIES),
     ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),
   ];
   const app: AppDeps = {
@@ -210,17 +212,15 @@ export async function startApi({
     metrics,
   };
 
-  const invocationDays = config.INVOCATION_DAYS;
-  const domains = { lookupTxt, word: config.SERVICE_WORD };
   const upkeep = await startUpkeep({
     db,
     pool: patient,
     months,
     clock,
     idempotency,
-    invocationDays,
+    invocationDays: config.INVOCATION_DAYS,
     retentionMonths: config.HISTORY_RETENTION_MONTHS,
-    domains,
+    domains: { lookupTxt, word: config.SERVICE_WORD },
     log,
   });
   const vaultSync = keepVaultSynced(shared);
