@@ -37,7 +37,7 @@ export function createKafkaClient(
  * Stops the library's request queue from checking itself every millisecond forever and from setting timers in
  * the past. Checks are necessary only while a request waits in the queue.
  */
-function calmRequestQueues(): void {
+export function calmRequestQueues(): void {
   RequestQueue.prototype.scheduleCheckPendingRequests = function scheduleCheck() {
     if (this.throttleCheckTimeoutId !== null || this.pending.length === 0) return;
     const throttledMs = this.throttledUntil - systemClock.now().getTime();
